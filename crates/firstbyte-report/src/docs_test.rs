@@ -50,7 +50,7 @@ fn write_out_variables() {
     assert_described("## Write-out", write_out::variable_names().map(String::from).chain(special));
 }
 
-/// A connection has two stored forms (`ARCHITECTURE.md` says why): what both have by the same name is the same.
+/// A connection has two stored forms (`docs/decisions/stored-forms.md` says why): what both have by the same name is the same.
 #[test]
 fn run_files_and_json_agree() {
     let samples = fixtures::all().into_iter().chain([fixtures::every_fact()]);

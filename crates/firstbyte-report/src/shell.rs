@@ -19,7 +19,7 @@ mod tests {
 
     #[test]
     fn commands_can_be_pasted() {
-        let words = ["firstbyte", "--way", "HTTP/3: http=3", "it's", ""].map(String::from);
-        assert_eq!(line(&words), "firstbyte --way 'HTTP/3: http=3' 'it'\\''s' ''");
+        let words = ["firstbyte", "--variant", "HTTP/3: http=3", "it's", ""].map(String::from);
+        assert_eq!(line(&words), "firstbyte --variant 'HTTP/3: http=3' 'it'\\''s' ''");
     }
 }

@@ -5,7 +5,7 @@
 //! two streams (where the request ends, where the response begins and ends), no times but its origin.
 //! Output: the same parts that [`split`](firstbyte_core::split) gives from the client's end alone, to hold it
 //! against. Nothing here shares a rule with it: this walks the critical path packet by packet. The
-//! definitions are in `docs/measurement.md`, "Held against both ends".
+//! definitions are in `docs/measurement.md`, "Accuracy of the parts".
 
 mod lanes;
 mod passage;

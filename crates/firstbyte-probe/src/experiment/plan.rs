@@ -144,7 +144,7 @@ impl ExperimentPlan {
     fn axes(&self) -> Result<Vec<Axis>, PlanError> {
         let mut axes: Vec<Axis> = Vec::new();
         if !self.ways.is_empty() {
-            let wrong = |why| PlanError::new(shown_urls_within(&format!("--way: {why}")));
+            let wrong = |why| PlanError::new(shown_urls_within(&format!("--variant: {why}")));
             let ways: Vec<String> = self.ways.iter().map(|way| way.reveal().clone()).collect();
             axes.push(Axis::read_ways(&ways).map_err(wrong)?);
         }

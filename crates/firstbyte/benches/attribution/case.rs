@@ -448,7 +448,7 @@ impl Case {
         if !self.names.has_ipv6() {
             words.push("-4".into());
         }
-        words.extend(["--way".into(), way]);
+        words.extend(["--variant".into(), way]);
         words
     }
 

@@ -3,7 +3,7 @@
 //! Draws cases (path, server, way to connect, exchange), measures each in the lab with
 //! `firstbyte compare`, and holds the parts that it says against the truth that
 //! `firstbyte_truth` reads from the packets at both ends. Definitions: `docs/measurement.md`,
-//! "Held against both ends".
+//! "Accuracy of the parts".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
 //!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N] [--trace N]

@@ -172,7 +172,7 @@ impl Grid {
         words.extend(flags.split(' ').map(str::to_owned));
         words.extend(["--resolve".into(), format!("'*:*:198.51.100.{}'", index + 1)]);
         for (number, way) in self.ways_of(reuse) {
-            words.extend(["--way".into(), format!("'w{number}: {}'", asked_for(way))]);
+            words.extend(["--variant".into(), format!("'w{number}: {}'", asked_for(way))]);
         }
         words.extend([
             "--run".into(),

@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod exporter;
+mod generated;
 mod har;
 mod live;
 mod log_format;
@@ -26,6 +27,7 @@ pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use exporter::ExporterArgs;
 use firstbyte_core::access::ACCESS_PROFILES;
+pub(super) use generated::{CompletionsArgs, ManArgs};
 pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use log_format::LogFormatArgs;
@@ -77,70 +79,69 @@ Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 pub(super) enum Command {
     /// Measure connections to URLs (the default when no command is named)
     Probe(Box<ProbeArgs>),
-    /// Compare ways to connect: randomised rounds, proof, and statistics to decide by
+    /// Compare ways to connect, in randomised rounds, with confidence intervals
     Compare(Box<CompareArgs>),
     Explain(Box<ExplainArgs>),
     Page(Box<PageArgs>),
-    /// Measure a plan, and fail when a condition is met: for pipelines
+    /// Measure a plan and fail if a condition is met, for CI pipelines
     Check(CheckArgs),
     Monitor(Box<MonitorArgs>),
     Exporter(ExporterArgs),
-    /// Predict what connections would take, of one visitor or of a whole audience
+    /// Predict how long connections take, for one visitor or a whole audience
     Predict(Box<PredictArgs>),
-    /// Show runs, curl's timers, or HAR files: as text, page, charts, data
+    /// Show saved runs, HAR files, logs and captures of browsers as text, page or data
     Report(Box<ReportArgs>),
     Har(HarArgs),
     LogFormat(LogFormatArgs),
-    /// Compare ways to connect to three continents, on this machine alone
+    /// Try it: connections to three continents, emulated on this machine
     Demo(DemoArgs),
-    /// Real servers behind emulated links, in network namespaces
+    /// Run commands and studies against real servers behind emulated links
     Lab(LabArgs),
     Serve(Box<ServeArgs>),
     Rum(RumArgs),
     Wire(Box<WireArgs>),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Flags mean what they mean to curl.
 #[derive(Args, Debug)]
-#[command(mut_arg("json", |a| a.help("One JSON object per sample (NDJSON), on stdout or in FILE")))]
+#[command(mut_arg("json", |a| a.help("One JSON object per sample (NDJSON), to stdout or FILE")))]
 #[command(mut_arg("csv", |a| {
-    a.help("One CSV row per sample, times in microseconds, on stdout or in FILE")
+    a.help("One CSV row per sample, times in microseconds, to stdout or FILE")
 }))]
 pub(super) struct ProbeArgs {
-    /// What to measure; https:// unless it says otherwise
+    /// URL to measure; https:// is assumed
     #[arg(required = true, value_name = "URL")]
     pub urls: Vec<UrlText>,
 
-    /// How many samples to take, each on a connection of its own
+    /// Number of samples, each on a new connection
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
           allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
-    /// Time from the start of a sample to the start of the next, such as 250ms; seconds where no unit is
-    /// given [default: none]
+    /// Time between the starts of two samples, such as 250ms; a bare number is seconds [default: none]
     #[arg(long, value_name = "TIME", help_heading = "Sampling", allow_negative_numbers = true)]
     pub interval: Option<String>,
-    /// Samples measured first, shown apart and not pooled [default: 1 when N > 1]
+    /// Samples taken first and left out of the statistics [default: 1 when N > 1]
     #[arg(long, value_name = "N", help_heading = "Sampling",
           allow_negative_numbers = true, value_parser = whole_number)]
     pub warmup: Option<u32>,
 
     #[command(flatten)]
     pub rows: RowArgs,
-    /// Log each QUIC connection as qlog, into DIR, for viewers of such [default: with --http3-only
-    /// QLOGDIR, where that is set]
+    /// Write a qlog file for each QUIC connection into DIR [default: $QLOGDIR with --http3-only]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
-    /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
+    /// Print this format after each sample, as curl does; @FILE reads it from a file, @- from stdin
     #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output")]
     pub write_out: Option<String>,
-    /// Draw the connection as a sequence diagram; of several samples the one in the middle by total
+    /// Draw the connection as a sequence diagram; with several samples, the median sample
     #[arg(long, help_heading = "Output")]
     pub sequence: bool,
-    /// Show every flight
+    /// Show every flight of packets
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
-    /// Write the response's body to FILE; - is stdout, and what is shown for people goes to stderr
-    /// [default: it is dropped]
+    /// Write the response body to FILE; with -, the body goes to stdout and the report to stderr
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// No progress bar
@@ -149,7 +150,7 @@ pub(super) struct ProbeArgs {
     /// Accepted for curl's sake: errors are always shown
     #[arg(short = 'S', long, hide = true)]
     pub show_error: bool,
-    /// Colours
+    /// When to use colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
 
@@ -162,18 +163,17 @@ pub(super) struct ProbeArgs {
 /// How many requests a sample is of.
 #[derive(Args, Clone, Debug)]
 pub(super) struct RequestsArgs {
-    /// Requests of each sample, all of the same URL: its total is until the last response's last byte, as a
-    /// user waits for them [default: 1]
-    #[arg(long, value_name = "N", help_heading = "HTTP", allow_negative_numbers = true,
+    /// Requests per sample, all for the same URL; the total ends with the last byte of the last response
+    /// [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Requests", allow_negative_numbers = true,
           value_parser = at_least_one)]
     pub requests: Option<u32>,
-    /// How the requests of a sample are made: 1 (one after the other on a kept HTTP/1.1 connection), 6 or
-    /// another number of HTTP/1.1 connections side by side, h2 or h3 (all at once on one connection)
-    /// [default: 1]
+    /// How to send them: 1 (one after the other on one HTTP/1.1 connection), 6 or another number of
+    /// parallel HTTP/1.1 connections, h2 or h3 (all at once on one connection) [default: 1]
     #[arg(
         long,
-        value_name = "WAY",
-        help_heading = "HTTP",
+        value_name = "HOW",
+        help_heading = "Requests",
         allow_negative_numbers = true,
         requires = "requests"
     )]
@@ -183,16 +183,16 @@ pub(super) struct RequestsArgs {
 /// How a visit is made.
 #[derive(Args, Clone, Debug)]
 pub(super) struct VisitArgs {
-    /// Who visits: firstbyte, curl, chromium or firefox
-    #[arg(long, value_name = "WHO", default_value = "firstbyte", help_heading = "Connection")]
+    /// Client that connects: firstbyte, curl, chromium or firefox
+    #[arg(long, value_name = "CLIENT", default_value = "firstbyte", help_heading = "Connection")]
     pub client: String,
-    /// Who resolves names: dns (A and AAAA timed apart), system (getaddrinfo), or a server's address
-    #[arg(long, value_name = "WHO", default_value = "dns", help_heading = "Connection")]
+    /// Resolver: dns (times A and AAAA separately), system (getaddrinfo), or a name server's address
+    #[arg(long, value_name = "RESOLVER", default_value = "dns", help_heading = "Connection")]
     pub resolver: String,
     /// Use ADDRESS for HOST:PORT instead of asking DNS
     #[arg(long, value_name = "HOST:PORT:ADDRESS[,ADDRESS]", help_heading = "Connection")]
     pub resolve: Vec<String>,
-    /// Connect to HOST2:PORT2 when the URL says HOST1:PORT1
+    /// Connect to HOST2:PORT2 instead of HOST1:PORT1
     #[arg(long, value_name = "HOST1:PORT1:HOST2:PORT2", help_heading = "Connection")]
     pub connect_to: Vec<String>,
     /// IPv4 only
@@ -201,14 +201,14 @@ pub(super) struct VisitArgs {
     /// IPv6 only
     #[arg(short = '6', long, help_heading = "Connection")]
     pub ipv6: bool,
-    /// Leave from this device or address
+    /// Send from this network interface or address
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     pub interface: Option<String>,
-    /// Time allowed until the handshakes are done, seconds where no unit is given [default: 300s]
+    /// Time limit for DNS, TCP and TLS; a bare number is seconds [default: 300s]
     #[arg(long, value_name = "TIME", help_heading = "Connection", allow_negative_numbers = true)]
     pub connect_timeout: Option<String>,
-    /// Time allowed for a whole sample, redirects included, such as 5 or 1.5min, seconds where no unit is
-    /// given; 0 is no limit [default: no limit; 30s in compare, explain and check]
+    /// Time limit for a whole sample, redirects included; a bare number is seconds, 0 is no limit
+    /// [default: no limit; 30s in compare, explain and check]
     #[arg(
         short,
         long,
@@ -227,10 +227,10 @@ pub(super) struct VisitArgs {
     /// Highest TLS version offered: 1.2, 1.3 or default
     #[arg(long, value_name = "VERSION", help_heading = "TLS")]
     pub tls_max: Option<String>,
-    /// Key-exchange groups offered, most wanted first, separated by colons
+    /// Key-exchange groups to offer, preferred first, separated by colons
     #[arg(long, value_name = "GROUPS", help_heading = "TLS")]
     pub curves: Option<String>,
-    /// Measure although the certificate is bad
+    /// Accept an invalid certificate
     #[arg(short = 'k', long, help_heading = "TLS")]
     pub insecure: bool,
     /// Trust the issuers in this PEM file instead of the system's
@@ -239,32 +239,32 @@ pub(super) struct VisitArgs {
     /// Client certificate (PEM)
     #[arg(short = 'E', long, value_name = "FILE", help_heading = "TLS")]
     pub cert: Option<PathBuf>,
-    /// The client certificate's key (PEM), when it is in a file of its own
+    /// Key of the client certificate (PEM), if --cert does not contain it
     #[arg(long, value_name = "FILE", help_heading = "TLS", requires = "cert")]
     pub key: Option<PathBuf>,
 
-    /// HTTP/1.1
+    /// Use HTTP/1.1
     #[arg(long = "http1.1", help_heading = "HTTP", group = "http")]
     pub http1_1: bool,
-    /// HTTP/2 where the server agrees (the default with https)
+    /// HTTP/2 if the server supports it (the default with https)
     #[arg(long = "http2", help_heading = "HTTP", group = "http")]
     pub http2: bool,
-    /// HTTP/2 or nothing; with http:// without asking first
+    /// HTTP/2 without asking first
     #[arg(long = "http2-prior-knowledge", help_heading = "HTTP", group = "http")]
     pub http2_prior_knowledge: bool,
-    /// HTTP/3 over QUIC or nothing
+    /// HTTP/3 only
     #[arg(long = "http3-only", help_heading = "HTTP", group = "http")]
     pub http3_only: bool,
-    /// Header field to add; NAME: removes a generated one, NAME; sends it empty
+    /// Header to add; "Name:" removes a default header, "Name;" sends an empty one
     #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
     pub header: Vec<FieldText>,
-    /// Method [default: GET, POST with -d]
+    /// Request method [default: GET; POST with -d]
     #[arg(short = 'X', long, value_name = "METHOD", help_heading = "HTTP")]
     pub request: Option<String>,
-    /// HEAD
+    /// Send a HEAD request
     #[arg(short = 'I', long, help_heading = "HTTP")]
     pub head: bool,
-    /// Body to send; @FILE reads it from a file
+    /// Request body; @FILE reads it from a file
     #[arg(
         short = 'd',
         long,
@@ -274,26 +274,26 @@ pub(super) struct VisitArgs {
         conflicts_with = "head"
     )]
     pub data: Vec<BodyText>,
-    /// Body to send, as it is: an @ is no file, newlines are kept
+    /// Request body, sent as typed: @ has no special meaning, newlines are kept
     #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
     pub data_raw: Vec<RawBodyText>,
-    /// Body to send, newlines kept; @FILE reads it from a file
+    /// Request body with newlines kept; @FILE reads it from a file
     #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
     pub data_binary: Vec<BodyText>,
-    /// User-Agent
+    /// User-Agent header
     #[arg(short = 'A', long, value_name = "NAME", help_heading = "HTTP")]
     pub user_agent: Option<String>,
-    /// Ask for a compressed body, and decode it
+    /// Request a compressed response and decode it
     #[arg(long, help_heading = "HTTP")]
     pub compressed: bool,
-    /// Follow redirects, each measured on a connection of its own
+    /// Follow redirects, each on a new connection
     #[arg(short = 'L', long, help_heading = "HTTP")]
     pub location: bool,
-    /// Redirects to follow with -L; -1 is any number
+    /// Maximum number of redirects with -L; -1 is no limit
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "HTTP",
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..=1_000_000))]
     pub max_redirs: i64,
-    /// A status of 400 or more is a failure (exit code 22)
+    /// Treat status 400 and above as a failure (exit code 22)
     #[arg(short, long, help_heading = "HTTP")]
     pub fail: bool,
 }
@@ -307,66 +307,64 @@ fn whole_number(text: &str) -> Result<u32, &'static str> {
 }
 
 #[derive(Args, Clone, Debug)]
-#[command(after_help = COMPARE_HELP)]
+#[command(after_help = compare_help())]
 pub(super) struct CompareArgs {
-    /// What to measure; https:// unless it says otherwise
+    /// URL to measure; https:// is assumed
     #[arg(value_name = "URL", required_unless_present_any = ["plan", "resume"])]
     pub url: Option<UrlText>,
 
-    /// What to vary, and the values to compare; the first is what others are compared with
+    /// Axis to vary and the values to compare; the first value is the baseline
     #[arg(long, value_name = "AXIS=VALUE,VALUE", help_heading = "Experiment")]
     pub vary: Vec<AxisText>,
-    /// A way to connect, as several axes' values under one name
+    /// One variant: values of several axes under one name
     #[arg(long, value_name = "NAME: AXIS=VALUE AXIS=VALUE", help_heading = "Experiment")]
-    pub way: Vec<AxisText>,
-    /// Read the experiment from a TOML file; flags given beside it count more
+    pub variant: Vec<AxisText>,
+    /// Read the experiment from a TOML file; flags override it
     #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub plan: Option<PathBuf>,
-    /// Rounds that count; each visits every cell once
+    /// Rounds; each round measures every variant once
     #[arg(short = 'n', long, value_name = "N", default_value_t = 30, value_parser = at_least_one,
           help_heading = "Experiment", allow_negative_numbers = true)]
     pub samples: u32,
-    /// Go on until the interval of every cell's median is this narrow, such as median±1% or
-    /// ttfb.median±0.5% (+- will do for ±)
+    /// Continue until the interval of every variant's median is this narrow, such as median±1% or
+    /// ttfb.median±0.5% (+- works for ±)
     #[arg(long, value_name = "WIDTH", help_heading = "Experiment")]
     pub until: Option<String>,
-    /// Rounds after which --until gives up [default: 1000]
+    /// Maximum number of rounds with --until [default: 1000]
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Experiment",
           allow_negative_numbers = true)]
     pub max_samples: Option<u32>,
-    /// Rounds measured first, shown apart and not pooled
+    /// Rounds measured first and left out of the statistics
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number,
           help_heading = "Experiment", allow_negative_numbers = true)]
     pub warmup: u32,
-    /// Time from when one sample is due to when the next is, such as 250ms; seconds where no unit is
-    /// given; 0 is as fast as it goes [default:
-    /// what a visit takes in the first round, and a tenth]
+    /// Time between the starts of two samples, such as 250ms; a bare number is seconds, 0 runs back to back
+    /// [default: 110% of the first round's time per sample]
     #[arg(long, value_name = "TIME", help_heading = "Experiment", allow_negative_numbers = true)]
     pub interval: Option<String>,
-    /// Visit a round's cells side by side: all of them, or those that differ in these axes
+    /// Measure the variants of a round in parallel: all, or those that differ in these axes
     #[arg(long, value_name = "AXIS,AXIS", num_args = 0..=1, require_equals = true,
           default_missing_value = "", help_heading = "Experiment")]
     pub concurrent: Option<String>,
-    /// Measure the first cell twice, to check the experiment itself
+    /// Measure the first variant twice, to check the experiment itself (A/A test)
     #[arg(long, help_heading = "Experiment")]
     pub aa: bool,
-    /// Seed of the order and of the resampling
+    /// Seed of the random order and of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Experiment")]
     pub seed: u64,
-    /// Say what would be measured, and measure nothing
+    /// Print what would be measured, and stop
     #[arg(long, help_heading = "Experiment")]
     pub dry_run: bool,
-    /// Send requests as early data although their method is not safe to repeat
+    /// Send requests as early data even if their method is not safe to repeat
     #[arg(long, help_heading = "Experiment")]
     pub early_data_any_method: bool,
 
-    /// File that every sample is written to before the next one is begun
-    /// [default: firstbyte-DATE-TIME.run]
+    /// Run file that keeps every sample [default: firstbyte-DATE-TIME.run]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub run: Option<PathBuf>,
-    /// Go on with the run in FILE where it was interrupted
+    /// Continue an interrupted run
     #[arg(long = "continue", id = "resume", value_name = "FILE", help_heading = "Output",
-          conflicts_with_all = ["plan", "run", "vary", "way"])]
+          conflicts_with_all = ["plan", "run", "vary", "variant"])]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     pub render: RenderArgs,
@@ -384,41 +382,39 @@ pub(super) struct CompareArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
 #[command(mut_arg("by", |a| {
-    a.help("The axis that leads: verdicts are about it first [default: tls, session, http, kex, \
-            connection; those of the path, such as family and edge, come last]. Of access logs: \
-            what requests are told apart by (host, protocol, tls, session, status, method, path)")
+    a.help("Axis to compare first [default: the first of tls, session, http, kex, connection that \
+            varies]. For access logs: columns to group by (host, protocol, tls, session, status, \
+            method, path)")
 }))]
 pub(super) struct ReportArgs {
-    /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, field data,
-    /// access logs of nginx, Apache and Caddy, or the directory of a monitor's store
+    /// Run files, CSV files of curl timers, HAR files, Chromium network logs, field data, access logs of
+    /// nginx, Apache and Caddy, or the directory of a monitor's store
     #[arg(required_unless_present = "averages", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Daily averages as an analytics product exports them: when they changed, and by how much
+    /// Daily averages exported from analytics (CSV): find when they changed, and by how much
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html", "packets",
                                 "since", "until", "target"])]
     pub averages: Option<PathBuf>,
-    /// A capture of the same connections, made at the client: what each client says of them is
-    /// held against it
+    /// Capture of the same connections, taken at the client, to check each client's own times against
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub packets: Option<PathBuf>,
-    /// From when on, of a monitor's store [default: 30 days before the end]
+    /// Start of the period, for a monitor's store [default: 30 days before the end]
     #[arg(long, value_name = "WHEN", help_heading = "Input")]
     pub since: Option<String>,
-    /// Until when, of a monitor's store [default: now]
+    /// End of the period, for a monitor's store [default: now]
     #[arg(long, value_name = "WHEN", help_heading = "Input")]
     pub until: Option<String>,
-    /// This target of a monitor's store. Can be given several times [default: all]
+    /// Target of a monitor's store; repeatable [default: all]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub target: Vec<String>,
-    /// Hosts of a network log to show, those whose requests waited longest for connections; rows of
-    /// access logs
+    /// Hosts of a network log to show, longest wait for a connection first; rows of access logs
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
     pub hosts: usize,
-    /// Requests of a network log to show, those that waited longest for a connection
+    /// Requests of a network log to show, longest wait for a connection first
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
     pub requests: usize,
-    /// Paths of access logs to show, the slowest by p95
+    /// Paths of access logs to show, highest p95 first
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
     pub paths: usize,
     #[command(flatten)]
@@ -428,103 +424,101 @@ pub(super) struct ReportArgs {
 const REPORT_HELP: &str = "\
 Examples:
   firstbyte report firstbyte-20260102-150405.run --html report.html
-  firstbyte report monday.run tuesday.run   the runs, compared with each other
+  firstbyte report monday.run tuesday.run   compare two runs
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
-  firstbyte report a.run --percentiles      the ways' differences, p5 to p99, as CSV
-  firstbyte report http3.run --qlog logs    QUIC connections, for viewers of qlog
-  firstbyte report example.com.har          what a browser exported
+  firstbyte report a.run --percentiles      differences from p5 to p99, as CSV
+  firstbyte report http3.run --qlog logs    QUIC connections as qlog files
+  firstbyte report example.com.har          a page load exported from a browser
   firstbyte report --averages analytics.csv --svg .
-  firstbyte report field.ndjson             what browsers sent to `rum serve`
-  firstbyte report a.run --packets client.pcapng   by how much each client's own
-                                            times are off
-  firstbyte report netlog.json              what Chromium's chrome://net-export
-                                            or --log-net-log=FILE wrote
-  firstbyte report access.log               what a server logged, best as
-                                            `firstbyte log-format` has it
+  firstbyte report field.ndjson             beacons from `firstbyte rum serve`
+  firstbyte report a.run --packets client.pcapng   errors of each client's own
+                                            times
+  firstbyte report netlog.json              a log of chrome://net-export or
+                                            --log-net-log=FILE
+  firstbyte report access.log               an access log; `firstbyte log-format`
+                                            prints the best format
   firstbyte report access.log access.log.1.gz --by path,status
-  firstbyte report /var/lib/firstbyte --since 7d    what a monitor summed up
+  firstbyte report /var/lib/firstbyte --since 7d    a monitor's store
 
-What is read and written is described in docs/formats.md.";
+Formats: docs/formats.md.";
 
 /// Where the results of a comparison go.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct RenderArgs {
-    /// The axis that leads: verdicts are about it first [default: tls, session, http, kex,
-    /// connection; those of the path, such as family and edge, come last]
+    /// Axis to compare first [default: the first of tls, session, http, kex, connection that varies]
     #[arg(long, value_name = "AXIS", help_heading = "Output")]
     pub by: Option<String>,
-    /// One page with all pictures and tables, which needs no network
+    /// Write a self-contained page with all charts and tables
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<Destination>,
-    /// Every chart as SVG
+    /// Write every chart as SVG into DIR
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// Every chart as PNG
+    /// Write every chart as PNG into DIR
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub png: Option<PathBuf>,
     #[command(flatten)]
     pub rows: RowArgs,
-    /// Differences of all compared ways, percentile by percentile, as CSV, on stdout or in FILE
+    /// Differences of all compared variants at each percentile as CSV, to stdout or FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub percentiles: Option<Destination>,
-    /// All samples as Parquet
+    /// Write all samples as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub parquet: Option<Destination>,
-    /// All samples as HTTP Archive (HAR 1.2)
+    /// Write all samples as HTTP Archive (HAR 1.2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub har: Option<Destination>,
-    /// Each QUIC connection as qlog
+    /// Write a qlog file for each QUIC connection into DIR
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
-    /// Colours
+    /// When to use colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
 }
 
-const COMPARE_HELP: &str = "\
-A cell is one combination of the axes' values; every round visits each cell
-once, in random order. A sample counts for its cell only if the wire proves it.
+const COMPARE_INTRODUCTION: &str = "\
+A variant is one combination of the axes' values. Every round measures each
+variant once, in random order. A sample counts only if it was verified on the
+wire: it used the TLS version, session, protocol … that its variant asks for.";
 
-Axes, and their values:
-  tls         1.2, 1.3
-  client      firstbyte, curl, chromium, firefox
-  session     full, resumed, 0rtt (or session-id, ticket, psk by name)
-  http        1.1, 2, 3
-  scheme      http, https, each with :PORT where it is not 80 or 443
-  connection  new, reused
-  family      4, 6
-  edge        NAME:ADDRESS, several addresses joined by +, or NAME:HOST
-  kex         x25519, p256, p384, x25519mlkem768
-  site        NAME:URL, to visit different URLs
-  parallel    1, 6 or another number of HTTP/1.1 connections, h2, h3; with --requests
-  resolver    dns, system, or a server's address
-
+const COMPARE_EXAMPLES: &str = "\
 Examples:
   firstbyte compare https://example.com/ --vary tls=1.2,1.3 --vary family=4,6
   firstbyte compare URL --vary session=full,resumed,0rtt --html report.html
   firstbyte compare URL --vary http=2,3 --until median±1% --max-samples 200
   firstbyte compare URL --requests 12 --vary parallel=1,6,h2,h3
-  firstbyte compare URL --way 'HTTP/2: http=2 tls=1.3' \\
-                        --way 'HTTP/3, 0-RTT: http=3 session=0rtt'
+  firstbyte compare URL --variant 'HTTP/2: http=2 tls=1.3' \\
+                        --variant 'HTTP/3, 0-RTT: http=3 session=0rtt'
   firstbyte compare --plan study.toml --dry-run
   firstbyte compare --continue firstbyte-20260102-150405.run";
 
+fn compare_help() -> String {
+    let axes = list_axes(firstbyte_probe::experiment::axis::axes());
+    format!("{COMPARE_INTRODUCTION}\n\n{axes}\n{COMPARE_EXAMPLES}")
+}
+
+/// The axes of `--vary`, a line each.
+fn list_axes<'a>(axes: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let lines = axes.map(|(name, values)| format!("  {name:<11} {values}\n"));
+    format!("Axes and their values:\n{}", lines.collect::<String>())
+}
+
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
-    /// Rounds; each visits every variant once, in random order
+    /// Rounds; each round measures every variant once, in random order
     #[arg(short = 'n', long, alias = "rounds", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub samples: u32,
-    /// Directory for firstbyte-demo.html, .csv and .run
+    /// Directory for firstbyte-demo.html, firstbyte-demo.csv and firstbyte-demo.run
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub output_dir: PathBuf,
-    /// Seed of the order of variants and of the links' jitter
+    /// Seed of the variants' order and of the links' jitter
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Use the built-in server although nginx is installed
+    /// Use the built-in server even if nginx is installed
     #[arg(long)]
     pub builtin: bool,
 }
@@ -537,7 +531,7 @@ pub(super) struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LabCommand {
-    /// Run a command on the scenario's client host, in a lab of its own
+    /// Start a lab, run a command on its client host, stop the lab
     #[command(after_help = "Example: firstbyte lab run govuk -- curl https://london.govuk.test/")]
     Run {
         #[command(flatten)]
@@ -546,19 +540,19 @@ pub(super) enum LabCommand {
         #[arg(required = true, last = true, value_name = "COMMAND")]
         command: Vec<std::ffi::OsString>,
     },
-    /// Open a shell on the client host: of the lab that is up, or of one of its own
+    /// Open a shell on the client host of a running lab, or of a new one
     Shell {
         #[command(flatten)]
         lab: NewLabArgs,
     },
-    /// Start a lab that stays until it is taken down
+    /// Start a lab that runs until `lab down`
     Up {
         #[command(flatten)]
         lab: NewLabArgs,
     },
-    /// Run a command in a lab that is up
+    /// Run a command in a running lab
     Exec {
-        /// The scenario of the lab that is up
+        /// Scenario of the running lab
         scenario: String,
         /// Host to run on [default: the client]
         #[arg(long, value_name = "HOST")]
@@ -567,24 +561,24 @@ pub(super) enum LabCommand {
         #[arg(required = true, last = true, value_name = "COMMAND")]
         command: Vec<std::ffi::OsString>,
     },
-    /// Which labs are up
+    /// List running labs
     Status,
-    /// Take labs down: that of a scenario, or all
+    /// Stop the lab of a scenario, or all labs
     Down {
-        /// The scenario of the lab to take down [default: all]
+        /// Scenario of the lab to stop [default: all]
         scenario: Option<String>,
     },
-    /// Run a scenario's study, and say whether what is expected came out
+    /// Measure published figures again and compare them
     #[command(after_help = "Example: firstbyte lab study pq --html pq.html")]
     Study(Box<StudyArgs>),
     Export(ExportArgs),
-    /// The scenarios that come with firstbyte
+    /// List the scenarios that come with firstbyte
     List,
-    /// A scenario: its story, hosts and round trips; --source prints its file
+    /// Show a scenario: its story, hosts and round-trip times
     Show {
-        /// A shipped scenario's name, or a file
+        /// Name of a shipped scenario, or a TOML file
         scenario: String,
-        /// Print the TOML file, to copy and change
+        /// Print its TOML file, to copy and change
         #[arg(long)]
         source: bool,
     },
@@ -594,14 +588,14 @@ pub(super) enum LabCommand {
 pub(super) struct StudyArgs {
     #[command(flatten)]
     pub lab: NewLabArgs,
-    /// What to measure and what to expect [default: the study that comes with the scenario]
+    /// Plan of the study [default: the study that comes with the scenario]
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Rounds that count [default: the plan's]
+    /// Rounds [default: as the plan says]
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one,
           allow_negative_numbers = true)]
     pub samples: Option<u32>,
-    /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
+    /// Run file that keeps every sample [default: firstbyte-DATE-TIME.run]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub run: Option<PathBuf>,
     #[command(flatten)]
@@ -613,18 +607,18 @@ pub(super) struct StudyArgs {
 
 #[derive(Args, Debug)]
 pub(super) struct NewLabArgs {
-    /// A shipped scenario's name (see `lab list`), or a TOML file
+    /// Name of a shipped scenario (see `firstbyte lab list`), or a TOML file
     pub scenario: String,
-    /// Write what passes client, middle and servers into DIR, as pcapng
+    /// Write the packets at client, middle and servers into DIR, as pcapng
     #[arg(long, value_name = "DIR")]
     pub capture: Option<PathBuf>,
-    /// When the lab ends, copy its servers' access logs into DIR
+    /// Copy the servers' access logs into DIR when the lab ends
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
-    /// Put an access network before the client (docs/access.md)
+    /// Access network of the client (docs/access.md)
     #[arg(long, value_name = "NAME", value_parser = access_names())]
     pub access: Option<String>,
-    /// Seed of jitter and loss [default: the scenario's]
+    /// Seed of jitter and loss [default: as the scenario says]
     #[arg(long)]
     pub seed: Option<u64>,
     /// Server software
@@ -639,7 +633,7 @@ fn access_names() -> clap::builder::PossibleValuesParser {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ServerSoftware {
-    /// As the scenario says; nginx where it is installed, else the built-in one
+    /// As the scenario says: nginx if installed, else the built-in server
     Auto,
     Nginx,
     Caddy,

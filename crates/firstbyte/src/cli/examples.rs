@@ -187,13 +187,13 @@ fn command_lines_in_documents_can_be_typed() {
 
 #[test]
 fn command_lines_end_where_the_shell_or_a_comment_begins() {
-    let text = "  firstbyte compare URL --way 'HTTP/2: http=2' \\\n      --way b   two ways\n\
+    let text = "  firstbyte compare URL --variant 'HTTP/2: http=2' \\\n      --variant b   two ways\n\
                 Example: firstbyte -n 2 URL | jq .a\n$ firstbyte wire a # what";
     let found: Vec<String> = command_lines(text).iter().map(|words| words.join("|")).collect();
     assert_eq!(
         found,
         [
-            "firstbyte|compare|https://example.com/|--way|HTTP/2: http=2|--way|b",
+            "firstbyte|compare|https://example.com/|--variant|HTTP/2: http=2|--variant|b",
             "firstbyte|-n|2|https://example.com/",
             "firstbyte|wire|a",
         ]

@@ -24,6 +24,7 @@ mod wire;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::CommandFactory;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::args::{
@@ -32,9 +33,10 @@ use super::args::{
 };
 use super::exit::{self, Problem};
 use super::typed::Typed;
-use super::{terminal, typed};
+use super::{generated, terminal, typed};
 use crate::plans::{
-    CommandPlan, Destination, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan,
+    CommandPlan, Destination, GeneratedPlan, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView,
+    RenderPlan,
 };
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::Parallel;
@@ -81,6 +83,15 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
             }),
         },
         Some(Command::LogFormat(args)) => CommandPlan::LogFormat(args.server.into()),
+        Some(Command::Completions(args)) => CommandPlan::Generated(GeneratedPlan {
+            directory: None,
+            files: vec![generated::completions(args.shell, Cli::command())],
+        }),
+        Some(Command::Man(args)) => CommandPlan::Generated(GeneratedPlan {
+            directory: args.output_dir.clone(),
+            files: generated::manual_pages(Cli::command())
+                .map_err(|error| Problem::new(exit::WRITE, format!("manual page: {error}")))?,
+        }),
         Some(Command::Demo(args)) => CommandPlan::Demo(lab::demo(args)),
         Some(Command::Lab(args)) => CommandPlan::Lab(lab::lab(args)),
         Some(Command::Serve(args)) => CommandPlan::Serve(Box::new(lab::serve(args)?)),

@@ -5,11 +5,12 @@ use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::args::Cli;
-use super::misplaced;
+use super::{first_word, help, misplaced};
 use firstbyte_core::shown_url::{HIDDEN, shown_url, shown_urls_within};
 
 /// A header field, as `-H` has it.
@@ -91,11 +92,16 @@ impl Typed {
     pub(super) fn read(
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<(Cli, Self), clap::Error> {
-        let mut definition = Cli::command();
+        let mut definition = help::long(Cli::command());
         let words: Vec<OsString> = arguments.into_iter().collect();
-        let matches = definition
-            .try_get_matches_from_mut(&words)
-            .map_err(|error| misplaced::explained(error, &words))?;
+        let matches = definition.try_get_matches_from_mut(&words).map_err(|error| {
+            // `-h` and `--help` are the same error.
+            let is_short = error.kind() == ErrorKind::DisplayHelp
+                && words.iter().any(|word| word.to_str().is_some_and(asks_for_short_help));
+            let short = || help::short(Cli::command()).try_get_matches_from_mut(&words).err();
+            let error = is_short.then(short).flatten().unwrap_or(error);
+            misplaced::explained(error, &words)
+        })?;
         check_operands(&definition, &matches)?;
         let cli =
             Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
@@ -106,6 +112,10 @@ impl Typed {
             },
             None => Self::new("", &definition, &matches),
         };
+        if cli.command.is_none() {
+            let urls: Vec<&str> = cli.probe.urls.iter().map(|url| &*url.0).collect();
+            first_word::check(&definition, &urls)?;
+        }
         Ok((cli, typed))
     }
 
@@ -166,6 +176,14 @@ impl Typed {
         }
         words
     }
+}
+
+/// Whether a word is `-h`, alone or among short flags that take no value.
+fn asks_for_short_help(word: &str) -> bool {
+    let flags = word.strip_prefix('-').filter(|flags| !flags.starts_with('-'));
+    flags.is_some_and(|flags| {
+        flags.ends_with('h') && flags.chars().all(|c| c.is_ascii_alphanumeric())
+    })
 }
 
 /// Whether the operands of the command, or of one of its own commands, are such.

@@ -5,6 +5,7 @@
 //! somebody in keeps its type, [`Secret`](firstbyte_probe::probe::Secret): it is stored, and does not print.
 
 mod exporter;
+mod generated;
 mod har;
 mod lab;
 mod measuring;
@@ -19,6 +20,7 @@ use firstbyte_sources::server_log::ServerKind;
 use serde::{Deserialize, Serialize};
 
 pub use exporter::{ExporterMetrics, ExporterPlan};
+pub use generated::{GeneratedFile, GeneratedPlan};
 pub use har::HarCleanPlan;
 pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};
 pub use measuring::{
@@ -69,6 +71,8 @@ pub enum CommandPlan {
     Report(Box<ReportPlan>),
     /// `har clean`.
     HarClean(HarCleanPlan),
+    /// `completions` and `man`.
+    Generated(GeneratedPlan),
     /// `log-format`.
     LogFormat(ServerKind),
     /// `demo`.

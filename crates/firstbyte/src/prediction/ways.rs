@@ -40,8 +40,13 @@ const AXES: [(&str, &str); 6] = [
     ("http", "1.1, 2, 3"),
     ("kex", "x25519, p256, p384, x25519mlkem768"),
     ("connection", "new, reused"),
-    ("parallel", "1, 6 or another number of HTTP/1.1 connections, h2, h3"),
+    ("parallel", "1, 6, h2, h3 (a number of HTTP/1.1 connections; needs --requests)"),
 ];
+
+/// Every axis, and what its values look like.
+pub fn axes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    AXES.into_iter()
+}
 
 /// Sets `axis` to `value`, and says what that is called.
 fn set(way: &mut Way, axis: &str, value: &str) -> Option<String> {
@@ -169,10 +174,10 @@ impl Ways {
     }
 
     fn all() -> Self {
-        let mut all = Self { axes: vec!["way".into()], ..Self::default() };
+        let mut all = Self { axes: vec!["variant".into()], ..Self::default() };
         for way in Way::all() {
             let (value, label) = (way.label(), way.label());
-            let factors = vec![Factor { axis: "way".into(), value, label }];
+            let factors = vec![Factor { axis: "variant".into(), value, label }];
             all.ways.push((Cell { factors, ..Cell::default() }, way));
         }
         all

@@ -36,7 +36,7 @@ fn capture(scene: &Scene, name: &str, way: &str) -> PathBuf {
     let compare = |host: &str| {
         format!(
             "{PROGRAM} compare https://{host}.test/ --interval 0 --warmup 0 -n {CONNECTIONS} \
-             --way 'one: http=1.1 {way}'"
+             --variant 'one: http=1.1 {way}'"
         )
     };
     let both = format!("{} && {}", compare("near"), compare("far"));

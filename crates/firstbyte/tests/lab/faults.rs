@@ -223,7 +223,7 @@ fn without_tickets_nothing_is_resumed() {
             let file = directory.path().join("sessions.run");
             let mut command = firstbyte(&["lab", "run", "no-tickets", "--server", server]);
             command.args(["--", PROGRAM, "compare", &url, "-n", "3", "--interval", "0"]);
-            command.args(["--way", "resumed: tls=1.3 session=resumed"]).arg("--run").arg(&file);
+            command.args(["--variant", "resumed: tls=1.3 session=resumed"]).arg("--run").arg(&file);
             let output = run(&mut command);
             let run = Run::read(&file).unwrap_or_else(|why| panic!("{why}, {output:?}"));
             let rows = run.rows.iter().filter(|row| !row.warmup);

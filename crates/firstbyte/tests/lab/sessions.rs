@@ -61,7 +61,7 @@ down = {{ delay = "10ms" }}
     command.arg(scene.file()).arg("--logs").arg(&logs);
     command.args(["--", PROGRAM, "compare", "https://server.test/", "--interval", "0"]);
     command.args(["-n", &ROUNDS.to_string(), "--warmup", &WARMUP.to_string()]);
-    command.arg("--run").arg(&file).args(ways.iter().flat_map(|way| ["--way", *way]));
+    command.arg("--run").arg(&file).args(ways.iter().flat_map(|way| ["--variant", *way]));
     let output = run(&mut command);
     assert!(output.status.success(), "{}{}", text(&output.stderr), text(&output.stdout));
     Measured { run: Run::read(&file).unwrap(), log: Entry::read_all(&log_of(&logs)).unwrap() }

@@ -60,7 +60,7 @@ impl Bench {
     fn compare(&self, way: &str) -> Vec<(String, Value)> {
         let url = self.url("/");
         let way = format!("it: {way}");
-        let words = ["compare", &url, "-4", "--cacert", "ca.pem", "--way", &way, "-n", "4"];
+        let words = ["compare", &url, "-4", "--cacert", "ca.pem", "--variant", &way, "-n", "4"];
         let more = ["--interval", "0", "--silent", "--run", "a.run", "--json=a.json"];
         let words: Vec<&str> = words.iter().chain(&more).copied().collect();
         let outcome = firstbyte(self.directory.path(), &words);

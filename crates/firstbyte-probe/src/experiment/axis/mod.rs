@@ -69,23 +69,32 @@ type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
 const AXES: [(&str, &str, ReadValue); 12] = [
     ("client", "firstbyte, curl, chromium, firefox", client::read),
     ("site", "NAME:URL", site::read),
-    ("scheme", "http, https, each with :PORT where it is not 80 or 443", scheme::read),
-    ("edge", "NAME:ADDRESS, several addresses joined by +, or NAME:HOST", edge::read),
+    ("scheme", "http, https (with :PORT unless it is 80 or 443)", scheme::read),
+    ("edge", "NAME:ADDRESS (several addresses joined by +) or NAME:HOST", edge::read),
     ("family", "4, 6", family::read),
     ("tls", "1.2, 1.3", tls::read),
     ("http", "1.1, 2, 3", http::read),
     ("kex", "x25519, p256, p384, x25519mlkem768", kex::read),
-    ("session", "full, resumed, 0rtt (or session-id, ticket, psk by name)", session::read),
+    ("session", "full, resumed, 0rtt (or by mechanism: session-id, ticket, psk)", session::read),
     ("connection", "new, reused", connection::read),
-    ("parallel", "1, 6 or another number of HTTP/1.1 connections, h2, h3", parallel::read),
-    ("resolver", "dns, system, or a server's address", resolver::read),
+    (
+        "parallel",
+        "1, 6, h2, h3 (a number of HTTP/1.1 connections; needs --requests)",
+        parallel::read,
+    ),
+    ("resolver", "dns, system (or a name server's address)", resolver::read),
 ];
+
+/// Every axis, and what its values look like.
+pub fn axes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    AXES.iter().map(|(name, shape, _)| (*name, *shape))
+}
 
 /// Axes that mean nothing without TLS.
 const OF_TLS: [&str; 3] = ["tls", "kex", "session"];
 
-/// Several settings under one name: the axis of `--way`.
-pub const WAY: &str = "way";
+/// Several settings under one name: the axis of `--variant`.
+pub const WAY: &str = "variant";
 
 /// One axis and the values that are compared, as given by the user: `tls=1.2,1.3`.
 #[derive(Clone, Debug)]
@@ -123,7 +132,7 @@ impl Axis {
         let (name, values) = text.split_once('=').unwrap_or((text, ""));
         let Some(rank) = AXES.iter().position(|(known, ..)| *known == name.trim()) else {
             let names: Vec<&str> = AXES.iter().map(|(name, ..)| *name).collect();
-            return Err(format!("no axis is called {name:?}; there are {}", names.join(", ")));
+            return Err(format!("unknown axis {name:?}; the axes are {}", names.join(", ")));
         };
         let (name, shape, _) = AXES[rank];
         let mut axis = Self { name, values: Vec::new() };
@@ -136,7 +145,7 @@ impl Axis {
             })?;
         }
         if axis.values.is_empty() {
-            return Err(format!("{name} has no value; values are {shape}"));
+            return Err(format!("{name} has no value; its values are {shape}"));
         }
         Ok(axis)
     }
@@ -159,13 +168,13 @@ impl Axis {
         let mut axis = Self { name: WAY, values: Vec::new() };
         for text in texts {
             let (label, settings) = text.split_once(':').ok_or_else(|| {
-                format!("{text:?} has no colon; a way is NAME: AXIS=VALUE AXIS=VALUE…")
+                format!("{text:?} has no colon; write NAME: AXIS=VALUE AXIS=VALUE…")
             })?;
             let mut parts = Vec::new();
             for written in settings.split_whitespace() {
                 let (name, value) = written.split_once('=').unwrap_or((written, ""));
                 let rank = AXES.iter().position(|(known, ..)| *known == name);
-                let rank = rank.ok_or_else(|| format!("{text:?}: no axis is called {name:?}"))?;
+                let rank = rank.ok_or_else(|| format!("{text:?}: unknown axis {name:?}"))?;
                 parts.push(WayPart { rank, setting: setting(rank, value)? });
             }
             let label = label.trim().to_owned();
@@ -176,7 +185,7 @@ impl Axis {
 
     fn push(&mut self, value: AxisValue) -> Result<(), String> {
         if self.values.iter().any(|other| other.written == value.written) {
-            return Err(format!("{}={} is there twice", self.name, value.written));
+            return Err(format!("{}={} is given twice", self.name, value.written));
         }
         self.values.push(value);
         Ok(())
@@ -193,7 +202,7 @@ fn written<'a>(axis: &str, value: &'a str) -> &'a str {
 
 fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
     let (name, shape, read) = AXES[rank];
-    read(value).map_err(|why| format!("{name}={value}: {why}; values are {shape}"))
+    read(value).map_err(|why| format!("{name}={value}: {why}; the values of {name} are {shape}"))
 }
 
 /// Applies the parts of a cell.

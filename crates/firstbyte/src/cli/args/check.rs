@@ -10,26 +10,26 @@ use crate::plans::Destination;
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_HELP)]
 pub(in crate::cli) struct CheckArgs {
-    /// What to measure: a plan, as for `compare`
+    /// Plan of the experiment, as for `compare`
     #[arg(long, value_name = "FILE", required_unless_present = "from")]
     pub plan: Option<PathBuf>,
-    /// Rounds that count [default: the plan's]
+    /// Rounds [default: as the plan says]
     #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one,
           allow_negative_numbers = true, conflicts_with = "from")]
     pub samples: Option<u32>,
-    /// Hold this run against the conditions instead of measuring
+    /// Check this run instead of measuring
     #[arg(long, value_name = "RUN", conflicts_with = "plan")]
     pub from: Option<PathBuf>,
-    /// The run that growth is counted from
+    /// Run to compare with, for conditions such as 'tls +5%'
     #[arg(long, value_name = "RUN")]
     pub baseline: Option<PathBuf>,
-    /// Fail when any way to connect meets this, or one of those named before its colon
+    /// Fail if any variant meets this condition; repeatable
     #[arg(long, value_name = "CONDITION", required = true)]
     pub fail_if: Vec<String>,
-    /// Where the summary goes, in Markdown [default: stdout]
+    /// File for the summary in Markdown [default: stdout]
     #[arg(long, value_name = "FILE")]
     pub summary: Option<Destination>,
-    /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
+    /// Run file that keeps every sample [default: firstbyte-DATE-TIME.run]
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub run: Option<PathBuf>,
     /// No progress bar
@@ -38,19 +38,16 @@ pub(in crate::cli) struct CheckArgs {
 }
 
 const CHECK_HELP: &str = "\
-A condition is met when the whole 95 % interval lies beyond its limit; the exit
-code is then 101. When the interval holds the limit, or there are too few
-samples for one (p95 takes 200, p99 1,000), nothing is decided, and it is 102.
-
-Unless the plan says otherwise, connection and handshakes may take 300 s, and a
-sample 30 s.
+Exit code 101: a condition is met, because its whole 95 % interval lies beyond
+the limit. Exit code 102: undecided, because the interval contains the limit or
+there are too few samples (p95 needs 200, p99 needs 1,000).
 
 Conditions:
   ttfb.p95 > 300ms                the value itself
   tls.median +5%                  its growth since the baseline
-  family=6 tls=1.3: total +20ms   of some ways to connect only
+  family=6 tls=1.3: total +20ms   only for some variants
 Values: resolve, connect, tls, quic, setup, send, wait, receive, ttfb, total;
-  of each: median (when none is named), p50, p75, p90, p95, p99
+Percentiles: median (the default), p50, p75, p90, p95, p99
 
 Examples:
   firstbyte compare --plan site.toml --run baseline.run

@@ -12,76 +12,76 @@ use crate::cli::typed::UrlText;
 use crate::plans::{ColorChoice, Destination};
 
 const EXAMPLES: &str = "\
-Connects in several ways (TLS 1.2 and 1.3, resumed, with early data, on an open
-connection, without TLS, over HTTP/3, over IPv4 and IPv6: what the server
-offers), in random order, and says where the time of a connection goes, what
-costs time and could be otherwise, and what that would save.
+Measures every variant that the server offers (TLS 1.2 and 1.3, resumed, early
+data, an open connection, no TLS, HTTP/3, IPv4 and IPv6) in random order. Then
+prints where the time goes, what costs time needlessly, and what a change would
+save.
 
 Examples:
   firstbyte explain https://example.com/
   firstbyte explain https://example.com/ --server-log-ms 8
-                             does the server's log agree with what is seen here?
+                             compare with the server's own figure
   firstbyte explain https://example.com/ --html why.html --run why.run
   firstbyte explain --from why.run
   firstbyte explain https://example.com/ --client chromium
-                             and what does a browser take besides?
+                             measure a browser's connections
   firstbyte explain --from why.run --server-log access.log
-                             the log itself, request by request
+                             compare with the log, request by request
   firstbyte lab run curl-length -- \\
       firstbyte explain https://far.curl-length.test/";
 
-/// Why does it take so long? The equation, the sequence, what to change and what that saves
+/// Explain why a URL takes so long, what to change, and what that saves
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExplainArgs {
-    /// What to explain; https:// unless it says otherwise
+    /// URL to explain; https:// is assumed
     #[arg(value_name = "URL", required_unless_present = "from")]
     pub url: Option<UrlText>,
 
-    /// Rounds; each connects in every way once. From 20 on, figures have intervals
+    /// Rounds; each round measures every variant once. Intervals need 20 rounds
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Experiment",
           allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
-    /// Seed of the order
+    /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Experiment")]
     pub seed: u64,
-    /// Explain what an earlier `explain --run FILE` has measured
+    /// Explain an earlier run that `explain --run` wrote
     #[arg(long, value_name = "RUN", help_heading = "Experiment", conflicts_with_all = ["url", "run"])]
     pub from: Option<PathBuf>,
 
-    /// What the server's own log says the request took, milliseconds where no unit is given
-    #[arg(long, value_name = "MS", help_heading = "Other witnesses", value_parser = milliseconds,
+    /// Time of a request in the server's own log; a bare number is milliseconds
+    #[arg(long, value_name = "MS", help_heading = "Evidence from elsewhere", value_parser = milliseconds,
           allow_negative_numbers = true)]
     pub server_log_ms: Option<Duration>,
 
-    /// The server's access log (nginx, Apache, Caddy), as `firstbyte log-format` has it written
-    #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
+    /// Access log of the server (nginx, Apache, Caddy), in the format of `firstbyte log-format`
+    #[arg(long, value_name = "FILE", help_heading = "Evidence from elsewhere")]
     pub server_log: Option<PathBuf>,
 
-    /// A capture (pcap, pcapng) of these connections, taken at either end while they were made
-    #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
+    /// Capture (pcap, pcapng) of these connections, taken at the client or the server
+    #[arg(long, value_name = "FILE", help_heading = "Evidence from elsewhere")]
     pub capture: Option<PathBuf>,
 
-    /// One JSON object, on stdout instead of text, or in FILE
+    /// One JSON object, to stdout or FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub json: Option<Destination>,
-    /// The explanation as one page, which needs no network
+    /// Write the explanation as a self-contained page
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<Destination>,
-    /// Every picture as SVG: the ways beside each other, the sequence of messages
+    /// Write the pictures as SVG into DIR: variants side by side, sequence of messages
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// Every picture as PNG
+    /// Write the pictures as PNG into DIR
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub png: Option<PathBuf>,
-    /// Keep every sample in FILE, for `explain --from` and `report`
+    /// Run file that keeps every sample, for `explain --from` and `report`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub run: Option<PathBuf>,
     /// No progress bar
     #[arg(short, long, help_heading = "Output")]
     pub silent: bool,
-    /// Colours
+    /// When to use colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
 

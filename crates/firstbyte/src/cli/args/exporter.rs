@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 const EXAMPLES: &str = "\
-An unchanged configuration of blackbox_exporter, and unchanged scrapes of
-Prometheus, have the metrics that they had; phases of http come from the
-kernel's times. SIGHUP and POST /-/reload read the configuration again. Only
-this machine can reach it, unless --web.listen-address says otherwise. See
-docs/exporter.md.
+A drop-in replacement for blackbox_exporter: same configuration, same metrics,
+with the phases of HTTP probes timed by the kernel. SIGHUP and POST /-/reload
+read the configuration again. It listens on 127.0.0.1 unless
+--web.listen-address says otherwise. See docs/exporter.md.
 
 Examples:
   firstbyte exporter --config.file blackbox.yml
@@ -18,17 +17,17 @@ Examples:
   curl 'http://127.0.0.1:9115/probe?module=http_2xx&target=https://example.com/'
   curl 'http://127.0.0.1:9115/probe?module=tcp&target=example.com:25&debug=true'";
 
-/// Answer Prometheus as blackbox_exporter does
+/// Serve Prometheus probes, as a drop-in replacement for blackbox_exporter
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExporterArgs {
-    /// The configuration, in blackbox_exporter's YAML
+    /// Configuration file, in blackbox_exporter's YAML
     #[arg(long = "config.file", value_name = "FILE", default_value = "blackbox.yml")]
     pub config_file: PathBuf,
-    /// Check FILE, and end
+    /// Check the configuration file, and exit
     #[arg(long = "config.check")]
     pub config_check: bool,
-    /// Seconds that a probe ends before the scrape's time is up
+    /// Seconds to subtract from the scrape timeout
     #[arg(
         long = "timeout-offset",
         value_name = "SECONDS",
@@ -36,18 +35,18 @@ pub(in crate::cli) struct ExporterArgs {
         allow_negative_numbers = true
     )]
     pub timeout_offset: String,
-    /// Where to listen; :9115 is at all addresses. Can be given several times
+    /// Address to listen on; :9115 is all addresses; repeatable
     #[arg(
         long = "web.listen-address",
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:9115"
     )]
     pub listen_address: Vec<String>,
-    /// Probes to remember for /logs; failed ones are kept for as many more
+    /// Number of probes kept for /logs; as many failed ones again
     #[arg(long = "history.limit", value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub history_limit: u32,
-    /// Whose metrics: 0.23 or 0.28
+    /// Version of blackbox_exporter whose metrics to serve
     #[arg(long = "compat.version", value_name = "VERSION", default_value = "0.28",
           value_parser = ["0.23", "0.28"])]
     pub compat_version: String,

@@ -11,9 +11,9 @@ Examples:
   firstbyte har clean example.com.har -o clean.har
   firstbyte report clean.har
 
-What is kept, and what is not, is in docs/har.md.";
+docs/har.md lists what is kept.";
 
-/// HTTP Archives (HAR) that browsers and other tools export
+/// Remove secrets from HTTP Archive (HAR) files
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct HarArgs {
@@ -26,14 +26,14 @@ pub(in crate::cli) enum HarCommand {
     Clean(HarCleanArgs),
 }
 
-/// Write an archive without secrets: times, hosts, sizes, and no fields, cookies, bodies or queries
+/// Write a copy with times, hosts and sizes only: no headers, cookies, bodies or queries
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct HarCleanArgs {
-    /// The archive, plain or packed by gzip; - is standard input
+    /// HAR file, plain or gzip; - is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where it goes; - is stdout
+    /// File to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = Destination::STREAM)]
     pub output: Destination,
 }

@@ -24,18 +24,18 @@ pub(in crate::cli) struct FilterArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Live capture (Linux)")]
 pub(in crate::cli) struct LiveArgs {
-    /// Capture on this interface; any is all of them
+    /// Capture on this interface; "any" is all interfaces
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// Bytes kept of each packet
+    /// Bytes to keep of each packet
     #[arg(long, value_name = "BYTES", default_value = "262144", requires = "interface",
           value_parser = snaplen)]
     pub snaplen: u32,
-    /// Buffer of the kernel, MiB where no unit is given
+    /// Size of the kernel's capture buffer; a bare number is MiB
     #[arg(long, value_name = "SIZE", default_value = "32", requires = "interface",
           value_parser = buffer)]
     pub buffer: u64,
-    /// Only what is from or to this host
+    /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long, requires = "interface")]
     pub no_promiscuous_mode: bool,
 }

@@ -9,16 +9,16 @@ Examples:
   firstbyte report /var/log/nginx/firstbyte.log
   firstbyte explain https://example.com/ --server-log firstbyte.log
 
-What is printed says in comments where it goes. The log has request and upstream
-times, the version of TLS, whether the session was resumed, whether the request
-came as early data, and the kernel's round-trip time, as far as the server knows
-them; of the client only its port, and no queries. See docs/server-logs.md.";
+Comments in the output say where it belongs. The log holds request and upstream
+times, TLS version, resumption, early data and the kernel's round-trip time, as
+far as the server knows them. It holds no client address and no query strings.
+See docs/server-logs.md.";
 
-/// Print the configuration that makes a web server log what `report` and `explain` can use
+/// Print the log configuration for nginx, Apache or Caddy that `report` reads best
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct LogFormatArgs {
-    /// The server's software
+    /// Server software
     #[arg(value_enum, value_name = "SERVER")]
     pub server: LogServer,
 }

@@ -10,10 +10,9 @@ use crate::cli::typed::{AxisText, UrlText};
 use crate::plans::ColorChoice;
 
 const EXAMPLES: &str = "\
-Each target is measured in each of its ways to connect, spread over time, until
-Ctrl-C or SIGTERM. Samples go into DIR/raw, a run file a day, which report,
-compare and explain read. A sample that fails is kept as one, and never
-repeated before its time. See docs/monitor.md.
+Measures every variant of every target, spread over time, until Ctrl-C or
+SIGTERM. Samples go into DIR/raw, one run file a day; report, compare and
+explain read them. See docs/monitor.md.
 
 Examples:
   firstbyte monitor --demo
@@ -25,7 +24,7 @@ Examples:
   firstbyte monitor events --since 7d
   firstbyte report ~/.local/state/firstbyte/raw/2026-11-23.run";
 
-/// Measure targets again and again, for months, and keep every sample
+/// Measure targets for months, keep every sample, report changes
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 #[command(subcommand_negates_reqs = true)]
@@ -33,24 +32,24 @@ pub(in crate::cli) struct MonitorArgs {
     #[command(subcommand)]
     pub command: Option<MonitorCommand>,
 
-    /// What to measure; https:// unless it says otherwise
+    /// URLs to measure; https:// is assumed
     #[arg(value_name = "URL", required_unless_present_any = ["config", "demo"], conflicts_with = "config")]
     pub urls: Vec<UrlText>,
 
     /// Read targets and their settings from a TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check FILE, say what would be measured, and every mistake with its line
+    /// Check FILE: list what would be measured, and every mistake with its line
     #[arg(long, requires = "config")]
     pub check_config: bool,
-    /// Watch three edges in a lab on this machine, one of which changes after 20 s
+    /// Watch three edges in a lab on this machine; one changes after 20 s
     #[arg(long, conflicts_with_all = ["config", "urls", "every", "max_time", "vary"])]
     pub demo: bool,
 
-    /// Time from one sample of a target and way to the next [default: 1min]
+    /// Time between two samples of a variant of a target [default: 1min]
     #[arg(long, value_name = "TIME", conflicts_with = "config", help_heading = "Sampling")]
     pub every: Option<String>,
-    /// Most time for a sample [default: 30s]
+    /// Time limit for a sample [default: 30s]
     #[arg(
         short = 'm',
         long,
@@ -67,18 +66,18 @@ pub(in crate::cli) struct MonitorArgs {
         help_heading = "Sampling"
     )]
     pub vary: Vec<AxisText>,
-    /// End after this time, as Ctrl-C does [default: never]
+    /// Stop after this time [default: never]
     #[arg(long = "for", value_name = "TIME", help_heading = "Sampling")]
     pub length: Option<String>,
 
-    /// Keep samples in DIR [default: what FILE says, else ~/.local/state/firstbyte]
+    /// Keep samples in DIR [default: as FILE says, else ~/.local/state/firstbyte]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub store: Option<PathBuf>,
-    /// Answer there: /metrics for Prometheus, /api/v1/ as JSON [default: what FILE
-    /// says, else nowhere]; beyond this machine FILE has to name a token_file
+    /// Serve a status page, /metrics for Prometheus and a JSON API here [default: as FILE says, else
+    /// nowhere]; other than on loopback, FILE must name a token_file
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Output", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Show no progress
+    /// No progress line
     #[arg(short, long, help_heading = "Output")]
     pub silent: bool,
     /// When to use colours

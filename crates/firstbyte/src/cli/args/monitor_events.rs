@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 const EXAMPLES: &str = "\
-WHEN is a time ago (7d, 12h), a day, a time as 2026-11-23T12:00:00Z, or seconds
-since 1970. Times are in UTC. The store can be read while a monitor writes it.
+WHEN is a time ago (7d, 12h), a day, a time such as 2026-11-23T12:00:00Z, or
+seconds since 1970, all in UTC. A running monitor can be read.
 
 Examples:
   firstbyte monitor events
@@ -18,22 +18,22 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct MonitorEventsArgs {
-    /// Where the monitor keeps samples [default: ~/.local/state/firstbyte]
+    /// Directory of the monitor's store [default: ~/.local/state/firstbyte]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Changes from then on [default: 30 days before the end]
+    /// Start of the period [default: 30 days before the end]
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// Changes before then [default: now]
+    /// End of the period [default: now]
     #[arg(long, value_name = "WHEN")]
     pub until: Option<String>,
     /// Changes in these states [default: provisional,confirmed]
     #[arg(long, value_enum, value_name = "STATE,STATE", value_delimiter = ',')]
     pub state: Vec<StateChoice>,
-    /// Changes of this target, by its name. Can be given several times [default: all]
+    /// Only changes of this target; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     pub target: Vec<String>,
-    /// How they are written
+    /// Output format
     #[arg(long, value_enum, value_name = "FORM", default_value_t)]
     pub format: FormChoice,
 }
@@ -41,11 +41,11 @@ pub(in crate::cli) struct MonitorEventsArgs {
 /// A state of events.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(in crate::cli) enum StateChoice {
-    /// May be withdrawn
+    /// Seen, may be withdrawn
     Provisional,
-    /// Held
+    /// Lasted
     Confirmed,
-    /// Went away, or was something else
+    /// Disappeared, or had another cause
     Withdrawn,
 }
 
@@ -57,6 +57,6 @@ pub(in crate::cli) enum FormChoice {
     Text,
     /// One object
     Json,
-    /// An event a line
+    /// One object per line
     Ndjson,
 }

@@ -8,11 +8,11 @@ use crate::plans::{ColorChoice, Destination, WireSession};
 /// Rows. The command says of what they are.
 #[derive(Args, Clone, Debug, Default)]
 pub(in crate::cli) struct RowArgs {
-    /// All samples as NDJSON, on stdout or in FILE
+    /// All samples as NDJSON, to stdout or FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub json: Option<Destination>,
-    /// All samples as CSV, on stdout or in FILE
+    /// All samples as CSV, to stdout or FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub csv: Option<Destination>,
@@ -42,12 +42,12 @@ typed_values! { ColorChoice:
 }
 
 typed_values! { WireSession:
-    Full "full" "A full handshake, for whatever reason";
-    Declined "declined" "A full handshake although a session was offered";
+    Full "full" "Full handshake";
+    Declined "declined" "Full handshake although the client offered a session";
     Hrr "hrr" "The server sent a HelloRetryRequest";
-    Resumed "resumed" "A session was taken up, with early data or without";
-    EarlyData "early-data" "Early data was sent";
+    Resumed "resumed" "Resumed, with or without early data";
+    EarlyData "early-data" "The client sent early data";
     Failed "failed"
-        "Refused, unanswered, or ended in the handshake by an alert, a reset or a close";
-    Unknown "unknown" "Neither full nor resumed as far as could be seen, and not failed";
+        "Refused, unanswered, or ended during the handshake by an alert, a reset or a close";
+    Unknown "unknown" "Not failed, but the capture does not show whether full or resumed";
 }

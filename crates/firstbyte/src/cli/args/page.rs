@@ -9,9 +9,9 @@ use crate::cli::typed::UrlText;
 use crate::plans::{ColorChoice, Destination};
 
 const EXAMPLES: &str = "\
-A browser loads the page, with a new profile and an empty cache. Shown are the
-connections that it opened, what went over each, and how much of the load was
-waiting for connections to be set up.
+Loads the page in a browser with a new profile and an empty cache. Shows the
+connections that it opened, the requests on each, and how much of the load time
+was waiting for connection set-up.
 
 Examples:
   firstbyte page https://example.com/
@@ -44,11 +44,11 @@ const NOT_OF_BROWSERS: [&str; 20] = [
     "connect_to",
 ];
 
-/// Load a page in a browser: every connection, every request, and what set-up cost
+/// Load a page in a browser: connections, requests, and the cost of connection set-up
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("client", |a| {
-    a.default_value("chromium").help("Who loads it: chromium or firefox")
+    a.default_value("chromium").help("Browser: chromium or firefox")
 }))]
 // What no browser can be asked for is refused, and not offered.
 #[command(mut_args(|a| match NOT_OF_BROWSERS.contains(&a.get_id().as_str()) {
@@ -56,31 +56,31 @@ const NOT_OF_BROWSERS: [&str; 20] = [
     false => a,
 }))]
 pub(in crate::cli) struct PageArgs {
-    /// The page; https:// unless it says otherwise
+    /// URL of the page; https:// is assumed
     #[arg(value_name = "URL")]
     pub url: UrlText,
 
-    /// Predict what would save time: open connections, resumption, 0-RTT, HTTP/3, a nearer edge. A rough guide
+    /// Estimate the savings of open connections, resumption, 0-RTT, HTTP/3 and a nearer edge
     #[arg(long)]
     pub savings: bool,
 
-    /// The page as one JSON object, on stdout or in FILE
+    /// One JSON object, to stdout or FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub json: Option<Destination>,
-    /// The page as HTTP Archive (HAR 1.2)
+    /// Write the page load as HTTP Archive (HAR 1.2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub har: Option<Destination>,
-    /// The page load as one HTML page: figures, waterfall, every connection, origin and request
+    /// Write a self-contained page: figures, waterfall, connections, origins, requests
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<Destination>,
-    /// The picture as SVG: DIR/page.svg
+    /// Write the waterfall as DIR/page.svg
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// The picture as PNG
+    /// Write the waterfall as DIR/page.png
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub png: Option<PathBuf>,
-    /// Colours
+    /// When to use colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Field data: what people's own browsers say of their connections
+/// Collect connection times from your visitors' browsers
 #[derive(Args, Debug)]
 pub(in crate::cli) struct RumArgs {
     #[command(subcommand)]
@@ -23,19 +23,19 @@ Examples:
   firstbyte rum snippet > rum.js
   firstbyte rum snippet --endpoint https://field.example.com/rum --sample 10%
 
-The script is under 2 kB, loads nothing, and sends one beacon a page view, when the page is left:
-times of connections, the origins they lead to, and nothing that tells who somebody is. It can stand
-in a <script> element or in a file of its own. Other origins show their times where they
-answer with Timing-Allow-Origin. See docs/field-data.md.";
+The script is smaller than 2 kB, loads nothing, and sends one beacon when the
+visitor leaves the page: times and origins of connections, no identifiers. Put
+it into a <script> element or a file of its own. Other origins show their times
+if they answer with Timing-Allow-Origin. See docs/field-data.md.";
 
-/// Print the script that pages carry
+/// Print the script to include in your pages
 #[derive(Args, Debug)]
 #[command(after_help = SNIPPET_HELP)]
 pub(in crate::cli) struct RumSnippetArgs {
-    /// Where beacons are sent: a URL, or a path of the page's own origin
+    /// URL to send beacons to, or a path on the page's own origin
     #[arg(long, value_name = "URL", default_value = "/rum")]
     pub endpoint: String,
-    /// The share of page views that send one: 0.1 or 10%
+    /// Share of page views that send a beacon: 0.1 or 10%
     #[arg(long, value_name = "SHARE", default_value = "100%")]
     pub sample: String,
 }
@@ -46,37 +46,38 @@ Examples:
   firstbyte rum serve --into field.ndjson --listen 127.0.0.1:9090 --origin https://www.example.com
   firstbyte report field.ndjson
 
-Plain HTTP, for the web server that has the site's certificate to pass on:
+It speaks plain HTTP; let the web server of the site forward to it (nginx):
   location = /rum {
     proxy_pass http://127.0.0.1:8480;
     proxy_set_header X-Forwarded-For $remote_addr;
   }
 
-No address, URL, cookie or name of a browser is kept. Ctrl-C or SIGTERM ends it.";
+It stores no addresses, URLs, cookies or browser names. Stop it with Ctrl-C or
+SIGTERM.";
 
-/// Take what pages send, and Network Error Logging reports, until told to stop
+/// Receive beacons and Network Error Logging reports
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_HELP)]
 pub(in crate::cli) struct RumServeArgs {
-    /// File that each of them is written to as it comes, as a line; one that is there is continued
+    /// File to append each beacon and report to, as a line of NDJSON
     #[arg(long, value_name = "FILE")]
     pub into: PathBuf,
-    /// Where to listen; only this machine can reach 127.0.0.1
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8480",
           value_parser = listen_address)]
     pub listen: SocketAddr,
-    /// Keep only what pages of this origin send. Can be given several times [default: all]
+    /// Accept only beacons from pages of this origin; repeatable [default: all]
     #[arg(long, value_name = "ORIGIN")]
     pub origin: Vec<String>,
-    /// Requests taken a second, in all
+    /// Maximum requests per second
     #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Limits",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: u32,
-    /// Requests taken a second of one source; 0 is no limit
+    /// Maximum requests per second from one source; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Limits",
           value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub rate_per_source: u32,
-    /// Write no more than this into FILE
+    /// Maximum size of FILE
     #[arg(long, value_name = "BYTES", default_value = "1GB", help_heading = "Limits")]
     pub max_file: String,
 }

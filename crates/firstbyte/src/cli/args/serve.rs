@@ -14,14 +14,14 @@ const EXAMPLES: &str = "\
 Examples:
   firstbyte serve --self-signed localhost --ca-out ca.pem --early-data
   firstbyte --cacert ca.pem -4 https://localhost:8443/
-                                  the one measured by the other
+                                  measure the server
   firstbyte serve --cert chain.pem --key key.pem --listen [::]:443 --early-data
-                                  a host of one's own, for all who can reach it
+                                  listen on all addresses
 
-Paths: / is a page, /bytes/N has N bytes, /redirect leads to /;
-  /w?think=20&writes=1000,500@40 is slow on purpose (docs/scenarios.md).";
+Paths: / is a page, /bytes/N is N bytes, /redirect redirects to /,
+/w?think=20&writes=1000,500@40 answers slowly (docs/scenarios.md).";
 
-/// A server to measure against: HTTP/1.1, 2 and 3, early data, sessions resumed or not
+/// Run a test server: HTTP/1.1, 2 and 3, resumption, early data
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("certificate").required(true).args(["cert", "self_signed"]))]
@@ -32,7 +32,7 @@ pub(in crate::cli) struct ServeArgs {
     /// The certificate's key (PEM)
     #[arg(long, value_name = "FILE", help_heading = "Certificate", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// Make a certificate for these names or addresses, by a CA made for it
+    /// Make a CA, and a certificate for these names or addresses
     #[arg(
         long,
         value_name = "NAME",
@@ -42,15 +42,15 @@ pub(in crate::cli) struct ServeArgs {
         conflicts_with = "key"
     )]
     pub self_signed: Vec<String>,
-    /// Write that CA's certificate to FILE: what clients are told to trust
+    /// Write the certificate of that CA to FILE, for clients to trust
     #[arg(long, value_name = "FILE", help_heading = "Certificate", requires = "self_signed")]
     pub ca_out: Option<Destination>,
 
-    /// Where to listen, TCP and UDP; only this machine can reach 127.0.0.1
+    /// Address to listen on, TCP and UDP
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443",
           help_heading = "Listening", value_parser = socket_address)]
     pub listen: SocketAddr,
-    /// Where to listen without TLS too [default: nowhere]
+    /// Address to listen on for plain HTTP [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Listening",
           value_parser = socket_address)]
     pub http_listen: Option<SocketAddr>,
@@ -60,26 +60,26 @@ pub(in crate::cli) struct ServeArgs {
     /// No HTTP/3
     #[arg(long, help_heading = "Listening")]
     pub no_http3: bool,
-    /// Write a line for every request to FILE; - is standard output
+    /// Write an access log to FILE; - is standard output
     #[arg(long, value_name = "FILE", help_heading = "Listening")]
     pub access_log: Option<Destination>,
 
     /// TLS versions over TCP, separated by commas [default: 1.2,1.3]
     #[arg(long, value_name = "VERSIONS", help_heading = "Protocol", value_delimiter = ',')]
     pub tls: Vec<Version>,
-    /// Take early data (0-RTT) [default: off; on, when named alone]
-    #[arg(long, value_name = "WHAT", help_heading = "Protocol", value_enum, num_args = 0..=1,
+    /// Accept early data (0-RTT) [default: off; on if given without a value]
+    #[arg(long, value_name = "MODE", help_heading = "Protocol", value_enum, num_args = 0..=1,
           require_equals = true, default_missing_value = "on", default_value = "off",
           hide_default_value = true)]
     pub early_data: EarlyDataChoice,
-    /// How sessions are resumed
+    /// How sessions can be resumed
     #[arg(long, value_name = "HOW", help_heading = "Protocol", value_enum, default_value = "both")]
     pub resumption: ResumptionChoice,
-    /// Tickets after a TLS 1.3 handshake
+    /// Number of tickets to send after a TLS 1.3 handshake
     #[arg(long, value_name = "N", help_heading = "Protocol", default_value_t = 2,
           value_parser = clap::value_parser!(u8).range(0..=20))]
     pub tickets: u8,
-    /// Begin every QUIC connection with a Retry
+    /// Answer every new QUIC connection with a Retry packet
     #[arg(long, help_heading = "Protocol", conflicts_with = "no_http3")]
     pub retry: bool,
 
@@ -87,7 +87,7 @@ pub(in crate::cli) struct ServeArgs {
     #[arg(long, value_name = "BYTES", help_heading = "Content", default_value = "2000",
           value_parser = body_bytes)]
     pub page_bytes: u32,
-    /// Time between a request and its response, such as 8ms [default: none]
+    /// Server think time, such as 8ms [default: none]
     #[arg(long, value_name = "TIME", help_heading = "Content", value_parser = duration)]
     pub think_time: Option<Duration>,
 }
@@ -102,23 +102,23 @@ pub(in crate::cli) enum Version {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum EarlyDataChoice {
-    /// Tickets do not allow it
+    /// Tickets do not permit early data
     Off,
-    /// Taken, and answered before the handshake is over
+    /// Accept early data, and answer before the handshake ends
     On,
-    /// Allowed by tickets, and never taken
+    /// Tickets permit early data, but the server rejects it
     Reject,
-    /// Taken, and answered 425 (Too Early)
+    /// Accept early data, and answer 425 (Too Early)
     TooEarly,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum ResumptionChoice {
-    /// By ticket, and by session ID in TLS 1.2
+    /// By ticket, and in TLS 1.2 also by session ID
     Both,
-    /// By ticket alone
+    /// By ticket only
     Tickets,
-    /// By session ID in TLS 1.2; TLS 1.3 has tickets always
+    /// By session ID in TLS 1.2; TLS 1.3 always uses tickets
     SessionIds,
     /// Never
     None,
@@ -148,13 +148,13 @@ fn answer_bytes(text: &str, most: u32) -> Result<u32, String> {
     bytes.map(|bytes| bytes as u32).map_err(|error| told(&error))
 }
 
-/// Write a docker-compose project that does on a host of one's own what the lab's servers do
+/// Write a docker-compose project with the lab's servers, for a host of your own
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example: firstbyte lab export server --early-data on
-         then see server/README.md: certificate, start, and what to compare")]
+         server/README.md says how to start it and what to compare")]
 pub(in crate::cli) struct ExportArgs {
-    /// Directory to write; it is made if there is none
+    /// Directory to write; created if it does not exist
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// nginx's ssl_early_data
@@ -168,7 +168,7 @@ pub(in crate::cli) struct ExportArgs {
     #[arg(long, value_name = "BYTES", default_value = "1000000",
           value_parser = body_bytes)]
     pub image_bytes: u32,
-    /// Write into DIR although there is something in it; files of the same name are replaced
+    /// Write into DIR even if it is not empty, and replace files of the same name
     #[arg(long)]
     pub force: bool,
 }

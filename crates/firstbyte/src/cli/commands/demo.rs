@@ -70,7 +70,7 @@ fn plan(asked: &DemoPlan) -> PlanFile {
     let edges = EDGES.map(|edge| format!("{edge}:https://{edge}.govuk.test/"));
     PlanFile {
         url: Some(format!("https://{}.govuk.test/", EDGES[0])),
-        way: WAYS.map(str::to_owned).to_vec(),
+        variant: WAYS.map(str::to_owned).to_vec(),
         vary: vec![format!("site={}", edges.join(",")), "family=4,6".to_owned()],
         samples: Some(asked.samples),
         interval: Some(NumberOrText("0".to_owned())),

@@ -5,6 +5,7 @@ pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod explain;
 mod exporter;
+mod generated;
 pub(super) mod har;
 pub(super) mod lab;
 mod log_format;
@@ -35,6 +36,7 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),
         CommandPlan::HarClean(plan) => har::clean_archive(plan),
+        CommandPlan::Generated(plan) => generated::run(plan),
         CommandPlan::LogFormat(server) => log_format::run(*server),
         CommandPlan::Demo(plan) => demo::run(plan),
         CommandPlan::Lab(plan) => lab::run(plan),

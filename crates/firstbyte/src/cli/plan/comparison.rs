@@ -134,7 +134,7 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
     Ok(ExperimentPlan {
         url: Secret::new(url.0.clone()),
         vary: secrets(&args.vary),
-        ways: secrets(&args.way),
+        ways: secrets(&args.variant),
         warmup: args.warmup,
         rounds,
         until: args.until.clone(),

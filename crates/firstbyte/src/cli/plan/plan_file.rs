@@ -22,7 +22,7 @@ pub(in crate::cli) struct PlanFile {
     #[serde(default)]
     pub vary: Vec<String>,
     #[serde(default)]
-    pub way: Vec<String>,
+    pub variant: Vec<String>,
     pub samples: Option<u32>,
     pub until: Option<String>,
     pub max_samples: Option<u32>,
@@ -128,8 +128,8 @@ impl PlanFile {
         for axis in &self.vary {
             flag("vary", Some(axis.clone()));
         }
-        for way in &self.way {
-            flag("way", Some(way.clone()));
+        for variant in &self.variant {
+            flag("variant", Some(variant.clone()));
         }
         flag("samples", self.samples.map(|n| n.to_string()));
         flag("until", self.until.clone());

@@ -211,7 +211,7 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
     (
         &["compare", "a.test", "--vary", "site=x:https://b.test/?k=s3cret"],
         &[
-            &["--way", "A: tls=1.2", "--until", "median±1%"],
+            &["--variant", "A: tls=1.2", "--until", "median±1%"],
             &["--aa", "--concurrent", "--interval", "250ms"],
             &["-d", "s3cret", "-m", "5"],
             &["--dry-run", "--run", "r", "--har", "h"],
