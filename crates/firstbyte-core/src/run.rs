@@ -68,16 +68,16 @@ impl Metric {
     /// What it is called in a sentence.
     pub const fn phrase(self) -> &'static str {
         match self {
-            Self::Resolve => "the name lookup",
-            Self::Connect => "the TCP handshake",
-            Self::Tls => "the TLS handshake",
-            Self::Quic => "the QUIC handshake",
-            Self::Setup => "the connection set-up",
-            Self::Send => "sending the request",
-            Self::Wait => "the wait for the first byte",
-            Self::Receive => "receiving the response",
-            Self::Ttfb => "the time to first byte",
-            Self::Total => "the total time",
+            Self::Resolve => "DNS time",
+            Self::Connect => "TCP handshake time",
+            Self::Tls => "TLS handshake time",
+            Self::Quic => "QUIC handshake time",
+            Self::Setup => "connection set-up time",
+            Self::Send => "send time",
+            Self::Wait => "wait time",
+            Self::Receive => "receive time",
+            Self::Ttfb => "time to first byte",
+            Self::Total => "total time",
         }
     }
 
@@ -283,27 +283,27 @@ impl Shortfall {
         }
     }
 
-    /// What it is called after a count: "rejected 2", "answered 425: 1".
+    /// What it is called after a count: "2 with early data rejected".
     pub const fn phrase(self) -> &'static str {
         match self {
-            Self::NoSession => "no session to offer",
+            Self::NoSession => "without a session to offer",
             Self::NotResumed => "not resumed",
             Self::OtherMechanism => "resumed by another mechanism",
-            Self::Resumed => "resumed unasked",
-            Self::EarlyDataNotAllowed => "early data not allowed",
-            Self::EarlyDataNotSent => "not sent early",
-            Self::EarlyDataRejected => "rejected",
+            Self::Resumed => "resumed against the plan",
+            Self::EarlyDataNotAllowed => "without permission for early data",
+            Self::EarlyDataNotSent => "without early data",
+            Self::EarlyDataRejected => "with early data rejected",
             Self::TooEarly => "answered 425",
-            Self::OtherTlsVersion => "other TLS version",
-            Self::OtherHttpVersion => "other HTTP version",
-            Self::OtherGroup => "other group",
-            Self::OtherFamily => "other address family",
-            Self::OtherAddress => "other address",
-            Self::NotReused => "connection not reused",
-            Self::OtherClient => "other client",
-            Self::OtherConnections => "other number of connections",
-            Self::NotAtOnce => "not at once",
-            Self::NotSaid => "not said by the client",
+            Self::OtherTlsVersion => "with another TLS version",
+            Self::OtherHttpVersion => "with another HTTP version",
+            Self::OtherGroup => "with another key-exchange group",
+            Self::OtherFamily => "over another address family",
+            Self::OtherAddress => "to another address",
+            Self::NotReused => "on a new connection",
+            Self::OtherClient => "by another client",
+            Self::OtherConnections => "over another number of connections",
+            Self::NotAtOnce => "not all at once",
+            Self::NotSaid => "not reported by the client",
         }
     }
 

@@ -279,14 +279,14 @@ impl View<'_> {
         }
         let full = cells().filter(|(_, s)| s.asked == s.proven).count();
         if full == self.study.cells.len() {
-            return vec![format!("All {} proved what was asked.", count(asked, "sample"))];
+            return vec![format!("All {} were verified on the wire.", count(asked, "sample"))];
         }
-        let mut lines = vec![self.style.paint(Ink::Strong, "What the samples proved")];
+        let mut lines = vec![self.style.paint(Ink::Strong, "Samples verified on the wire")];
         for (cell, series) in cells().filter(|(_, s)| s.asked != s.proven) {
             self.wrapped(&mut lines, &format!("{}: {}", cell.name(), series.proof()), Ink::Plain);
         }
         if full > 0 {
-            let text = format!("{full} more: every sample proved what was asked");
+            let text = format!("{}: all samples", count(full as u64, "other variant"));
             self.wrapped(&mut lines, &text, Ink::Faint);
         }
         let mut causes: Vec<(&str, u64)> = Vec::new();
@@ -307,10 +307,8 @@ impl View<'_> {
         let mut lines = Vec::new();
         for panel in self.study.panels {
             if lines.is_empty() {
-                lines.push(
-                    self.style
-                        .paint(Ink::Strong, "What the browsers' network panels show: medians"),
-                );
+                lines
+                    .push(self.style.paint(Ink::Strong, "Medians in the browsers' network panels"));
             }
             let shown = panel.medians.iter().map(|time| panel_time(&time.label, time.took));
             let shown = shown.collect::<Vec<_>>().join("; ");
@@ -327,7 +325,7 @@ impl View<'_> {
         let shown = self.study.processors.iter().filter(|_| self.study.cells.len() <= MANY_WAYS);
         for processor in shown {
             if lines.is_empty() {
-                let heading = "What a visit takes of the client's processor: medians";
+                let heading = "Median processor time of the client per sample";
                 lines.push(self.style.paint(Ink::Strong, heading));
             }
             let ms = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
@@ -347,7 +345,7 @@ impl View<'_> {
     /// What clients say of their connections, held against a capture.
     fn examined(&self) -> Vec<String> {
         let Some(examined) = self.study.examined else { return Vec::new() };
-        let heading = "What the clients say, less what the capture shows";
+        let heading = "The clients' own times minus the capture's";
         let mut lines = vec![self.style.paint(Ink::Strong, heading)];
         let pooled = examined.ways.len() > MANY_WAYS;
         for (name, way) in if pooled { &examined.clients } else { &examined.ways } {
@@ -363,8 +361,9 @@ impl View<'_> {
             }
         }
         if pooled {
-            let ways = count(examined.ways.len() as u64, "way");
-            lines.push(self.style.paint(Ink::Faint, &format!("each of {ways} apart: --html FILE")));
+            let variants = count(examined.ways.len() as u64, "variant");
+            let text = format!("--html FILE shows each of {variants}");
+            lines.push(self.style.paint(Ink::Faint, &text));
         }
         lines
     }
@@ -393,9 +392,9 @@ impl View<'_> {
             totals(|s| (s.outliers > 0).then(|| format!("{} of {}", s.outliers, s.samples)));
         let alike = totals(|s| s.autocorrelation.filter(|_| s.notable).map(|r| format!("{r:.2}")));
         for (what, named) in [
-            ("Rounds in which only one of two counts, left out of their comparison", unpaired),
-            ("Outliers among the totals, which are part of every figure", outliers),
-            ("Neighbouring rounds are alike (autocorrelation of the total)", alike),
+            ("Rounds left out of a comparison, because only one sample was verified", unpaired),
+            ("Outliers of the total time (included in every figure)", outliers),
+            ("Consecutive rounds are correlated (autocorrelation of the total time)", alike),
         ] {
             if named.is_empty() {
                 continue;
@@ -409,7 +408,7 @@ impl View<'_> {
             self.wrapped(&mut lines, sentence, Ink::Faint);
         }
         if let Some(more) = self.study.missing.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            self.wrapped(&mut lines, &format!("{more} more are compared with nothing"), Ink::Faint);
+            self.wrapped(&mut lines, &format!("{more} more variants have no baseline"), Ink::Faint);
         }
         lines
     }
@@ -527,8 +526,8 @@ mod tests {
         let made = made(2, 3, 2, 50);
         let medians = made.medians();
         let text = table(&made.study(&medians), &Style::default());
-        assert!(text.contains("TLS 1.3 made the total time"));
-        assert!(text.contains("asked 50, proven 4"));
+        assert!(text.contains("TLS 1.3 cut the median total time"));
+        assert!(text.contains("of 50 verified"));
         insta::assert_snapshot!(text);
     }
 

@@ -23,7 +23,7 @@ pub use percentiles::{PERCENTILES, PercentileEffects, percentile_effects};
 pub use summary::{CellSummary, MetricSummary, Percentile, summarise};
 pub use table::{Counts, Table};
 pub use verdict::{Verdict, judge, judge_quantile};
-pub use words::{base_missing_sentence, percent, quantile_sentence, sentence};
+pub use words::{TIMES_FROM, base_missing_sentence, percent, quantile_sentence, sentence, times};
 
 use crate::run::{Cell, Metric};
 use crate::stats::{ClockSteps, Effect, Estimate, holm, paired_effect_in_steps};

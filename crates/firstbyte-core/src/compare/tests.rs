@@ -111,7 +111,7 @@ fn a_base_that_was_left_out_is_named_and_none_is_guessed() {
     );
     assert_eq!(
         base_missing_sentence(&cells, &axes_of(&cells), &design.base_missing[0]),
-        "TLS 1.3, 0-RTT is compared with nothing along tls: there is no TLS 1.2, 0-RTT"
+        "TLS 1.3, 0-RTT has no baseline along tls: TLS 1.2, 0-RTT was not measured"
     );
 }
 
@@ -181,14 +181,13 @@ fn faster_and_slower_are_said_in_words() {
     assert_eq!(found.verdict, Verdict::Faster);
     assert_eq!(
         words,
-        "TLS 1.3 made the TLS handshake 49.7 % faster at the median (95 % interval 49.4 to 49.9 %), \
-         Sydney, IPv4"
+        "Sydney, IPv4: TLS 1.3 cut the median TLS handshake time by 49.7 % (95 % interval 49.4 to \
+         49.9 %)"
     );
     let (_, words) = verdict(&two_cells(200, 1.3, 0.1));
     assert_eq!(
         words,
-        "TLS 1.3 made the TLS handshake 29 % slower at the median (95 % interval 28 to 32 %), \
-         Sydney, IPv4"
+        "Sydney, IPv4: TLS 1.3 raised the median TLS handshake time by 29 % (95 % interval 28 to 32 %)"
     );
 }
 
@@ -199,16 +198,16 @@ fn no_difference_and_open_are_told_apart() {
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: false, .. }));
     assert_eq!(
         words,
-        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: no difference larger than 0.2 % \
-         (95 % interval −0.1 to +0.1 %)"
+        "Sydney, IPv4: TLS 1.3 changed the median TLS handshake time by less than 0.2 % (95 % interval \
+         −0.1 to +0.1 %)"
     );
     let (comparison, words) = verdict(&two_cells(60, 0.99, 0.08));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(matches!(found.verdict, Verdict::Open { .. }), "{found:?}");
     assert_eq!(
         words,
-        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: cannot say: between 5 % faster and \
-         0.3 % slower; about 17 more rounds would settle it"
+        "Sydney, IPv4: undecided whether TLS 1.3 changed the median TLS handshake time: between 5 % \
+         faster and 0.3 % slower; about 17 more rounds would settle it"
     );
 }
 
@@ -223,7 +222,7 @@ fn differences_the_clock_could_make_are_none() {
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(found.estimate().interval.unwrap().excludes_zero());
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }));
-    assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+    assert!(words.contains("differs by less than the clock can measure"), "{words}");
 }
 
 /// As a browser reads them, in steps of a millisecond.
@@ -252,7 +251,7 @@ fn what_a_coarse_clock_says_is_known_up_to_its_steps() {
     let (comparison, words) = verdict(&reported(&same));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }), "{found:?}");
-    assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+    assert!(words.contains("differs by less than the clock can measure"), "{words}");
     // A difference within the steps is none that more rounds would settle.
     let (comparison, words) = verdict(&reported(&two_cells(400, 0.95, 0.05)));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
@@ -260,7 +259,7 @@ fn what_a_coarse_clock_says_is_known_up_to_its_steps() {
         matches!(found.verdict, Verdict::Open { outlook: Outlook::Narrows { margin } } if margin > 0.1),
         "{found:?}"
     );
-    assert!(words.contains("even 100,000 rounds would leave"), "{words}");
+    assert!(words.contains("even 100,000 rounds could not exclude"), "{words}");
 }
 
 #[test]
@@ -269,10 +268,7 @@ fn too_few_rounds_have_no_verdict() {
     let (comparison, words) = verdict(&two_cells(few, 0.5, 0.01));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert_eq!(found.verdict, Verdict::TooFewRounds { needed: FEWEST_ROUNDS });
-    assert_eq!(
-        words,
-        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: no verdict below 20 rounds"
-    );
+    assert_eq!(words, "Sydney, IPv4: TLS 1.3: the median TLS handshake time needs 20 rounds");
     assert_eq!(found.p_adjusted, None);
 }
 
@@ -288,11 +284,11 @@ fn a_quantile_refuses_until_there_are_rounds_enough() {
         let what = (Metric::Tls, effect.rounds, &effect.quantiles[q]);
         quantile_sentence(&cells, &axes, &pair.pair, what, &Settings::default())
     };
-    assert_eq!(say(100, 4), "TLS 1.3, the TLS handshake at p99: no verdict below 1,000 rounds");
-    assert_eq!(say(100, 3), "TLS 1.3, the TLS handshake at p95: no verdict below 200 rounds");
+    assert_eq!(say(100, 4), "TLS 1.3: the p99 TLS handshake time needs 1,000 rounds");
+    assert_eq!(say(100, 3), "TLS 1.3: the p95 TLS handshake time needs 200 rounds");
     let words = say(200, 3);
-    assert!(words.starts_with("TLS 1.3 made the TLS handshake 50."), "{words}");
-    assert!(words.contains("% faster at p95 (95 % interval "), "{words}");
+    assert!(words.starts_with("TLS 1.3 cut the p95 TLS handshake time by 50."), "{words}");
+    assert!(words.contains(" % (95 % interval "), "{words}");
 }
 
 /// Cells 0 and 1 are twins; `ratio` is what one is of the other.
@@ -313,12 +309,12 @@ fn twins_check_the_experiment() {
     assert_eq!(comparison.pairs.len(), 1);
     assert_eq!(comparison.pairs[0].pair.role, Role::SelfCheck);
     assert!(
-        words.starts_with("A/A, the TLS handshake: no difference found (interval −0."),
+        words.starts_with("A/A test of the TLS handshake time: no difference (95 % interval −0."),
         "{words}"
     );
     let (_, words) = twins(1.05);
     assert!(
-        words.contains("the same cell measured twice differs by 4.9 % (interval +4.7"),
+        words.contains("the same variant measured twice differs by 4.9 % (95 % interval +4.7"),
         "{words}"
     );
 }
@@ -348,7 +344,7 @@ fn secondary_comparisons_count_together() {
     assert!(found.p_adjusted.unwrap() > raw, "{found:?}");
     assert!(matches!(found.verdict, Verdict::NotAmongAll { .. }), "{found:?}");
     let words = sentence(&cells, &axes, &suspect.pair, found);
-    assert!(words.contains("taken alone, but not among all comparisons"), "{words}");
+    assert!(words.contains("slower, but not significant among all comparisons"), "{words}");
     // The primary comparison stands alone.
     let primary = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert_eq!(primary.p_adjusted, primary.estimate().p_value);

@@ -6,8 +6,8 @@ use super::{MetricEffect, Settings, Verdict};
 use crate::run::{Cell, Metric};
 use crate::stats::{Estimate, FORESEEABLE_ROUNDS, Interval, Outlook, QuantileEffect};
 
-/// The verdict on one metric of a pair, in words: "TLS 1.3 made the TLS handshake 49.6 % faster at the
-/// median (95 % interval 49.1 to 50.0 %), Sydney, IPv4".
+/// The verdict on one metric of a pair, in words: "Sydney, IPv4: TLS 1.3 cut the median TLS handshake time by
+/// 49.6 % (95 % interval 49.1 to 50.0 %)".
 pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffect) -> String {
     let scale = if effect.effect.relative.is_some() { Scale::Share } else { Scale::Nanoseconds };
     let estimate = effect.estimate();
@@ -15,11 +15,10 @@ pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffec
         return self_check(effect.metric, estimate, &effect.verdict, scale);
     }
     let names = Names::for_pair(cells, axes, pair);
-    phrase(&names, effect.metric.phrase(), "at the median", estimate, &effect.verdict, scale)
+    phrase(&names, effect.metric.phrase(), "median", estimate, &effect.verdict, scale)
 }
 
-/// The verdict on a quantile of one metric of a pair, in words; in place of one, below as many rounds
-/// as the quantile needs, that it takes so many.
+/// The verdict on a quantile of one metric of a pair, in words, or how many rounds it needs.
 pub fn quantile_sentence(
     cells: &[Cell],
     axes: &[Axis],
@@ -29,22 +28,29 @@ pub fn quantile_sentence(
 ) -> String {
     let scale = if effect.base > 0.0 { Scale::Share } else { Scale::Nanoseconds };
     let verdict = judge_quantile(effect, rounds, settings);
-    let place = format!("at p{}", trimmed(effect.q * 100.0));
+    let statistic = format!("p{}", trimmed(effect.q * 100.0));
     let names = Names::for_pair(cells, axes, pair);
-    phrase(&names, metric.phrase(), &place, &relative_quantile(effect), &verdict, scale)
+    phrase(&names, metric.phrase(), &statistic, &relative_quantile(effect), &verdict, scale)
 }
 
-/// That a cell has nothing to be compared with along an axis: "TLS 1.3, 0-RTT is compared with nothing
-/// along tls: there is no TLS 1.2, 0-RTT".
+/// A cell without a baseline along an axis: "TLS 1.3, 0-RTT has no baseline along tls: TLS 1.2, 0-RTT was not
+/// measured".
 pub fn base_missing_sentence(cells: &[Cell], axes: &[Axis], missing: &BaseMissing) -> String {
     let cell = cells.get(missing.cell).map(Cell::name).unwrap_or_default();
     let axis = axes.get(missing.axis).map_or("", |axis| axis.name.as_str());
-    format!("{cell} is compared with nothing along {axis}: there is no {}", missing.base)
+    format!("{cell} has no baseline along {axis}: {} was not measured", missing.base)
 }
+
+/// Axes whose values are alternatives to each other, not changes to one connection: "Sydney took 20 times as
+/// long as London", not "Sydney raised the total time".
+const ALTERNATIVES: [&str; 8] =
+    ["site", "edge", "client", "family", "resolver", "run", "file", "server"];
 
 /// Who is compared, and where.
 struct Names {
     variant: String,
+    base: String,
+    are_alternatives: bool,
     /// Labels of the other axes that vary: "Sydney, IPv4".
     place: Vec<String>,
 }
@@ -52,99 +58,149 @@ struct Names {
 impl Names {
     fn for_pair(cells: &[Cell], axes: &[Axis], pair: &Pair) -> Self {
         let Some(cell) = cells.get(pair.variant) else {
-            return Self { variant: String::new(), place: Vec::new() };
+            return Self {
+                variant: String::new(),
+                base: String::new(),
+                are_alternatives: false,
+                place: Vec::new(),
+            };
         };
+        let base = cells.get(pair.base);
         let Some(axis) = pair.axis.and_then(|axis| axes.get(axis)) else {
-            return Self { variant: cell.name(), place: Vec::new() };
+            return Self {
+                variant: cell.name(),
+                base: base.map(Cell::name).unwrap_or_default(),
+                are_alternatives: true,
+                place: Vec::new(),
+            };
         };
         let varies = |name: &str| axes.iter().any(|a| a.name == name && a.values.len() > 1);
-        let label = cell.factors.iter().find(|f| f.axis == axis.name).map(|f| f.label.clone());
+        let label = |cell: &Cell| {
+            let factor = cell.factors.iter().find(|f| f.axis == axis.name);
+            factor.map_or_else(|| cell.name(), |factor| factor.label.clone())
+        };
         let place = cell
             .factors
             .iter()
             .filter(|f| f.axis != axis.name && varies(&f.axis))
             .map(|f| f.label.clone())
             .collect();
-        Self { variant: label.unwrap_or_else(|| cell.name()), place }
+        Self {
+            variant: label(cell),
+            base: base.map(label).unwrap_or_default(),
+            are_alternatives: ALTERNATIVES.contains(&axis.name.as_str()),
+            place,
+        }
     }
 
-    fn after(&self) -> String {
-        self.place.iter().map(|label| format!(", {label}")).collect()
+    /// "Sydney, IPv4: ", or nothing.
+    fn prefix(&self) -> String {
+        if self.place.is_empty() { String::new() } else { format!("{}: ", self.place.join(", ")) }
     }
 }
 
 fn phrase(
     names: &Names,
     metric: &str,
-    place: &str,
+    statistic: &str,
     estimate: &Estimate,
     verdict: &Verdict,
     scale: Scale,
 ) -> String {
-    let (variant, after) = (&names.variant, names.after());
-    let head = format!("{variant}, {metric} {place}{after}");
+    let Names { variant, base, are_alternatives, .. } = names;
+    let prefix = names.prefix();
+    let what = format!("the {statistic} {metric}");
     let Some(interval) = estimate.interval else {
-        return match verdict {
-            Verdict::TooFewRounds { needed } => {
-                format!("{head}: no verdict below {} rounds", thousands(*needed))
-            }
-            _ => head,
+        let needed = match verdict {
+            Verdict::TooFewRounds { needed } => format!(" needs {} rounds", thousands(*needed)),
+            _ => String::new(),
         };
+        return format!("{prefix}{variant}: {what}{needed}");
     };
     let digits = scale.digits(&interval);
-    let show = |value: f64| scale.show(value.abs(), digits);
+    let undecided = match are_alternatives {
+        true => format!("{prefix}undecided whether {variant} and {base} differ in {what}"),
+        false => format!("{prefix}undecided whether {variant} changed {what}"),
+    };
     match verdict {
-        Verdict::Faster | Verdict::Slower => {
-            let how = direction(estimate.value);
-            let (near, far) = ordered(&interval);
-            format!(
-                "{variant} made {metric} {} {how} {place} (95 % interval {} to {}){after}",
-                show(estimate.value),
-                scale.number(near, digits),
-                show(far),
-            )
-        }
-        Verdict::NoDifference { largest, below_floor: false } => format!(
-            "{head}: no difference larger than {} (95 % interval {})",
-            scale.show(scale.round_up(*largest, digits), digits),
-            scale.signed(&interval, digits)
+        Verdict::Slower if scale == Scale::Share && interval.low >= TIMES_FROM => format!(
+            "{prefix}{variant} took {} times as long as {base} ({statistic} {metric}, 95 % interval {} to {} \
+             times)",
+            times(estimate.value),
+            times(interval.low),
+            times(interval.high),
         ),
+        Verdict::Faster | Verdict::Slower => {
+            let is_less = estimate.value < 0.0;
+            let size = scale.show(estimate.value.abs(), digits);
+            let (near, far) = ordered(&interval);
+            let range = format!(
+                "95 % interval {} to {}",
+                scale.number(near, digits),
+                scale.show(far, digits)
+            );
+            if *are_alternatives {
+                let how = if is_less { "less" } else { "more" };
+                format!(
+                    "{prefix}{variant} took {size} {how} than {base} ({statistic} {metric}, {range})"
+                )
+            } else {
+                let verb = if is_less { "cut" } else { "raised" };
+                format!("{prefix}{variant} {verb} {what} by {size} ({range})")
+            }
+        }
+        Verdict::NoDifference { largest, below_floor: false } => {
+            let size = scale.show(scale.round_up(*largest, digits), digits);
+            let range = scale.signed(&interval, digits);
+            match are_alternatives {
+                true => format!(
+                    "{prefix}{variant} and {base} differ by less than {size} in {what} (95 % interval {range})"
+                ),
+                false => format!(
+                    "{prefix}{variant} changed {what} by less than {size} (95 % interval {range})"
+                ),
+            }
+        }
         Verdict::NoDifference { below_floor: true, .. } => format!(
-            "{head}: no difference that the clock can vouch for (95 % interval {})",
+            "{prefix}{variant}: {what} differs by less than the clock can measure (95 % interval {})",
             scale.signed(&interval, digits)
         ),
         Verdict::Open { outlook } => {
-            format!(
-                "{head}: cannot say: {}; {}",
-                between(&interval, scale, digits),
-                words(outlook, scale)
-            )
+            format!("{undecided}: {}; {}", between(&interval, scale, digits), words(outlook, scale))
         }
         Verdict::NotAmongAll { p_adjusted } => format!(
-            "{head}: cannot say: {} taken alone, but not among all comparisons of its kind \
-             (Holm p = {p_adjusted:.2})",
+            "{undecided}: {}, but not significant among all comparisons (Holm p = {p_adjusted:.2})",
             between(&interval, scale, digits)
         ),
         Verdict::TooFewRounds { needed } => {
-            format!("{head}: no verdict below {} rounds", thousands(*needed))
+            format!("{prefix}{variant}: {what} needs {} rounds", thousands(*needed))
         }
     }
 }
 
+/// From this growth on, "16 times as long" reads better than "1500 % slower".
+pub const TIMES_FROM: f64 = 1.0;
+
+/// How many times as long something takes that grew by this share: "2.4", "16".
+pub fn times(growth: f64) -> String {
+    let factor = growth + 1.0;
+    if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") }
+}
+
 fn self_check(metric: Metric, estimate: &Estimate, verdict: &Verdict, scale: Scale) -> String {
     let Some(interval) = estimate.interval else {
-        return format!("A/A, {}: too few rounds to tell", metric.phrase());
+        return format!("A/A test of the {}: too few rounds", metric.phrase());
     };
     let digits = scale.digits(&interval);
     let range = scale.signed(&interval, digits);
     match verdict {
         Verdict::Faster | Verdict::Slower => format!(
-            "A/A, {}: the same cell measured twice differs by {} (interval {range}): differences of \
-             this size mean nothing in this run",
+            "A/A test of the {}: the same variant measured twice differs by {} (95 % interval {range}); \
+             ignore differences of this size in this run",
             metric.phrase(),
             scale.show(estimate.value.abs(), digits)
         ),
-        _ => format!("A/A, {}: no difference found (interval {range})", metric.phrase()),
+        _ => format!("A/A test of the {}: no difference (95 % interval {range})", metric.phrase()),
     }
 }
 
@@ -154,14 +210,14 @@ fn words(outlook: &Outlook, scale: Scale) -> String {
             format!("about {} more rounds would settle it", about(*more))
         }
         Outlook::Excludes { more, margin } => format!(
-            "about {} more rounds would rule out more than {}",
+            "about {} more rounds would exclude a difference above {}",
             about(*more),
             scale.show(*margin, scale.digits_of(*margin))
         ),
         Outlook::Narrows { margin } => {
             let digits = scale.digits_of(*margin);
             format!(
-                "even {} rounds would leave up to {} possible",
+                "even {} rounds could not exclude a difference of {}",
                 thousands(FORESEEABLE_ROUNDS),
                 scale.show(scale.round_up(*margin, digits), digits)
             )
@@ -194,7 +250,7 @@ fn ordered(interval: &Interval) -> (f64, f64) {
 }
 
 /// What an estimate's numbers are.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Scale {
     /// Shares of the base, shown in per cent.
     Share,

@@ -123,7 +123,7 @@ vary = ["tls=1.3"]
         r#"5:9: every "1" is not a time: it has no unit: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)"#,
         r#"6:10: jitter "90%": not a share from 0% to 50%"#,
         "7:9: vary: ",
-        "7:20: vary: no axis is called \"famly\"",
+        "7:20: vary: unknown axis \"famly\"",
         "7:42: vary: tls is there twice",
         "9:8: tags is an integer, not a table",
         "11:13: in_flight is a number from 1 to 10000",

@@ -107,7 +107,7 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     for effect in &effects {
         y += HEAD;
         let name =
-            format!("{} against {}", grouping.labels[effect.variant], grouping.labels[effect.base]);
+            format!("{} vs. {}", grouping.labels[effect.variant], grouping.labels[effect.base]);
         canvas.text(0.0, y - 4.0, Anchor::Start, class(effect.verdict), effect.verdict.symbol());
         let head = format!("{name}: {}", effect.verdict.word());
         canvas.text(16.0, y - 4.0, Anchor::Start, "l", &fit(&head, SMALL, WIDTH - 16.0));

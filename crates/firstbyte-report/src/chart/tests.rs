@@ -125,7 +125,7 @@ fn phases_of_five_rounds() {
 #[test]
 fn differences_of_two_ways() {
     let svg = drawn(&made(2, 1, 1, 30))[3].svg();
-    assert!(svg.contains("TLS 1.3 against TLS 1.2: faster"));
+    assert!(svg.contains("TLS 1.3 vs. TLS 1.2: faster"));
     insta::assert_snapshot!(svg);
 }
 

@@ -258,80 +258,80 @@ macro_rules! columns {
 }
 
 columns! {
-    "cell", Integer, RUN, |s| integer(s.of_run?.1.cell), "number of the way to connect";
-    "cell_name", Text, RUN, |s| text(s.of_run?.0.name()), "what it is called";
+    "cell", Integer, RUN, |s| integer(s.of_run?.1.cell), "number of the variant";
+    "cell_name", Text, RUN, |s| text(s.of_run?.0.name()), "its name";
     "round", Integer, both(0, "sequence"), |s| integer(s.sample.sequence),
-        "number within the run, from 0, warm-up included; in a run of several cells and in the demo's file, number of the round";
-    "warmup", Boolean, both(1, "warmup"), |s| boolean(s.sample.warmup), "measured to warm up";
+        "from 0, warm-up included; in a run the number of the round";
+    "warmup", Boolean, both(1, "warmup"), |s| boolean(s.sample.warmup), "";
     "standing", Text, RUN, |s| text(standing(s.of_run?.1.standing).0), "as in run files";
     "shortfall", Text, RUN, |s| text(standing(s.of_run?.1.standing).1?), "as in run files";
     "started", Timestamp, both(3, "started"), |s| timestamp(s.connection().started_unix_ns?),
-        "when the connection's origin was";
+        "wall-clock time of the connection's origin";
     "lateness", Time, RUN, |s| time(s.of_run?.1.lateness), "as in run files";
     "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the URL asked for";
 
     "phase_resolve", Time, csv(14, "resolve"), |s| s.phase(PhaseName::Resolve),
-        "length of the phase `resolve`; in a failed sample up to the failure";
-    "phase_connect", Time, csv(15, "connect"), |s| s.phase(PhaseName::Connect), "the same of `connect`";
-    "phase_tls", Time, csv(16, "tls"), |s| s.phase(PhaseName::Tls), "the same of `tls`, over TCP";
+        "length of the phase; in a failed sample up to the failure";
+    "phase_connect", Time, csv(15, "connect"), |s| s.phase(PhaseName::Connect), "";
+    "phase_tls", Time, csv(16, "tls"), |s| s.phase(PhaseName::Tls), "over TCP";
     "phase_quic", Time, csv(47, "quic"), |s| s.phase(PhaseName::Quic),
-        "the same of `quic`: TLS is in it";
-    "phase_send", Time, csv(17, "send"), |s| s.phase(PhaseName::Send), "the same of `send`";
-    "phase_wait", Time, csv(18, "wait"), |s| s.phase(PhaseName::Wait), "the same of `wait`";
-    "phase_receive", Time, csv(19, "receive"), |s| s.phase(PhaseName::Receive), "the same of `receive`";
+        "TLS included";
+    "phase_send", Time, csv(17, "send"), |s| s.phase(PhaseName::Send), "";
+    "phase_wait", Time, csv(18, "wait"), |s| s.phase(PhaseName::Wait), "";
+    "phase_receive", Time, csv(19, "receive"), |s| s.phase(PhaseName::Receive), "";
     "first_byte", Time, csv(20, "ttfb"),
         |s| time(s.connection().marks.at(Mark::ResponseStart)?.since(Offset::ZERO)),
-        "from the start to the first byte of the response";
+        "from the origin to the first byte of the response";
     "sum", Time, csv(21, "total"), |s| time(s.split.total() + s.sample.time_after_first_response()),
-        "from the start to the end, or the failure; of several requests, to the end of the last; with the redirects' time added, the whole visit's";
+        "to the end or the failure; of several requests, to the end of the last. Without redirects";
 
     "resolve", Time, PARQUET, |s| s.metric(Metric::Resolve),
-        "the metric `resolve`: of a phase that came to its end";
-    "connect", Time, PARQUET, |s| s.metric(Metric::Connect), "the metric `connect`: of a phase that came to its end";
-    "tls", Time, PARQUET, |s| s.metric(Metric::Tls), "the metric `tls`: of a phase that came to its end";
-    "quic", Time, PARQUET, |s| s.metric(Metric::Quic), "the metric `quic`: of a phase that came to its end";
+        "";
+    "connect", Time, PARQUET, |s| s.metric(Metric::Connect), "";
+    "tls", Time, PARQUET, |s| s.metric(Metric::Tls), "";
+    "quic", Time, PARQUET, |s| s.metric(Metric::Quic), "";
     "setup", Time, PARQUET, |s| s.metric(Metric::Setup),
-        "the metric `setup`: all handshakes together, of a sample that did not fail";
-    "send", Time, PARQUET, |s| s.metric(Metric::Send), "the metric `send`: of a phase that came to its end";
-    "wait", Time, PARQUET, |s| s.metric(Metric::Wait), "the metric `wait`: of a phase that came to its end";
-    "receive", Time, PARQUET, |s| s.metric(Metric::Receive), "the metric `receive`: of a phase that came to its end";
+        "all handshakes together";
+    "send", Time, PARQUET, |s| s.metric(Metric::Send), "";
+    "wait", Time, PARQUET, |s| s.metric(Metric::Wait), "";
+    "receive", Time, PARQUET, |s| s.metric(Metric::Receive), "";
     "ttfb", Time, PARQUET, |s| s.metric(Metric::Ttfb),
-        "the metric `ttfb`: from the start to the first byte of the response, of a sample that did not fail";
+        "from the origin to the first byte of the response";
     "total", Time, PARQUET, |s| s.metric(Metric::Total),
-        "the metric `total`: from the start to the end, of a sample that did not fail";
+        "from the origin to the end";
 
     "mark_domain_lookup_start", Time, PARQUET, |s| s.mark(Mark::DomainLookupStart),
-        "the mark `domain_lookup_start`, from the origin";
-    "mark_domain_lookup_end", Time, PARQUET, |s| s.mark(Mark::DomainLookupEnd), "the mark `domain_lookup_end`, from the origin";
-    "mark_connect_start", Time, PARQUET, |s| s.mark(Mark::ConnectStart), "the mark `connect_start`, from the origin";
-    "mark_tcp_connected", Time, PARQUET, |s| s.mark(Mark::TcpConnected), "the mark `tcp_connected`, from the origin";
+        "";
+    "mark_domain_lookup_end", Time, PARQUET, |s| s.mark(Mark::DomainLookupEnd), "";
+    "mark_connect_start", Time, PARQUET, |s| s.mark(Mark::ConnectStart), "";
+    "mark_tcp_connected", Time, PARQUET, |s| s.mark(Mark::TcpConnected), "";
     "mark_secure_connection_start", Time, PARQUET, |s| s.mark(Mark::SecureConnectionStart),
-        "the mark `secure_connection_start`, from the origin";
-    "mark_handshake_complete", Time, PARQUET, |s| s.mark(Mark::HandshakeComplete), "the mark `handshake_complete`, from the origin";
-    "mark_handshake_confirmed", Time, PARQUET, |s| s.mark(Mark::HandshakeConfirmed), "the mark `handshake_confirmed`, from the origin";
-    "mark_request_start", Time, PARQUET, |s| s.mark(Mark::RequestStart), "the mark `request_start`, from the origin";
-    "mark_request_end", Time, PARQUET, |s| s.mark(Mark::RequestEnd), "the mark `request_end`, from the origin";
+        "";
+    "mark_handshake_complete", Time, PARQUET, |s| s.mark(Mark::HandshakeComplete), "";
+    "mark_handshake_confirmed", Time, PARQUET, |s| s.mark(Mark::HandshakeConfirmed), "";
+    "mark_request_start", Time, PARQUET, |s| s.mark(Mark::RequestStart), "";
+    "mark_request_end", Time, PARQUET, |s| s.mark(Mark::RequestEnd), "";
     "mark_interim_response_start", Time, PARQUET, |s| s.mark(Mark::InterimResponseStart),
-        "the mark `interim_response_start`, from the origin";
+        "";
     "mark_response_first_packet", Time, PARQUET, |s| s.mark(Mark::ResponseFirstPacket),
-        "the mark `response_first_packet`, from the origin";
-    "mark_response_start", Time, PARQUET, |s| s.mark(Mark::ResponseStart), "the mark `response_start`, from the origin";
-    "mark_response_end", Time, PARQUET, |s| s.mark(Mark::ResponseEnd), "the mark `response_end`, from the origin";
+        "";
+    "mark_response_start", Time, PARQUET, |s| s.mark(Mark::ResponseStart), "";
+    "mark_response_end", Time, PARQUET, |s| s.mark(Mark::ResponseEnd), "";
 
     "part_resolver", Time, both(24, "resolver"), |s| time(s.split.parts.resolver),
-        "the part `resolver`; all parts add up to the end of the last phase that happened";
-    "part_network", Time, both(25, "network"), |s| time(s.split.parts.network), "the part `network`";
-    "part_variation", Time, both(26, "variation"), |s| time(s.split.parts.variation), "the part `variation`";
-    "part_server", Time, both(27, "server"), |s| time(s.split.parts.server), "the part `server`";
-    "part_client", Time, both(28, "client"), |s| time(s.split.parts.client), "the part `client`";
-    "part_transfer", Time, both(29, "transfer"), |s| time(s.split.parts.transfer), "the part `transfer`";
-    "part_pause", Time, both(58, "pause"), |s| time(s.split.parts.pause), "the part `pause`";
-    "part_fallback", Time, both(30, "fallback"), |s| time(s.split.parts.fallback), "the part `fallback`";
+        "the parts add up to the end of the last phase that happened";
+    "part_network", Time, both(25, "network"), |s| time(s.split.parts.network), "";
+    "part_variation", Time, both(26, "variation"), |s| time(s.split.parts.variation), "";
+    "part_server", Time, both(27, "server"), |s| time(s.split.parts.server), "";
+    "part_client", Time, both(28, "client"), |s| time(s.split.parts.client), "";
+    "part_transfer", Time, both(29, "transfer"), |s| time(s.split.parts.transfer), "";
+    "part_pause", Time, both(58, "pause"), |s| time(s.split.parts.pause), "";
+    "part_fallback", Time, both(30, "fallback"), |s| time(s.split.parts.fallback), "";
     "part_unexplained", Time, both(31, "unexplained"), |s| time(s.split.parts.unexplained),
-        "the part `unexplained`";
+        "";
     "server_uncertainty", Time, both(32, "server_uncertainty"),
         |s| time(s.split.server_uncertainty()?),
-        "how far the server's part may be off, either way";
+        "error of the server's part, in either direction";
     "rtt", Time, both(23, "rtt"), |s| time(s.split.rtt?), "the round-trip time used";
     "round_trips", Integer, both(22, "round_trips"), |s| integer(s.split.round_trips),
         "round trips counted";
@@ -340,102 +340,102 @@ columns! {
     "local", Text, both(57, "local"), |s| address(s.connection().facts.local?), "`address:port`";
     "family", Text, both(5, "family"),
         |s| text(if s.connection().facts.remote?.is_ipv4() { "IPv4" } else { "IPv6" }),
-        "`IPv4` or `IPv6`";
+        "`IPv4`, `IPv6`";
     "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
         "the connection was open before";
     "clock", Text, csv(34, "clock"), |s| text(s.clock()?),
-        "which clock timed the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
+        "of the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
     "congestion_control", Text, both(56, "congestion_control"), |s| text(s.congestion_control()?),
-        "of the client, over TCP or QUIC";
-    "tcp_syn_rtt", Time, PARQUET, |s| time(s.tcp()?.syn_rtt?), "JSON's `tcp.syn_rtt_ns`";
-    "tcp_min_rtt", Time, PARQUET, |s| time(s.tcp()?.min_rtt?), "JSON's `tcp.min_rtt_ns`";
+        "the client's, over TCP or QUIC";
+    "tcp_syn_rtt", Time, PARQUET, |s| time(s.tcp()?.syn_rtt?), "";
+    "tcp_min_rtt", Time, PARQUET, |s| time(s.tcp()?.min_rtt?), "";
     "tcp_retransmits", Integer, both(33, "retransmits"), |s| integer(s.tcp()?.retransmits?),
-        "JSON's `tcp.retransmits`";
-    "tcp_send_mss_bytes", Integer, PARQUET, |s| integer(s.tcp()?.send_mss?), "JSON's `tcp.send_mss_bytes`";
-    "tcp_receive_mss_bytes", Integer, PARQUET, |s| integer(s.tcp()?.receive_mss?), "JSON's `tcp.receive_mss_bytes`";
-    "tcp_out_of_order", Integer, PARQUET, |s| integer(s.tcp()?.out_of_order?), "JSON's `tcp.out_of_order`";
+        "";
+    "tcp_send_mss_bytes", Integer, PARQUET, |s| integer(s.tcp()?.send_mss?), "";
+    "tcp_receive_mss_bytes", Integer, PARQUET, |s| integer(s.tcp()?.receive_mss?), "";
+    "tcp_out_of_order", Integer, PARQUET, |s| integer(s.tcp()?.out_of_order?), "";
     "tcp_syn_departure_uncertainty", Time, PARQUET,
-        |s| time(s.tcp()?.syn_departure_uncertainty?), "JSON's `tcp.syn_departure_uncertainty_ns`";
+        |s| time(s.tcp()?.syn_departure_uncertainty?), "";
     "quic_version", Text, both(52, "quic_version"), |s| text(s.quic()?.version.as_deref()?),
-        "JSON's `quic.version`";
-    "quic_min_rtt", Time, PARQUET, |s| time(s.quic()?.min_rtt?), "JSON's `quic.min_rtt_ns`";
-    "quic_datagrams_sent", Integer, PARQUET, |s| integer(s.quic()?.datagrams_sent?), "JSON's `quic.datagrams_sent`";
+        "";
+    "quic_min_rtt", Time, PARQUET, |s| time(s.quic()?.min_rtt?), "";
+    "quic_datagrams_sent", Integer, PARQUET, |s| integer(s.quic()?.datagrams_sent?), "";
     "quic_datagrams_received", Integer, PARQUET, |s| integer(s.quic()?.datagrams_received?),
-        "JSON's `quic.datagrams_received`";
+        "";
     "quic_lost_packets", Integer, both(54, "quic_lost_packets"),
-        |s| integer(s.quic()?.lost_packets?), "JSON's `quic.lost_packets`";
-    "quic_retry", Boolean, both(53, "quic_retry"), |s| boolean(s.quic()?.retry), "JSON's `quic.retry`";
+        |s| integer(s.quic()?.lost_packets?), "";
+    "quic_retry", Boolean, both(53, "quic_retry"), |s| boolean(s.quic()?.retry), "";
     "quic_bytes_before_validation", Integer, PARQUET,
-        |s| integer(s.quic()?.bytes_before_validation?), "JSON's `quic.bytes_before_validation`";
+        |s| integer(s.quic()?.bytes_before_validation?), "";
     "quic_amplification_stall", Time, both(55, "quic_amplification_stall"),
-        |s| time(s.quic()?.amplification_stall?), "JSON's `quic.amplification_stall_ns`";
+        |s| time(s.quic()?.amplification_stall?), "";
 
     "tls_version", Text, both(8, "tls_version"), |s| text(s.tls()?.version.as_deref()?),
-        "JSON's `tls.version`";
+        "";
     "tls_cipher_suite", Text, both(9, "cipher_suite"),
-        |s| text(s.tls()?.cipher_suite.as_deref()?), "JSON's `tls.cipher_suite`";
-    "tls_group", Text, both(10, "group"), |s| text(s.tls()?.group.as_deref()?), "JSON's `tls.group`";
+        |s| text(s.tls()?.cipher_suite.as_deref()?), "";
+    "tls_group", Text, both(10, "group"), |s| text(s.tls()?.group.as_deref()?), "";
     "tls_handshake", Text, both(11, "handshake"), |s| text(s.tls()?.handshake?.name()),
-        "JSON's `tls.handshake`";
+        "";
     "tls_session_offered", Text, both(48, "session_offered"),
         |s| text(s.tls()?.session_offered?.name()),
-        "`session-id`, `ticket` or `psk`; none where none was offered";
+        "";
     "tls_early_data_bytes", Integer, both(49, "early_data_bytes"),
         |s| integer(s.early_data()?.bytes_before_server_hello?),
-        "`bytes_before_server_hello` of JSON's `early_data`";
+        "`tls.early_data.bytes_before_server_hello`";
     "tls_early_data_accepted", Boolean, both(50, "early_data_accepted"),
-        |s| boolean(s.early_data()?.accepted?), "`accepted` of JSON's `early_data`";
-    "tls_alpn", Text, both(12, "alpn"), |s| text(s.tls()?.alpn.as_deref()?), "JSON's `tls.alpn`";
+        |s| boolean(s.early_data()?.accepted?), "`tls.early_data.accepted`";
+    "tls_alpn", Text, both(12, "alpn"), |s| text(s.tls()?.alpn.as_deref()?), "";
     "tls_certificate_chain_bytes", Integer, both(13, "certificate_chain_bytes"),
-        |s| integer(s.tls()?.certificate_chain_bytes()?), "JSON's `tls.certificate_chain_bytes`";
-    "tls_verified", Boolean, PARQUET, |s| boolean(s.tls()?.verified?), "JSON's `tls.verified`";
+        |s| integer(s.tls()?.certificate_chain_bytes()?), "";
+    "tls_verified", Boolean, PARQUET, |s| boolean(s.tls()?.verified?), "";
     "tls_tickets_received", Integer, both(51, "tickets_received"),
-        |s| integer(s.tls()?.tickets_received?), "JSON's `tls.tickets_received`";
+        |s| integer(s.tls()?.tickets_received?), "";
 
-    "http_method", Text, PARQUET, |s| text(s.http()?.method.as_str()), "JSON's `http.method`";
+    "http_method", Text, PARQUET, |s| text(s.http()?.method.as_str()), "";
     "http_version", Text, both(6, "http_version"), |s| text(s.http()?.version.as_deref()?),
-        "JSON's `http.version`";
-    "http_status", Integer, both(7, "status"), |s| integer(s.http()?.status?), "JSON's `http.status`";
+        "";
+    "http_status", Integer, both(7, "status"), |s| integer(s.http()?.status?), "";
     "http_request_bytes", Integer, both(35, "request_bytes"),
-        |s| integer(s.http()?.request_bytes?), "JSON's `http.request_bytes`";
-    "http_upload_bytes", Integer, PARQUET, |s| integer(s.http()?.upload_bytes?), "JSON's `http.upload_bytes`";
+        |s| integer(s.http()?.request_bytes?), "";
+    "http_upload_bytes", Integer, PARQUET, |s| integer(s.http()?.upload_bytes?), "";
     "http_header_bytes", Integer, both(36, "header_bytes"), |s| integer(s.http()?.header_bytes?),
-        "JSON's `http.header_bytes`";
+        "";
     "http_body_bytes", Integer, both(37, "body_bytes"), |s| integer(s.http()?.body_bytes?),
-        "JSON's `http.body_bytes`";
+        "";
     "effective_url", Text, both(38, "effective_url"), |s| url(&s.connection().url),
-        "the URL of the last connection";
+        "URL of the last connection";
     "redirects", Integer, both(39, "redirects"), |s| integer(s.sample.redirects.len()),
-        "how many were followed";
+        "number followed";
     "redirect", Time, both(40, "redirect"),
         |s| if s.sample.redirects.is_empty() { None } else { time(redirect_time(s.sample)) },
-        "what they took together; none without";
+        "time of all redirects; empty without any";
     "requests", Integer, both(60, "requests"), |s| integer(s.requests()?.asked),
-        "JSON's `requests.asked`; none where the sample is of one";
+        "`requests.asked`; empty for a single request";
     "requests_answered", Integer, both(61, "requests_answered"),
-        |s| integer(s.requests()?.answered()), "JSON's `requests.answered`";
+        |s| integer(s.requests()?.answered()), "";
     "requests_connections", Integer, both(62, "requests_connections"),
-        |s| integer(s.requests()?.connections()), "JSON's `requests.connections`";
+        |s| integer(s.requests()?.connections()), "";
     "requests_most_at_once", Integer, both(63, "requests_most_at_once"),
-        |s| integer(s.requests()?.most_at_once()), "JSON's `requests.most_at_once`";
+        |s| integer(s.requests()?.most_at_once()), "";
 
     "processor_user", Time, both(64, "processor_user"), |s| time(s.connection().facts.processor?.user),
-        "JSON's `processor.user_ns`";
+        "";
     "processor_system", Time, both(65, "processor_system"), |s| time(s.connection().facts.processor?.system),
-        "JSON's `processor.system_ns`";
+        "";
 
     "failure_phase", Text, both(41, "error_phase"), |s| text(s.failure()?.phase.name()),
-        "JSON's `failure.phase`";
+        "";
     "failure_fault", Text, both(42, "error_fault"), |s| text(s.failure()?.cause.fault().name()),
-        "JSON's `failure.fault`";
+        "";
     "failure_cause", Text, both(43, "error_cause"), |s| text(s.failure()?.cause.name()),
-        "JSON's `failure.cause`";
+        "";
     "failure_message", Text, both(44, "error"), |s| text(s.failure()?.cause.to_string()),
-        "JSON's `failure.message`";
-    "failure_hint", Text, csv(45, "hint"), |s| text(for_failure(&s.failure()?.cause)?), "JSON's `failure.hint`";
-    "failure_at", Time, PARQUET, |s| offset(s.failure()?.at?), "JSON's `failure.at_ns`";
+        "";
+    "failure_hint", Text, csv(45, "hint"), |s| text(for_failure(&s.failure()?.cause)?), "";
+    "failure_at", Time, PARQUET, |s| offset(s.failure()?.at?), "";
     "failure_type", Text, both(59, "error_type"), |s| text(s.failure()?.failure_type().as_str()),
-        "JSON's `failure.type`";
+        "";
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
         })
         .collect();
     let mut columns = vec![
-        "Variant against base",
+        "Variant vs. baseline",
         "",
         "pairs",
         "unpaired",
@@ -290,7 +290,7 @@ pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
         return;
     }
     let names: Vec<String> = SHOWN.iter().map(|q| format!("p{:.0}", q * 100.0)).collect();
-    let mut columns = vec!["Variant against base", "", "rounds"];
+    let mut columns = vec!["Variant vs. baseline", "", "rounds"];
     columns.extend(names.iter().map(String::as_str));
     let caption = "Differences percentile by percentile, variant minus base, with 95 % intervals";
     open(html, caption, &columns);

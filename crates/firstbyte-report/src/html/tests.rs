@@ -62,7 +62,7 @@ fn it_loads_nothing() {
 #[test]
 fn it_reads_without_its_script() {
     let page = page_of(&made(2, 3, 2, 50));
-    let found = page.find("TLS 1.3 made the total time").unwrap();
+    let found = page.find("TLS 1.3 cut the median total time").unwrap();
     let first_picture = page.find("<svg class=\"panel\"").unwrap();
     let tables = page.find("<caption><span>").unwrap();
     let command = page.find("firstbyte compare --vary").unwrap();

@@ -10,7 +10,7 @@ use firstbyte_core::stats;
 use super::grouping::pair_names;
 use super::{EffectView, Estimate, Sentence, Study, SummaryView, Verdict};
 
-/// Above so many ways to be compared, the first sentences are about the total alone.
+/// With more comparisons than these, the first sentences are about the total only.
 const MANY: usize = 4;
 
 impl From<&stats::Estimate> for Estimate {
@@ -48,6 +48,10 @@ impl Study<'_> {
     /// What was found, one axis after the other: of the leading one the total and the handshake, of the
     /// others the total.
     fn headlines(&self, comparison: &Comparison, axes: &[Axis]) -> Vec<Sentence> {
+        if let Some(needed) = rounds_needed(comparison) {
+            let text = format!("No verdicts: they need {needed} rounds (-n {needed})");
+            return vec![Sentence { text, verdict: Verdict::Open }];
+        }
         let of = |role: Role| self.alike(comparison, role);
         let say = |(name, pairs): &(String, Vec<&PairEffects>), metric| match pairs.as_slice() {
             [pair] => self.one(axes, pair, metric),
@@ -90,13 +94,23 @@ impl Study<'_> {
     }
 }
 
+/// How many rounds verdicts need, if no comparison of the total time has as many.
+fn rounds_needed(comparison: &Comparison) -> Option<usize> {
+    let total = |pair: &PairEffects| match pair.metric(Metric::Total)?.verdict {
+        compare::Verdict::TooFewRounds { needed } => Some(needed),
+        _ => None,
+    };
+    let needed: Option<Vec<usize>> = comparison.pairs.iter().map(total).collect();
+    needed?.into_iter().max()
+}
+
 /// The handshake that both sides of every pair have; else the connection set-up as a whole.
 fn handshake(pairs: &[&PairEffects]) -> Metric {
     let both_have = |metric: &Metric| pairs.iter().all(|pair| pair.metric(*metric).is_some());
     [Metric::Tls, Metric::Quic].into_iter().find(both_have).unwrap_or(Metric::Setup)
 }
 
-/// One sentence for the same comparison on several paths.
+/// One sentence for the same comparison at several places.
 fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Sentence> {
     let effects: Vec<_> = pairs.iter().filter_map(|p| p.metric(metric)).collect();
     let n = effects.len();
@@ -111,30 +125,41 @@ fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Senten
             .into_iter()
             .filter_map(|word| Some(format!("{word} in {}", counts.get(word)?)))
             .collect();
-        let text = format!("{name}, {phrase} at the median: {} of {n}", parts.join(", "));
+        let text = format!("{name}: median {phrase} {} of {n} comparisons", parts.join(", "));
         return Some(Sentence { text, verdict: Verdict::Open });
     }
     let everywhere = match n {
         2 => "in both comparisons".to_owned(),
         n => format!("in all {n} comparisons"),
     };
-    let (variant, base) = name.split_once(" against ").unwrap_or((name, "the base"));
+    let (variant, base) = name.split_once(" vs. ").unwrap_or((name, "the baseline"));
     let text = match verdict {
         Verdict::Faster | Verdict::Slower => {
             let shares = effects.iter().filter_map(|e| e.effect.relative.as_ref());
-            let shares: Vec<f64> = shares.map(|e| e.value.abs() * 100.0).collect();
+            let shares: Vec<f64> = shares.map(|e| e.value.abs()).collect();
             let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
             let most = shares.iter().copied().fold(0.0, f64::max);
-            let range = match (format!("{least:.0}"), format!("{most:.0}")) {
-                _ if shares.len() < n => String::new(),
-                (least, most) if least == most => format!(" {most} %"),
-                (least, most) => format!(" {least} to {most} %"),
+            let range = |least: String, most: String| match least == most {
+                true => most,
+                false => format!("{least} to {most}"),
             };
-            let word = verdict.word();
-            format!("{variant} made {phrase}{range} {word} at the median than {base}, {everywhere}")
+            let verb = if verdict == Verdict::Faster { "cut" } else { "raised" };
+            let compared = format!("compared with {base}, {everywhere}");
+            if shares.len() < n {
+                format!("{variant} {verb} the median {phrase} {compared}")
+            } else if verdict == Verdict::Slower && least >= compare::TIMES_FROM {
+                let factors = range(compare::times(least), compare::times(most));
+                format!(
+                    "{variant} takes {factors} times as long as {base} (median {phrase}, {everywhere})"
+                )
+            } else {
+                let percent = |share: f64| format!("{:.0}", share * 100.0);
+                let shares = range(percent(least), percent(most));
+                format!("{variant} {verb} the median {phrase} by {shares} % {compared}")
+            }
         }
-        Verdict::Same => format!("{name}, {phrase} at the median: no difference, {everywhere}"),
-        Verdict::Open => format!("{name}, {phrase} at the median: cannot say, {everywhere}"),
+        Verdict::Same => format!("{name}: no difference in the median {phrase}, {everywhere}"),
+        Verdict::Open => format!("{name}: undecided for the median {phrase}, {everywhere}"),
     };
     Some(Sentence { text, verdict })
 }
@@ -208,9 +233,9 @@ mod tests {
         let study = made.study(&[]).with_comparison(&comparison, &axes);
         let texts: Vec<&str> = study.sentences.iter().map(|s| s.text.as_str()).collect();
         let first = texts[0];
-        assert!(first.starts_with("TLS 1.3 made the total time "), "{first}");
-        assert!(first.ends_with(" % faster at the median than TLS 1.2, in both comparisons"));
-        assert!(texts.last().unwrap().starts_with("A/A, the total time: no difference"));
+        assert!(first.starts_with("TLS 1.3 cut the median total time by "), "{first}");
+        assert!(first.ends_with(" % compared with TLS 1.2, in both comparisons"));
+        assert!(texts.last().unwrap().starts_with("A/A test of the total time: no difference"));
         let text = study_table::table(&study, &Style::default());
         assert!(text.contains("Total time, ms: variant minus TLS 1.2"), "{text}");
         assert!(text.contains("Vancouver"));

@@ -194,23 +194,21 @@ impl Series {
         }
     }
 
-    /// "asked 50, proven 47, rejected 2, answered 425: 1, failed 1"
+    /// "47 of 50 verified, 2 with early data rejected, 1 answered 425, 1 failed"
     pub(crate) fn proof(&self) -> String {
-        let counts = format!("asked {}, proven {}", grouped(self.asked), grouped(self.proven));
+        let counts = format!("{} of {} verified", grouped(self.proven), grouped(self.asked));
         let rest = self.rest();
         if rest.is_empty() { counts } else { format!("{counts}, {rest}") }
     }
 
-    /// "rejected 2, answered 425: 1, failed 1"
+    /// "2 with early data rejected, 1 answered 425, 1 failed"
     pub(crate) fn rest(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         for (what, count) in &self.shortfalls {
-            let phrase = what.phrase();
-            let colon = if phrase.ends_with(|c: char| c.is_ascii_digit()) { ":" } else { "" };
-            parts.push(format!("{phrase}{colon} {}", grouped(*count)));
+            parts.push(format!("{} {}", grouped(*count), what.phrase()));
         }
         if self.failed > 0 {
-            parts.push(format!("failed {}", grouped(self.failed)));
+            parts.push(format!("{} failed", grouped(self.failed)));
         }
         parts.join(", ")
     }

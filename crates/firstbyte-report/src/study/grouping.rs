@@ -88,7 +88,7 @@ fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
     axes
 }
 
-/// What is compared and where: "TLS 1.3 against TLS 1.2" and "Sydney, IPv4".
+/// What is compared and where: "TLS 1.3 vs. TLS 1.2" and "Sydney, IPv4".
 pub(crate) fn pair_names(cells: &[Cell], base: usize, variant: usize) -> (String, String) {
     let (Some(b), Some(v)) = (cells.get(base), cells.get(variant)) else {
         return (String::new(), String::new());
@@ -100,8 +100,8 @@ pub(crate) fn pair_names(cells: &[Cell], base: usize, variant: usize) -> (String
     };
     let place = labels(v, b, true);
     match (labels(v, b, false), labels(b, v, false)) {
-        (own, _) if own.is_empty() => (format!("{} against itself", b.name()), String::new()),
-        (own, other) => (format!("{own} against {other}"), place),
+        (own, _) if own.is_empty() => (format!("{} vs. itself", b.name()), String::new()),
+        (own, other) => (format!("{own} vs. {other}"), place),
     }
 }
 

@@ -49,162 +49,162 @@ columns! {
     "server", Text, |o| text(o.server.socket_addr().to_string()),
         "`address:port`";
     "roles", Text, |o| text(o.roles.name()),
-        "how it is known which is which: `opening`, `hello`, `unknown`";
+        "how the client is known: `opening`, `hello`, `unknown` (it sent first)";
     "started", Timestamp, |o| timestamp(o.started.unix_ns()),
-        "the first packet";
+        "JSON: `started_unix_ns`";
     "duration", Time, |o| time(o.last.since(o.started)),
-        "from the first packet to the last";
+        "first packet to last";
     "ending", Text, |o| text(o.ending.name()),
-        "as in JSON";
+        "`closed`, `reset-by-client`, `reset-by-server`, `refused`, `unanswered`, `replaced`, `idle`, `evicted`, `open`";
     "session", Text, |o| Some(session(o)).filter(|session| !session.is_empty()).and_then(text),
-        "as in the table of `wire`: `full`, `declined`, `full+HRR`, `resumed`, `0-RTT`, `0-RTT no`, `0-RTT ?`, `refused`, `silent`";
+        "not in JSON: `full`, `declined`, `full+HRR`, `resumed`, `0-RTT`, `0-RTT no`, `0-RTT ?`, `refused`, `silent`";
     "rtt", Time, |o| o.round_trips.path().and_then(time),
-        "the sum of the two smallest round trips, to either side";
+        "not in JSON: smallest round trip to the client plus smallest to the server";
     "rtt_server_syn", Time, |o| o.round_trips.server_syn.and_then(time),
-        "round trip of the opening, tap to server";
+        "from the tap, of the opening";
     "rtt_client_syn", Time, |o| o.round_trips.client_syn.and_then(time),
-        "the same, tap to client";
+        "";
     "rtt_server_min", Time, |o| o.round_trips.server_min.and_then(time),
-        "the smallest up to the end of the handshake, tap to server";
+        "smallest up to the end of the handshake";
     "rtt_client_min", Time, |o| o.round_trips.client_min.and_then(time),
-        "the same, tap to client";
+        "";
     "tap_position", Number, |o| o.round_trips.tap_position().and_then(number),
         "0 at the client, 1 at the server";
     "handshake", Time, |o| time(o.handshake_time?.total()),
-        "the handshake's time";
+        "JSON: `handshake_time.total_ns`; empty if its end or a round trip was not seen";
     "handshake_network", Time, |o| time(o.handshake_time?.network),
-        "of it, round trips";
+        "JSON: `handshake_time.network_ns` …";
     "handshake_server", Time, |o| time(o.handshake_time?.server),
-        "of it, the server's";
+        "";
     "handshake_client", Time, |o| time(o.handshake_time?.client),
-        "of it, the client's";
+        "";
     "handshake_round_trips", Integer, |o| integer(o.handshake_time?.round_trips),
-        "JSON's `handshake_time.round_trips`";
+        "";
     "handshake_confident", Boolean, |o| boolean(o.handshake_time?.confident),
-        "JSON's `handshake_time.confident`";
+        "";
     "exchanges", Integer, |o| integer(o.exchanges.count?),
-        "JSON's `exchanges.count`";
+        "JSON: `exchanges.count`; empty if the end of the handshake was not seen";
     "exchanges_answered", Integer, |o| o.exchanges.count.and(integer(o.exchanges.answered)),
-        "of these, answered; none where the handshake was not seen to its end";
+        "";
     "exchanges_time", Time, |o| o.exchanges.count.and(o.exchanges.time).and_then(time),
-        "what they took; none where the handshake was not seen to its end";
+        "";
     "exchanges_approximate", Boolean, |o| o.exchanges.count.and(boolean(o.exchanges.approximate)),
-        "JSON's `exchanges.approximate`; none where the handshake was not seen to its end";
+        "";
     "tls_version_offered", Text, |o| text(version(tls(o)?.version_offered?)),
-        "JSON's `tls.version_offered`";
+        "`TLSv1.3` … `SSLv2`, `TLSv1.3 draft`";
     "tls_version", Text, |o| text(version(tls(o)?.version?)),
-        "JSON's `tls.version`";
+        "";
     "tls_cipher_suite", Text, |o| text(names::cipher_suite(tls(o)?.cipher_suite?)),
-        "JSON's `tls.cipher_suite`";
+        "IANA name or number";
     "tls_group", Text, |o| text(names::group(tls(o)?.group?)),
-        "JSON's `tls.group`";
+        "IANA name or number";
     "tls_post_quantum", Boolean, |o| boolean(names::post_quantum(tls(o)?.group?)),
-        "JSON's `tls.post_quantum`";
+        "the group withstands quantum computers";
     "tls_sni", Text, |o| text(tls(o)?.sni.as_deref()?),
-        "JSON's `tls.sni`";
+        "";
     "tls_alpn_offered", Text, |o| text(tls(o)?.alpn_offered.as_deref()?),
-        "JSON's `tls.alpn_offered`";
+        "joined by commas";
     "tls_alpn", Text, |o| text(tls(o)?.alpn.as_deref()?),
-        "JSON's `tls.alpn`";
+        "encrypted in TLS 1.3";
     "tls_ech_offered", Boolean, |o| tls(o).filter(|t| t.client_hello).and_then(|t| boolean(t.ech_offered)),
-        "JSON's `tls.ech_offered`; only with a ClientHello";
+        "Encrypted ClientHello or its imitation (GREASE)";
     "tls_handshake", Text, |o| text(tls(o)?.handshake?.name()),
-        "JSON's `tls.handshake`";
+        "`full`, `full-hello-retry-request`, `resumed`";
     "tls_session_offered", Text, |o| text(tls(o)?.resumption.offered?.name()),
-        "JSON's `tls.session_offered`";
+        "`session-id`, `ticket`, `psk`";
     "tls_session_accepted", Text, |o| text(tls(o)?.resumption.accepted?.name()),
-        "JSON's `tls.session_accepted`";
+        "";
     "tls_session_declined", Boolean, |o| tls(o)
         .filter(|t| t.handshake.is_some() && !t.offer_is_unknown())
         .and_then(|t| boolean(t.resumption.declined)),
-        "JSON's `tls.session_declined`; only where it could be seen";
+        "full handshake despite an offer";
     "tls_hello_retry_request", Boolean, |o| tls(o)
         .filter(|t| t.server_hello || t.hello_retry_request)
         .and_then(|t| boolean(t.hello_retry_request)),
-        "JSON's `tls.hello_retry_request`; only where it could be seen";
+        "";
     "tls_early_data_offered", Boolean, |o| tls(o)
         .filter(|t| t.client_hello)
         .and_then(|t| boolean(t.early_data.is_some_and(|early| early.offered))),
-        "JSON's `tls.early_data_offered`; only with a ClientHello";
+        "the extension";
     "tls_early_data_bytes", Integer, |o| integer(tls(o)?.early_data?.bytes),
-        "JSON's `tls.early_data_bytes`";
+        "sent before an answer was acknowledged or, unless refused, before Finished";
     "tls_early_data_accepted", Boolean, |o| tls(o)?.early_data?.accepted.and_then(boolean),
-        "JSON's `tls.early_data_accepted`";
+        "";
     "tls_client_hello_bytes", Integer, |o| integer(tls(o)?.client_hello_bytes?),
-        "JSON's `tls.client_hello_bytes`";
+        "the last ClientHello";
     "tls_client_key_exchange_bytes", Integer, |o| integer(tls(o)?.client_key_exchange_bytes?),
-        "JSON's `tls.client_key_exchange_bytes`";
+        "public value";
     "tls_server_key_exchange_bytes", Integer, |o| integer(tls(o)?.server_key_exchange_bytes?),
-        "JSON's `tls.server_key_exchange_bytes`";
+        "public value";
     "tls_server_flight_bytes", Integer, |o| integer(tls(o)?.server_flight_bytes?),
-        "JSON's `tls.server_flight_bytes`";
+        "records of the first flight";
     "tls_certificate_count", Integer, |o| integer(tls(o)?.certificates?.count),
-        "JSON's `tls.certificate_count`";
+        "certificates only up to TLS 1.2";
     "tls_certificate_chain_bytes", Integer, |o| integer(tls(o)?.certificates?.chain_bytes),
-        "JSON's `tls.certificate_chain_bytes`";
+        "";
     "tls_certificate_key", Text, |o| tls(o)?
         .certificates?
         .key
         .map(CertificateKey::name)
         .and_then(text),
-        "JSON's `tls.certificate_key`";
+        "`RSA 2048`, `ECDSA P-256`";
     "tls_tickets", Integer, |o| integer(tls(o)?.tickets?),
-        "JSON's `tls.tickets`";
+        "NewSessionTickets in the clear (TLS 1.2)";
     "tls_tickets_inferred", Integer, |o| integer(tls(o)?.tickets_inferred?),
-        "JSON's `tls.tickets_inferred`";
+        "by place and size (TLS 1.3)";
     "tls_alert", Text, |o| alert(tls(o)?).and_then(text),
-        "JSON's `tls.alert`";
+        "the first except close_notify; `encrypted` if unreadable";
     "tls_alert_by", Text, |o| tls(o)?.alert.and_then(|a| text(if a.by_client { "client" } else { "server" })),
-        "JSON's `tls.alert_by`";
+        "";
     "tls_complete", Boolean, |o| boolean(tls(o)?.complete),
-        "JSON's `tls.complete`";
+        "both Finished messages were seen";
     "quic_version", Text, |o| text(names::quic_version(quic(o)?.version?)),
-        "JSON's `quic.version`";
+        "`1`, `2`, `draft-29` or a number";
     "quic_retries", Integer, |o| integer(quic(o)?.retries),
-        "JSON's `quic.retries`";
+        "";
     "quic_version_negotiations", Integer, |o| integer(quic(o)?.version_negotiations),
-        "JSON's `quic.version_negotiations`";
+        "";
     "quic_migrations", Integer, |o| integer(quic(o)?.migrations),
-        "JSON's `quic.migrations`";
+        "an end's address changed, its connection ID did not";
     "quic_unvalidated_bytes", Integer, |o| integer(quic(o)?.unvalidated_bytes?),
-        "JSON's `quic.unvalidated_bytes`";
+        "sent before the client's address was validated";
     "quic_limit_stall", Time, |o| quic(o)?.limit_stall.and_then(time),
-        "JSON's `quic.limit_stall_ns`";
+        "time the server stood at three times the bytes received";
     "quic_spin_rtt", Time, |o| quic(o)?.spin_round_trip.and_then(time),
-        "JSON's `quic.spin_rtt_ns`";
+        "by the spin bit";
     "sent_packets", Integer, |o| integer(o.sent.packets),
-        "JSON's `sent.packets`";
+        "`sent`: by the client";
     "sent_bytes", Integer, |o| integer(o.sent.bytes),
-        "JSON's `sent.bytes`";
+        "of payload, each once";
     "sent_retransmitted_packets", Integer, |o| integer(o.sent.retransmitted),
-        "JSON's `sent.retransmitted_packets`";
+        "payload or SYN again, not a FIN";
     "sent_missing_bytes", Integer, |o| integer(o.sent.missing_bytes),
-        "JSON's `sent.missing_bytes`";
+        "";
     "received_packets", Integer, |o| integer(o.received.packets),
-        "JSON's `received.packets`";
+        "`received`: by the server";
     "received_bytes", Integer, |o| integer(o.received.bytes),
-        "JSON's `received.bytes`";
+        "";
     "received_retransmitted_packets", Integer, |o| integer(o.received.retransmitted),
-        "JSON's `received.retransmitted_packets`";
+        "";
     "received_missing_bytes", Integer, |o| integer(o.received.missing_bytes),
-        "JSON's `received.missing_bytes`";
+        "";
     "longest_idle", Time, |o| o.longest_idle.and_then(time),
-        "longest time without a packet";
+        "without a packet";
     "doubts", Text, |o| {
         let names: Vec<&str> = o.doubts.names().collect();
         if names.is_empty() { None } else { text(names.join(" ")) }
     },
-        "names, separated by blanks";
+        "names, in CSV separated by spaces ([wire.md](wire.md#doubts))";
     "failed", Text, |o| text(Failed::judge(o)?.name()),
-        "as in JSON";
+        "`refused`, `unanswered`, `alert`, `reset`, `closed` ([wire.md](wire.md#failures))";
     "tls_session_issued", Boolean, |o| tls(o)?.session_issued.and_then(boolean),
-        "JSON's `tls.session_issued`";
+        "a ticket or session ID was issued";
     "held_back_segments", Integer, |o| integer(o.held_back?.segments),
-        "as in JSON";
+        "the server's, delayed by Nagle's algorithm";
     "held_back", Time, |o| time(o.held_back?.time),
-        "as in JSON";
+        "at most";
     "failure_type", Text, |o| text(Failed::judge(o)?.failure_type(o).as_str()),
-        "as in JSON";
+        "[type](#types-of-failures)";
 }
 
 #[cfg(test)]

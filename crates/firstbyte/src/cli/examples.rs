@@ -24,7 +24,11 @@ fn words(line: &str) -> Vec<String> {
     while let Some(letter) = letters.next() {
         match (letter, quote) {
             (' ', None) => {
-                words.extend(word.take());
+                let ends = word.as_ref().is_some_and(|word: &String| word.ends_with(';'));
+                words.extend(word.take().map(|word| word.trim_end_matches(';').to_owned()));
+                if ends {
+                    break;
+                }
                 let last = words.last().map_or("", String::as_str);
                 if letters.peek() == Some(&' ') || ENDS.contains(&last) {
                     break;
@@ -65,7 +69,8 @@ fn command_lines(text: &str) -> Vec<Vec<String>> {
         let line = line.strip_prefix("$ ").unwrap_or(line);
         line.starts_with("firstbyte ").then(|| words(line))
     };
-    lines.iter().filter_map(begins).collect()
+    // A line of a table can begin with the client's name.
+    lines.iter().filter_map(begins).filter(|words| words.len() > 1).collect()
 }
 
 /// What stands in code: between fences, or four spaces to the right.
@@ -133,7 +138,7 @@ fn wrong(words: &[String]) -> Option<String> {
         None => Scenario::shipped().flat_map(|(scenario, _)| names(scenario)).collect(),
     };
     let for_examples = |host: &str| {
-        ["example.com", "example.org", "localhost"].iter().any(|name| {
+        ["example.com", "example.org", "localhost", "127.0.0.1"].iter().any(|name| {
             host.strip_suffix(name).is_some_and(|sub| sub.is_empty() || sub.ends_with('.'))
         })
     };

@@ -19,7 +19,20 @@ pub(super) fn completions(shell: Shell, command: Command) -> GeneratedFile {
     let mut command = with_known_values(command);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, NAME, &mut script);
+    if shell == Shell::Fish {
+        script.extend(scenarios_for_fish().into_bytes());
+    }
     GeneratedFile { name: format!("{NAME}.{shell}"), content: script }
+}
+
+/// clap_complete knows no values of operands for fish.
+fn scenarios_for_fish() -> String {
+    let names: Vec<&str> = Scenario::shipped().map(|(name, _)| name).collect();
+    format!(
+        "complete -c {NAME} -n \"__fish_{NAME}_using_subcommand lab; and __fish_seen_subcommand_from run shell \
+         up exec down study show\" -f -a \"{}\"\n",
+        names.join(" ")
+    )
 }
 
 /// The manual pages: `firstbyte(1)` first, then one for each command.
@@ -95,7 +108,8 @@ mod tests {
     #[test]
     fn completions_know_scenarios_axes_and_values() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let text = script(shell);
+            // fish needs commas escaped.
+            let text = script(shell).replace("\\,", ",");
             for known in [
                 "curl-length",
                 "tls=1.2,1.3",

@@ -229,6 +229,8 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["-o", "body"],
         ],
     ),
+    (&["completions", "bash"], &[]),
+    (&["man"], &[&["--output-dir", "man1"]]),
 ];
 
 proptest::proptest! {
