@@ -64,14 +64,16 @@ pub enum Warning {
         /// How many.
         failed: u32,
     },
-    /// What samples take for granted (a session, an open connection) could not be had.
+    /// A variant's samples need a session or an open connection, and the connection for it failed.
     Unprepared {
-        /// The way to connect.
+        /// The variant.
         cell: String,
+        /// "a session" or "an open connection".
+        need: &'static str,
         /// Why not.
         cause: String,
     },
-    /// It was ended before its time: what was complete is shown.
+    /// It was interrupted: only complete samples are shown.
     Interrupted,
     /// The machine did not keep up with the lab's frames.
     MachineTooBusy {
@@ -138,20 +140,17 @@ impl Warning {
     /// What to do about it.
     pub fn advice(&self) -> Option<String> {
         Some(match self {
-            Self::NotInTurn => {
-                "measure in turn what is to be compared: firstbyte compare --vary".to_owned()
-            }
-            Self::TooFewRounds { needed, .. } => format!("give the plan samples = {needed}"),
-            Self::NoIntervals { needed, .. } => format!("-n {needed} gives intervals"),
+            Self::NotInTurn => "measure them in turns: firstbyte compare --vary".to_owned(),
+            Self::TooFewRounds { needed, .. } => format!("set samples = {needed} in the plan"),
+            Self::NoIntervals { needed, .. } => format!("use -n {needed}"),
             Self::BeyondChecked { .. } => {
-                "docs/prediction.md says how far predictions were from labs".to_owned()
+                "docs/prediction.md lists the measured errors of predictions".to_owned()
             }
             Self::ExchangesFailed { .. } => {
-                "what servers say of it: firstbyte lab study --logs DIR".to_owned()
+                "see the servers' logs: firstbyte lab study --logs DIR".to_owned()
             }
             Self::MachineTooBusy { .. } | Self::CaptureLacksFrames { .. } => {
-                "times of this lab are not to be relied on: repeat it while the machine has less to do"
-                    .to_owned()
+                "the times of this lab are unreliable: rerun it on an idle machine".to_owned()
             }
             Self::Lab(warning) => warning.advice()?.to_owned(),
             Self::UnreadLine { .. }
@@ -173,34 +172,31 @@ impl fmt::Display for Warning {
                 write!(f, "{}, line {line}: {detail}", file.display())
             }
             Self::LogBrokenOff { file, detail } => {
-                write!(f, "{}: what is whole is shown: {detail}", file.display())
+                write!(f, "{}: the file is damaged ({detail}); only the intact part is shown", file.display())
             }
             Self::NotInTurn => f.write_str(
-                "the files were not measured in turn: what changed between them counts as their \
-                 difference",
+                "the files were not measured in turns: changes over time count as differences between them",
             ),
             Self::UnknownWriteOut { name } => {
                 write!(f, "unknown --write-out variable: '{name}'")
             }
             Self::TooFewRounds { condition, needed, rounds } => write!(
                 f,
-                "'{condition}' takes {needed} samples, and the plan has {rounds}: it will not be \
-                 decided"
+                "'{condition}' needs {needed} samples, but the plan has {rounds}: it will stay undecided"
             ),
             Self::NoIntervals { rounds, needed } => {
-                write!(f, "{rounds} rounds are too few for intervals, which take {needed}")
+                write!(f, "{rounds} rounds are too few: confidence intervals need {needed}")
             }
             Self::BeyondChecked { loss } => write!(
                 f,
-                "some visitors lose more than {} %: what is said of them over QUIC was checked up \
-                 to that",
+                "some visitors lose more than {} % of packets: QUIC predictions were only checked up to that",
                 loss * 100.0
             ),
             Self::ExchangesFailed { failed } => write!(f, "{failed} exchanges failed"),
-            Self::Unprepared { cell, cause } => {
-                write!(f, "{cell}: what samples take for granted failed: {cause}")
+            Self::Unprepared { cell, need, cause } => {
+                write!(f, "{cell} needs {need} first: {cause}")
             }
-            Self::Interrupted => f.write_str("interrupted: what was complete is shown"),
+            Self::Interrupted => f.write_str("interrupted: only complete samples are shown"),
             Self::MachineTooBusy { lost, of } => {
                 write!(f, "this machine was too busy for the lab: {lost} of {of} frames lost")
             }
@@ -245,7 +241,11 @@ mod tests {
             Warning::NoIntervals { rounds: 7, needed: 20 },
             Warning::BeyondChecked { loss: 0.06 },
             Warning::ExchangesFailed { failed: 2 },
-            Warning::Unprepared { cell: "resumed".into(), cause: "no ticket".into() },
+            Warning::Unprepared {
+                cell: "resumed".into(),
+                need: "a session",
+                cause: "no ticket".into(),
+            },
             Warning::Interrupted,
             Warning::MachineTooBusy { lost: 3, of: 4_000 },
             Warning::CaptureLacksFrames { file: file.clone(), frames: 3 },

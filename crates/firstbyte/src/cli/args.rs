@@ -106,7 +106,7 @@ pub(super) enum Command {
 
 /// Flags mean what they mean to curl.
 #[derive(Args, Debug)]
-#[command(mut_arg("json", |a| a.help("One JSON object per sample (NDJSON), to stdout or FILE")))]
+#[command(mut_arg("json", |a| a.help("One JSON object per sample, to stdout or FILE")))]
 #[command(mut_arg("csv", |a| {
     a.help("One CSV row per sample, times in microseconds, to stdout or FILE")
 }))]
@@ -132,10 +132,10 @@ pub(super) struct ProbeArgs {
     /// Write a qlog file for each QUIC connection into DIR [default: $QLOGDIR with --http3-only]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
-    /// Print this format after each sample, as curl does; @FILE reads it from a file, @- from stdin
+    /// Print FORMAT after each sample, as curl does (@FILE, @-)
     #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output")]
     pub write_out: Option<String>,
-    /// Draw the connection as a sequence diagram; with several samples, the median sample
+    /// Draw a sequence diagram (of the median sample)
     #[arg(long, help_heading = "Output")]
     pub sequence: bool,
     /// Show every flight of packets
@@ -255,7 +255,7 @@ pub(super) struct VisitArgs {
     /// HTTP/3 only
     #[arg(long = "http3-only", help_heading = "HTTP", group = "http")]
     pub http3_only: bool,
-    /// Header to add; "Name:" removes a default header, "Name;" sends an empty one
+    /// Add a header; "Name:" removes one, "Name;" sends it empty
     #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
     pub header: Vec<FieldText>,
     /// Request method [default: GET; POST with -d]

@@ -76,3 +76,60 @@ fn meant(command: &Command, word: &str) -> Option<String> {
     let is_close = distance <= 1 + usize::from(word.len() > 4);
     is_close.then(|| name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::TASKS;
+    use crate::cli::typed::Typed;
+
+    fn refused(words: &[&str]) -> Option<String> {
+        let words = ["firstbyte"].iter().chain(words).map(OsString::from);
+        Typed::read(words).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_word_that_is_meant_as_a_command_is_refused_with_what_to_type() {
+        for (word, meant) in [
+            ("explan", "firstbyte explain\n"),
+            ("comapre", "firstbyte compare\n"),
+            ("prediction", "firstbyte predict\n"),
+            ("trace", "firstbyte --sequence URL\n"),
+            ("ping", "firstbyte -n 10 URL\n"),
+            ("bench", "firstbyte -n 100 URL\n"),
+            ("httpstat", "firstbyte URL\n"),
+            ("events", "firstbyte monitor events\n"),
+        ] {
+            for words in [&[word] as &[&str], &[word, "https://example.com/"]] {
+                let text = refused(words).unwrap_or_else(|| panic!("{words:?} is a URL"));
+                assert!(text.contains(meant), "{words:?}: {text}");
+                assert!(text.contains(&format!("firstbyte https://{word}/")), "{text}");
+            }
+        }
+        let text = refused(&["frobnicate", "https://example.com/"]).unwrap();
+        assert!(text.contains("\"frobnicate\" is not a command"), "{text}");
+    }
+
+    #[test]
+    fn hosts_stay_hosts() {
+        for words in [
+            &["localhost"] as &[&str],
+            &["intranet"],
+            &["nas"],
+            &["example.com"],
+            &["explan.test"],
+            &["localhost:8080"],
+            &["probe", "ping"],
+            &["https://ping/"],
+            &["10.0.0.1"],
+        ] {
+            assert_eq!(refused(words), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_tasks_is_sorted() {
+        assert!(TASKS.is_sorted_by_key(|(task, _)| *task));
+    }
+}

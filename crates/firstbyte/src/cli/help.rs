@@ -19,80 +19,22 @@ const PAGE_NOTE: &str =
 const EXAMPLES: usize = 3;
 
 /// The flags that `-h` shows, by command. A command that is not here shows all of its flags.
-const MAIN_FLAGS: [(&str, &[&str]); 7] = [
+const MAIN_FLAGS: [(&str, &str); 9] = [
+    ("", "samples json write_out sequence ipv4 ipv6 resolve tls_max http3_only header"),
+    ("compare", "vary variant plan samples until dry_run resume html csv resolve"),
+    ("explain", "samples from server_log_ms server_log capture json html run client resolve"),
+    ("page", "client savings json har html svg png ipv4 ipv6 resolve"),
+    ("predict", "rtt vary from loss rate think response requests population change"),
+    ("report", "by html svg json csv parquet har averages since target"),
+    ("wire", "interface window ports flow server session json csv html pcap_out"),
+    ("monitor", "config check_config demo every vary length store listen"),
     (
-        "",
-        &[
-            "samples",
-            "json",
-            "write_out",
-            "sequence",
-            "ipv4",
-            "ipv6",
-            "resolve",
-            "tls_max",
-            "http3_only",
-            "header",
-        ],
+        "serve",
+        "cert key self_signed ca_out listen http_listen early_data resumption page_bytes think_time",
     ),
-    (
-        "compare",
-        &[
-            "vary", "variant", "plan", "samples", "until", "dry_run", "resume", "html", "csv",
-            "resolve",
-        ],
-    ),
-    (
-        "explain",
-        &[
-            "samples",
-            "from",
-            "server_log_ms",
-            "server_log",
-            "capture",
-            "json",
-            "html",
-            "run",
-            "client",
-            "resolve",
-        ],
-    ),
-    (
-        "predict",
-        &[
-            "rtt",
-            "vary",
-            "from",
-            "loss",
-            "rate",
-            "think",
-            "response",
-            "requests",
-            "population",
-            "change",
-        ],
-    ),
-    (
-        "report",
-        &["by", "html", "svg", "json", "csv", "parquet", "har", "averages", "since", "target"],
-    ),
-    (
-        "wire",
-        &[
-            "interface",
-            "window",
-            "ports",
-            "flow",
-            "server",
-            "session",
-            "json",
-            "csv",
-            "html",
-            "pcap_out",
-        ],
-    ),
-    ("monitor", &["config", "check_config", "demo", "every", "vary", "length", "store", "listen"]),
 ];
+/// Commands that the first screen can do without.
+const RARE_COMMANDS: [&str; 4] = ["probe", "completions", "man", "help"];
 
 /// For `--help`: the connection flags stand once.
 pub(super) fn long(command: Command) -> Command {
@@ -115,7 +57,7 @@ pub(super) fn long(command: Command) -> Command {
 pub(super) fn short(command: Command) -> Command {
     with_main_flags(command, "").mut_subcommands(|command| {
         let name = command.get_name().to_owned();
-        with_main_flags(command, &name)
+        with_main_flags(command, &name).hide(RARE_COMMANDS.contains(&name.as_str()))
     })
 }
 
@@ -127,7 +69,10 @@ fn with_main_flags(command: Command, name: &str) -> Command {
         return command;
     };
     command.mut_args(|argument| {
-        let is_shown = argument.is_positional() || shown.contains(&argument.get_id().as_str());
+        // The first screen has its URL in the usage.
+        let is_operand = argument.is_positional() && !name.is_empty();
+        let is_shown =
+            is_operand || shown.split(' ').any(|flag| flag == argument.get_id().as_str());
         let argument = match argument.get_id().as_str() {
             "resolve" => argument.value_name("HOST:PORT:ADDRESS"),
             "variant" => argument.value_name("NAME: AXIS=VALUE…"),

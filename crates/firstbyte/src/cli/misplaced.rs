@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Error};
 
-use firstbyte_core::shown_url::shown_url;
+use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
 /// Flags with a file behind an equals sign, or none.
 const FLAGS: [&str; 2] = ["json", "csv"];
@@ -56,8 +56,29 @@ pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
     });
     match found {
         Some((flag, word)) => with_tip(error, flag, word),
-        None => error,
+        None => with_dashes(error, words),
     }
+}
+
+/// `error`, with where `--` goes if it is of a command to run in a lab.
+fn with_dashes(mut error: Error, words: &[OsString]) -> Error {
+    let text = |at: usize| words.get(at).and_then(|word| word.to_str()).unwrap_or_default();
+    let is_lab = text(1) == "lab" && matches!(text(2), "run" | "exec");
+    let has_dashes = words.iter().any(|word| word == "--");
+    if let (true, false, Some(ContextValue::String(refused))) =
+        (is_lab, has_dashes, error.get(ContextKind::InvalidArg))
+        && let Some(at) = words.iter().position(|word| word == &**refused)
+    {
+        let own: Vec<&str> = (1..at).map(text).collect();
+        let command: Vec<&str> = (at..words.len()).map(text).collect();
+        let tip = format!(
+            "the command follows --: firstbyte {} -- {}",
+            own.join(" "),
+            shown_urls_within(&command.join(" "))
+        );
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 fn with_tip(mut error: Error, flag: &str, word: &OsStr) -> Error {
@@ -143,6 +164,13 @@ mod tests {
             let text = told(words).unwrap_or_else(|| panic!("{words} is taken"));
             assert!(text.contains(&format!("tip: {flag}")), "{words}: {text}");
         }
+    }
+
+    #[test]
+    fn a_command_for_a_lab_without_dashes_is_told_where_they_go() {
+        let text = told("lab run govuk firstbyte -4 https://sydney.govuk.test/").unwrap();
+        let tip = "the command follows --: firstbyte lab run govuk -- firstbyte -4 https://sydney.govuk.test/";
+        assert!(text.contains(tip), "{text}");
     }
 
     #[test]

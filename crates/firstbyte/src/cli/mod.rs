@@ -41,8 +41,24 @@ use args::{Cli, Command};
 use exit::Problem;
 use typed::Typed;
 
+/// For `firstbyte` alone.
+const GREETING: &str = "\
+Where did the time before the first byte go?
+
+  firstbyte https://example.com/                              one connection
+  firstbyte compare https://example.com/ --vary tls=1.2,1.3   TLS 1.2 and 1.3
+  firstbyte demo                                              without a network
+
+firstbyte -h lists commands and flags.
+";
+
 /// Runs the command line `arguments` (the program's name first) to its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.len() < 2 {
+        let _ = io::stderr().write_all(GREETING.as_bytes());
+        return ExitCode::from(exit::USAGE);
+    }
     let (cli, typed) = match Typed::read(arguments) {
         Ok(read) => read,
         Err(error) => {

@@ -3,8 +3,7 @@
 //! for each holds that nothing is lost: what is read stays as it is, and an output that was there is not emptied for an error.
 //!
 //! Further cases of one kind stand beside what they are about: `bad_input` (options, servers, certificates, names),
-//! `archives`, `netlog`, `server_logs`, `rum`, and `browser` and `curl` of `firstbyte-clients`. `docs/bad-cases.md` lists all
-//! rows, which is tested too.
+//! `archives`, `netlog`, `server_logs`, `rum`, and `browser` and `curl` of `firstbyte-clients`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,11 +16,10 @@ use flate2::write::GzEncoder;
 use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 
-const LIST: &str = include_str!("../../../../docs/bad-cases.md");
 const CHROMIUM: &str = include_str!("../../../firstbyte-sources/fixtures/har/chromium-https.har");
 const STORY: &str = include_str!("../../../firstbyte-sources/fixtures/averages/story.csv");
 
-/// A file that is reported: its name in the list, what is in it, the exit code, words that are said, a flag before it.
+/// A file that is reported: its name in a failure's message, what is in it, the exit code, words that are said, a flag before it.
 struct BadFile {
     name: &'static str,
     bytes: Vec<u8>,
@@ -190,16 +188,10 @@ fn exports() -> Vec<BadFile> {
     ]
 }
 
-/// Each row's name is in the list.
-fn is_listed(name: &str) {
-    assert!(LIST.contains(&format!("| {name} |")), "docs/bad-cases.md does not list {name:?}");
-}
-
 #[test]
 fn files_that_are_bad_are_named_and_nothing_is_lost() {
     let directory = Directory::new();
     for bad in archives().into_iter().chain(logs()).chain(exports()) {
-        is_listed(bad.name);
         let at = match bad.name.split([' ', ',']).next() {
             Some("HAR") => "bad.har",
             Some("NetLog") => "bad.json",
@@ -332,7 +324,6 @@ fn clients_that_misbehave_are_named_and_end() {
 }
 
 fn misbehaves(bad: &BadClient) {
-    is_listed(bad.name);
     let directory = Directory::new();
     directory.write("out.json", "what was there\n");
     let path = match bad.script {
@@ -381,7 +372,6 @@ impl Read for Repeated<'_> {
 fn an_archive_of_500_mb_takes_little_memory() {
     const BODY: u64 = 500_000;
     const ENTRIES: u64 = 1_000;
-    is_listed("HAR, 500 MB");
     let directory = Directory::new();
     // The kernel refuses what is beyond: an address space of 400 MB, threads' stacks among it.
     let mut child = Command::new("sh")
@@ -464,7 +454,6 @@ fn what_other_suites_try_is_there() {
             "it_ends_with_its_owner_and_visits_again_after_a_crash",
         ),
     ] {
-        is_listed(name);
         assert!(suite.contains(test), "{name}: {test} is gone");
     }
 }

@@ -57,7 +57,7 @@ pub(in crate::cli) fn run(asked: &DemoPlan) -> Result<u8, Problem> {
         render::run(&run, &render)?;
         tell(&outputs, &measured.path);
         if measured.interrupted {
-            note("interrupted: what was complete is shown");
+            note("interrupted: only complete samples are shown");
             return Ok(signals::exit_code());
         }
         Ok(measured.code())

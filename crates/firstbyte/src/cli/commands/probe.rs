@@ -177,7 +177,7 @@ pub(in crate::cli) async fn take(
     progress.finish();
     let code = shown.end().map_err(|e| Problem::output(&e))?;
     if let Some(signal) = ended_by {
-        terminal::note("interrupted: what was complete is shown");
+        terminal::note("interrupted: only complete samples are shown");
         return Ok(signal.exit_code());
     }
     Ok(code)

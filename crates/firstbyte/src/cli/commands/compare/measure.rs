@@ -39,7 +39,7 @@ impl Measured {
         self.opened.keep();
         if self.interrupted {
             note(&format!(
-                "interrupted: what was complete is shown; go on with: firstbyte compare --continue {}",
+                "interrupted: only complete samples are shown; continue with: firstbyte compare --continue {}",
                 self.path.display()
             ));
             return Ok(signals::exit_code());
@@ -86,7 +86,9 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
     for (variant, failure) in campaign.cells.iter().zip(&ended.unprepared) {
         if let Some(failure) = failure {
             let (cell, cause) = (variant.cell.name(), failure.cause.to_string());
-            terminal::warn(&Warning::Unprepared { cell, cause });
+            let needs_open = variant.visit.options.reuse;
+            let need = if needs_open { "an open connection" } else { "a session" };
+            terminal::warn(&Warning::Unprepared { cell, need, cause });
         }
     }
     if let (Some(until), Some(narrow), false) =

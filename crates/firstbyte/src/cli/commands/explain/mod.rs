@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(plan: &ExplainPlan) -> Result<u8, Problem> {
     }
     opened.keep();
     if measured.interrupted {
-        note("interrupted: what was complete is explained");
+        note("interrupted: only complete samples are explained");
         return Ok(signals::exit_code());
     }
     Ok(exit::OK)

@@ -64,7 +64,7 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         let packets = captures.of_client();
         render::run(&run, &RenderPlan { packets, ..asked.render.clone() })?;
         if measured.interrupted {
-            note("interrupted: what was complete is shown");
+            note("interrupted: only complete samples are shown");
             return Ok(signals::exit_code());
         }
         let outcomes = hold(&expectations, &run);
