@@ -29,6 +29,7 @@ mod permits;
 mod predictions;
 mod processes;
 mod quic;
+mod readme;
 mod round_trips;
 mod secrets;
 mod server_logs;

@@ -19,7 +19,7 @@ use crate::support::run::firstbyte;
 const CHROMIUM: &str = include_str!("../../../firstbyte-sources/fixtures/har/chromium-https.har");
 const STORY: &str = include_str!("../../../firstbyte-sources/fixtures/averages/story.csv");
 
-/// A file that is reported: its name in a failure's message, what is in it, the exit code, words that are said, a flag before it.
+/// A file that is reported: the name of the case, its content, the exit code, words of the message, a flag before it.
 struct BadFile {
     name: &'static str,
     bytes: Vec<u8>,

@@ -1,0 +1,135 @@
+//! The README's examples, run as they are typed: each prints what the README shows. Figures may differ a little, and a
+//! line `…` stands for any lines.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{PROGRAM, Permits};
+
+/// Machines differ: figures above 100 may be this far off, as a share …
+const SHARE: f64 = 0.1;
+/// … and all but small whole numbers by this much: milliseconds of processor time.
+const ABSOLUTE: f64 = 12.0;
+
+/// A command line, and what it prints.
+struct Example {
+    command: String,
+    shown: Vec<String>,
+}
+
+fn examples(readme: &str) -> Vec<Example> {
+    let mut examples: Vec<Example> = Vec::new();
+    for block in readme.split("```text\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        for line in block.lines() {
+            match line.strip_prefix("$ ") {
+                Some(command) => {
+                    examples.push(Example { command: command.to_owned(), shown: Vec::new() });
+                }
+                None => examples.last_mut().unwrap().shown.push(line.to_owned()),
+            }
+        }
+    }
+    examples
+}
+
+/// The words of a line, without what it draws, and its figures.
+fn taken_apart(line: &str) -> (String, Vec<String>) {
+    let (mut words, mut figures) = (String::new(), Vec::new());
+    let mut figure = String::new();
+    for letter in line.chars().chain([' ']) {
+        match letter {
+            '0'..='9' => figure.push(letter),
+            '.' | ',' if !figure.is_empty() => figure.push(letter),
+            _ => {
+                if !figure.is_empty() {
+                    figures.push(std::mem::take(&mut figure).trim_end_matches('.').to_owned());
+                    words.push('#');
+                }
+                if !"━┊┿▏▒▓█░▄◆┴─".contains(letter) {
+                    words.push(letter);
+                }
+            }
+        }
+    }
+    (words.split_whitespace().collect::<Vec<_>>().join(" "), figures)
+}
+
+fn is_close(shown: &str, printed: &str) -> bool {
+    let number = |text: &str| text.replace(',', "").parse::<f64>();
+    match (number(shown), number(printed)) {
+        // Counts of samples, round trips, versions.
+        (Ok(a), Ok(_)) if a < 100.0 && !shown.contains('.') => shown == printed,
+        (Ok(a), Ok(b)) => (a - b).abs() <= (SHARE * a).max(ABSOLUTE),
+        // An address.
+        _ => shown == printed,
+    }
+}
+
+fn is_alike(shown: &str, printed: &str) -> bool {
+    let ((shown, figures), (printed, others)) = (taken_apart(shown), taken_apart(printed));
+    shown == printed
+        && figures.len() == others.len()
+        && figures.iter().zip(&others).all(|(a, b)| is_close(a, b))
+}
+
+/// The first line shown that is not printed where it should be.
+fn missing<'a>(shown: &'a [String], printed: &[&str]) -> Option<&'a str> {
+    let (mut at, mut skips) = (0, false);
+    for line in shown {
+        if line == "…" {
+            skips = true;
+            continue;
+        }
+        let rest = printed.get(at..).unwrap_or_default();
+        let found = rest.iter().position(|other| is_alike(line, other));
+        match found {
+            Some(lines) if lines == 0 || skips => at += lines + 1,
+            _ => return Some(line),
+        }
+        skips = false;
+    }
+    (!skips && at < printed.len()).then_some("(the output goes on)")
+}
+
+#[test]
+fn examples_of_the_readme_print_what_it_shows() {
+    let _permits = Permits::all();
+    let readme = include_str!("../../../../README.md");
+    let directory = tempfile::tempdir().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", Path::new(PROGRAM).parent().unwrap().display());
+    let examples = examples(readme);
+    assert!(examples.len() >= 5, "only {} examples", examples.len());
+    for Example { command, shown } in &examples {
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(directory.path())
+            .env("PATH", &path)
+            .env("COLUMNS", "80")
+            .env("LANG", "C.UTF-8")
+            .output()
+            .unwrap();
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{command}: {err}");
+        let printed: Vec<&str> = out.lines().map(str::trim_end).collect();
+        if let Some(line) = missing(shown, &printed) {
+            panic!(
+                "$ {command}\nthe README shows a line that is not printed:\n{line}\nprinted:\n{out}\n{err}"
+            );
+        }
+    }
+}
+
+#[test]
+fn figures_may_differ_a_little_and_words_may_not() {
+    assert!(is_alike("tls 562.8 ms ┊━━┊", "tls 563.9 ms  ┊━━━┊"));
+    assert!(!is_alike("tls 562.8 ms", "tls 862.8 ms"));
+    assert!(!is_alike("4 round trips × 280.2 ms", "5 round trips × 280.2 ms"));
+    assert!(!is_alike("TLS 1.3 cut", "TLS 1.3 raised"));
+    let shown = ["a".to_owned(), "…".to_owned(), "c".to_owned()];
+    assert_eq!(missing(&shown, &["a", "b", "c"]), None);
+    assert_eq!(missing(&shown, &["a", "b", "c", "d"]), Some("(the output goes on)"));
+    assert_eq!(missing(&shown, &["b", "c"]), Some("a"));
+}
