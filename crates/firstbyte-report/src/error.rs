@@ -27,7 +27,7 @@ mod tests {
         let sample = fixtures::expired_certificate();
         assert_eq!(
             failure(sample.failure().unwrap(), &Style::default()),
-            "error: tls: certificate expired on 2026-10-01 12:00:00 UTC (peer fault)\n\
+            "error: tls: certificate expired on 2026-10-01 12:00:00 UTC\n\
              hint: renew the server's certificate; -k measures all the same, unverified\n"
         );
     }

@@ -122,7 +122,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({} fault)", self.phase, self.cause, self.cause.fault())
+        write!(f, "{}: {}", self.phase, self.cause)
     }
 }
 
