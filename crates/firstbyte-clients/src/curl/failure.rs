@@ -171,7 +171,7 @@ fn handshake(known: &Circumstances<'_>) -> Cause {
         Cause::NoCommonParameters { detail: "server sent the alert handshake_failure".into() }
     } else if says("wrong version number") || says("packet length too long") || says("http request")
     {
-        Cause::NotTls { looks_like: None }
+        Cause::NotTls { looks_like: None, server: None }
     } else if says("reset by peer") || says("errno 104") {
         Cause::ResetInHandshake
     } else if says("SSL_ERROR_SYSCALL") || says("unexpected eof") || says("SSL_ERROR_ZERO_RETURN") {

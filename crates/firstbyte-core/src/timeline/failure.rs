@@ -199,8 +199,8 @@ pub enum Cause {
     TlsAlert { alert: String },
     /// The server broke the TLS protocol.
     TlsMisbehaved { detail: String },
-    /// What answered was not TLS.
-    NotTls { looks_like: Option<&'static str> },
+    /// What answered was not TLS. `server` is host and port, if the client knows them.
+    NotTls { looks_like: Option<&'static str>, server: Option<String> },
     /// The TLS stack could not be set up as asked.
     TlsSetup { detail: String },
     /// The server closed the connection in the middle of the handshake.
@@ -470,10 +470,13 @@ impl fmt::Display for Cause {
             }
             Self::TlsAlert { alert } => write!(f, "server sent the TLS alert {alert}"),
             Self::TlsMisbehaved { detail } => write!(f, "server broke the TLS protocol: {detail}"),
-            Self::NotTls { looks_like: Some(protocol) } => {
+            Self::NotTls { looks_like: Some("HTTP"), server: Some(server) } => {
+                write!(f, "the server at {server} speaks plain HTTP, not TLS")
+            }
+            Self::NotTls { looks_like: Some(protocol), .. } => {
                 write!(f, "the answer is not TLS but looks like {protocol}")
             }
-            Self::NotTls { looks_like: None } => f.write_str("the answer is not TLS"),
+            Self::NotTls { looks_like: None, .. } => f.write_str("the answer is not TLS"),
             Self::TlsSetup { detail } => write!(f, "could not set up TLS: {detail}"),
             Self::ClosedInHandshake => {
                 f.write_str("server closed the connection in the middle of the handshake")

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use firstbyte_core::toml_errors::describe_toml_message;
 use firstbyte_core::units::{BareTime, parse_time};
 use toml::{Table, Value};
 
@@ -121,8 +122,11 @@ fn fixed(link: &LinkSettings) -> (usize, [(usize, Option<u32>); 2]) {
 }
 
 fn syntax(place: &Place<'_>, error: &toml::de::Error) -> ScenarioError {
+    // Without a span, the reader says in the text's last line in which key it was.
+    let whole = error.to_string();
+    let key = whole.trim_end().rsplit_once("\nin `").map(|(_, key)| key.trim_end_matches('`'));
     ScenarioError::Syntax {
         file: place.file.to_owned(),
-        reason: format!("{}: {}", place.key, error.to_string().trim_end()),
+        reason: format!("{}: {}", place.key, describe_toml_message(error.message(), key)),
     }
 }

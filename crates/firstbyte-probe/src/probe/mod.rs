@@ -397,7 +397,12 @@ impl NetProber {
             })?;
             return Ok((stream, http2));
         }
-        stream.handshake(session).await?;
+        stream.handshake(session).await.map_err(|cause| match cause {
+            Cause::NotTls { looks_like, .. } => {
+                Cause::NotTls { looks_like, server: Some(target.host_and_port()) }
+            }
+            cause => cause,
+        })?;
         let http2 = stream.alpn_is_http2();
         if let Some(offered) = offered.filter(|_| !http2) {
             return Err(Cause::AlpnMismatch { offered });

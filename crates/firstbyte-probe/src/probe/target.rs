@@ -105,6 +105,11 @@ impl Target {
         let host = self.url.host_str().unwrap_or(&self.host);
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
+
+    /// Host and port, the port always.
+    pub fn host_and_port(&self) -> String {
+        format!("{}:{}", self.url.host_str().unwrap_or(&self.host), self.port)
+    }
 }
 
 #[cfg(test)]

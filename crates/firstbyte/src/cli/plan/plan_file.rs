@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 use super::comparison::of_words;
 use crate::cli::exit::{self, Problem};
 use crate::plans::ComparisonPlan;
+use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_probe::probe::describe_io;
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
@@ -94,10 +95,8 @@ impl PlanFile {
     /// Reads the text of a plan.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
-            // Without the line itself: flags may hold what lets somebody in.
-            let before = error.span().and_then(|span| text.get(..span.start));
-            let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
-            format!("line {line}: {}", error.message())
+            // Without the line itself: flags may hold secrets.
+            describe_toml_error(text, error.message(), error.span())
         })
     }
 

@@ -24,8 +24,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-expired",
-        says: "tls: certificate expired on 2024-05-17\n\
-               hint: renew the server's certificate; -k measures all the same, unverified",
+        says: "tls: certificate expired on 2024-05-17\nhint: renew the server's certificate; -k \
+               measures anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -35,8 +35,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-not-yet-valid",
-        says: "tls: certificate not valid before 2080-02-29\n\
-               hint: check both clocks; -k measures all the same, unverified",
+        says: "tls: certificate not valid before 2080-02-29\nhint: check both clocks; -k measures \
+               anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -116,8 +116,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-invalid",
-        says: "tls: certificate not valid: it is not for server authentication\n\
-               hint: -k measures all the same, unverified",
+        says: "tls: certificate not valid: it is not for server authentication\nhint: -k measures \
+               anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -132,8 +132,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 60,
         cause: "certificate-invalid",
         says: "tls: certificate not valid: it is a CA's own certificate (CA:TRUE), not one for a \
-               server\n\
-               hint: -k measures all the same, unverified",
+               server\nhint: -k measures anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Ends(0, "curl takes a CA's own certificate for a server's"),
     },
@@ -143,8 +142,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-invalid",
-        says: "tls: certificate not valid: it is signed with SHA-1, which is too weak\n\
-               hint: -k measures all the same, unverified",
+        says: "tls: certificate not valid: it is signed with SHA-1, which is too weak\nhint: -k \
+               measures anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },

@@ -13,7 +13,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 7,
         cause: "refused",
         says: "connect: connection refused by 127.0.0.1:{port}\n\
-               hint: nothing listens on port {port} there, or a firewall rejects it",
+               hint: nothing listens on port {port}, or a firewall rejects the connection",
         marks: TRIED,
         curl: Curl::Same,
     },
@@ -23,8 +23,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "connect-timed-out",
-        says: "connect: no answer from 127.0.0.1:{port} within 200 ms\n\
-               hint: the SYN was never answered: a firewall that drops, or a dead host",
+        says: "connect: no answer from 127.0.0.1:{port} within 200 ms\nhint: the SYN was never \
+               answered: a firewall drops it, or the host is down",
         marks: TRIED,
         curl: Curl::Same,
     },

@@ -80,8 +80,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "not-tls",
-        says: "tls: the answer is not TLS but looks like HTTP\n\
-               hint: the port answers in plain HTTP: use http://",
+        says: "tls: the server at 127.0.0.1:{port} speaks plain HTTP, not TLS\n\
+               hint: try http://127.0.0.1:{port}/",
         marks: IN_TLS,
         curl: Curl::Same,
     },

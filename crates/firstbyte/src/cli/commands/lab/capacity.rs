@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::load::{Load, LoadReport, LoadTarget};
 use firstbyte_lab::{Lab, Scenario};
@@ -62,12 +63,13 @@ const LONGEST: f64 = 600.0;
 
 /// The plan, where `text` is one by load.
 pub(super) fn plan(text: &str) -> Result<Option<CapacityPlan>, String> {
-    let trimmed = |error: toml::de::Error| error.to_string().trim_end().to_owned();
-    let table: toml::Table = toml::from_str(text).map_err(trimmed)?;
+    let described =
+        |error: toml::de::Error| describe_toml_error(text, error.message(), error.span());
+    let table: toml::Table = toml::from_str(text).map_err(described)?;
     if !table.contains_key("load") {
         return Ok(None);
     }
-    let plan: CapacityPlan = toml::from_str(text).map_err(trimmed)?;
+    let plan: CapacityPlan = toml::from_str(text).map_err(described)?;
     let load = &plan.load;
     if load.clients.is_empty() || load.clients.iter().any(|n| !(1..=MOST_CLIENTS).contains(n)) {
         return Err(format!("clients: one step at least, of 1 to {MOST_CLIENTS} each"));

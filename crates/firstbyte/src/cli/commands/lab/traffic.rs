@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::run::Taken;
+use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
@@ -70,11 +71,11 @@ struct Expectation {
 
 /// The plan, where `text` is one by capture.
 pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| trimmed(&error))?;
+    let table: toml::Table = toml::from_str(text).map_err(|error| described(text, &error))?;
     if !table.contains_key("traffic") {
         return Ok(None);
     }
-    let plan: TrafficPlan = toml::from_str(text).map_err(|error| trimmed(&error))?;
+    let plan: TrafficPlan = toml::from_str(text).map_err(|error| described(text, &error))?;
     for expectation in &plan.expect {
         for bounds in [&expectation.before, &expectation.after].into_iter().flatten() {
             shares(bounds)?;
@@ -86,8 +87,8 @@ pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
     Ok(Some(plan))
 }
 
-fn trimmed(error: &toml::de::Error) -> String {
-    error.to_string().trim_end().to_owned()
+fn described(text: &str, error: &toml::de::Error) -> String {
+    describe_toml_error(text, error.message(), error.span())
 }
 
 fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
