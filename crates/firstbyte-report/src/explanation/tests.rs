@@ -95,7 +95,7 @@ fn the_text_fits_eighty_columns() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     assert!(text.contains("TLS 2 × 81.1"));
-    assert!(text.contains("1. TLS 1.2 is spoken"));
+    assert!(text.contains("1. The server chooses TLS 1.2"));
     insta::assert_snapshot!(text);
 }
 

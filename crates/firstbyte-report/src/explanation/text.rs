@@ -523,12 +523,12 @@ pub(super) fn saves(finding: &Finding, style: &Style) -> String {
     let mut saves = Vec::new();
     if let Some(measured) = finding.saving.measured {
         let interval = measured.interval.map_or_else(String::new, |i| {
-            format!(" ({:.1} {} {:.1})", i.low / 1e6, style.glyph("…", "to"), i.high / 1e6)
+            format!(" (95 % interval {:.1} to {:.1} ms)", i.low / 1e6, i.high / 1e6)
         });
-        saves.push(format!("{:.1} ms{interval} measured", measured.value / 1e6));
+        saves.push(format!("measured {:.1} ms{interval}", measured.value / 1e6));
     }
     if let Some(predicted) = finding.saving.predicted {
-        saves.push(format!("{} predicted", milliseconds(predicted, style)));
+        saves.push(format!("predicted {}", milliseconds(predicted, style)));
     }
     saves.join(", ")
 }

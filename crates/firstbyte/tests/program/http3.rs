@@ -449,8 +449,8 @@ fn what_is_wrong_is_said() {
     let url = format!("https://localhost:{port}/");
     let silent = firstbyte(directory.path(), &[&words[..], &[&url]].concat());
     let said = format!(
-        "error: quic: no answer from 127.0.0.1:{port} within 300 ms\n\
-         hint: no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC\n"
+        "error: quic: no answer from 127.0.0.1:{port} within 300 ms\nhint: no datagram came back: \
+         a firewall drops UDP, or the server does not speak QUIC\n"
     );
     assert!(silent.stdout.ends_with(&said), "{}", silent.stdout);
     drop(nobody);
