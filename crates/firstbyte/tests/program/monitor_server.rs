@@ -432,7 +432,7 @@ fn what_is_asked_badly_is_told_why() {
         ("/api/v1/history?target=b", 404, "no target is called \"b\""),
         ("/api/v1/samples?target=a&from=0&until=9000", 400, "more than an hour"),
         ("/sample?file=../store.sqlite&offset=0&target=a", 404, "has no such sample"),
-        ("/sample?file=a.run&offset=x&target=a", 400, "is no number"),
+        ("/sample?file=a.run&offset=x&target=a", 400, "is not a number"),
         (
             "/compare?target=a&base_from=1&base_until=5&from=3&until=9",
             400,

@@ -34,7 +34,7 @@ fn a_log_is_known_by_its_content_and_shows_what_cost_most() {
         "13 requests to 10 hosts · 2 failed",
         "1. the name lookup is slow: 402 ms in 1 request",
         "[2001:db8::1]:18460 did not answer, 127.0.0.1:18460 was tried 301 ms",
-        "8 more hosts, which waited 265 ms",
+        "8 more hosts, waited 265 ms",
         "The request that waited longest for a connection",
     ] {
         assert!(outcome.stdout.contains(said), "{said}: {}", outcome.stdout);
@@ -109,7 +109,7 @@ fn a_log_that_is_damaged_shows_what_came_before() {
     let outcome = report(&directory, &["bad.json", "--json"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.lines().count() > 3, "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("no network log at byte "), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("not a network log at byte "), "{}", outcome.stderr);
 }
 
 #[test]
@@ -177,11 +177,16 @@ fn what_cannot_be_done_says_what_to_do() {
             26,
             "error: cannot read constants.json: the network log ends before its constants\n",
         ),
-        (&["odd.json"], 26, "error: cannot read odd.json: no network log at byte 15: constants\n"),
+        (
+            &["odd.json"],
+            26,
+            "error: cannot read odd.json: not a network log at byte 15: the constants are not valid JSON\n",
+        ),
         (
             &["number.json", "--csv=x.csv"],
             26,
-            "error: cannot read number.json: no network log at byte 31: events before the constants\n",
+            "error: cannot read number.json: not a network log at byte 31: the events come \
+             before the constants\n",
         ),
         (
             &["log.json", "--json", "--csv"],

@@ -542,5 +542,5 @@ fn what_was_kept_is_reported() {
     directory.write("later", "{\"format\":\"firstbyte/field\",\"version\":9,\"created_unix_s\":0,\"firstbyte_version\":\"\"}\n");
     let outcome = firstbyte(directory.path(), &["report", "later"]);
     assert_eq!(outcome.code, 26);
-    assert!(outcome.stderr.contains("field data of version 9; this program knows 1"));
+    assert!(outcome.stderr.contains("field data of version 9; this firstbyte reads version 1"));
 }
