@@ -26,35 +26,35 @@ macro_rules! columns {
 
 columns! {
     "file", Text, |r| text(r.file),
-        "the file's name as it was given";
+        "the file's name as given";
     "entry", Integer, |r| integer(r.entry.number),
-        "its number in the file, from 1";
+        "the request's number in the file, from 1";
     "page", Text, |r| text(r.page?),
         "the page's `id`";
     "started", Timestamp, |r| timestamp(r.entry.started_unix_ns?),
-        "`startedDateTime`, where that is a point in time";
+        "`startedDateTime`, if it is a valid time";
     "origin", Text, |r| text(r.entry.authority.as_deref()?),
         "host and port";
     "url", Text, |r| Some(&*r.entry.url).filter(|url| !url.is_empty()).and_then(text),
         "without user, query and fragment";
     "method", Text, |r| text(r.entry.method.as_deref()?),
-        "as the file has it";
+        "as in the file";
     "status", Integer, |r| r.entry.status.filter(|status| *status > 0).and_then(integer),
-        "absent where there was no response";
+        "absent without a response";
     "protocol", Text, |r| text(r.entry.protocol.as_deref()?),
-        "`http/1.1`, `h2`, `h3`, or as the file has it";
+        "`http/1.1`, `h2`, `h3`, or as in the file";
     "outcome", Text, |r| text(r.exchange.outcome.name()),
         "`opened`, `reused`, `unsaid`, `cached`, `worker`, `failed`, `untimed`, `local`, `flawed` ([har.md](har.md#what-became-of-a-request))";
     "connection", Text, |r| text(r.entry.connection_name(r.rules)?),
-        "what tells its connection from others of the file, where the creator says";
+        "identifies the connection within the file, if the creator says";
     "server", Text, |r| text(r.entry.server?.to_string()),
         "the server's address";
     "blocked", Time, |r| time(r.exchange.phases.blocked?),
-        "before anything was done for it";
+        "before anything was done for the request";
     "dns", Time, |r| time(r.exchange.phases.dns?),
         "name lookup";
     "connect", Time, |r| time(r.exchange.phases.connect?),
-        "TCP alone";
+        "TCP handshake";
     "tls", Time, |r| time(r.exchange.phases.tls?),
         "TLS handshake over TCP";
     "quic", Time, |r| time(r.exchange.phases.quic?),
@@ -62,11 +62,11 @@ columns! {
     "send", Time, |r| time(r.exchange.phases.send?),
         "sending the request";
     "wait", Time, |r| time(r.exchange.phases.wait?),
-        "from then to the response";
+        "from the end of sending to the response";
     "receive", Time, |r| time(r.exchange.phases.receive?),
-        "to its last byte";
+        "to the response's last byte";
     "resolution", Time, |r| time(r.rules.resolution?),
-        "the steps of these times: each is off by up to half of it";
+        "step of these times: each is off by up to half a step";
     "transferred_bytes", Integer, |r| integer(r.entry.transferred_bytes?),
         "`response._transferSize`";
     "body_bytes", Integer, |r| integer(r.entry.body_bytes?),

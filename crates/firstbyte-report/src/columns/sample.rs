@@ -258,43 +258,49 @@ macro_rules! columns {
 }
 
 columns! {
-    "cell", Integer, RUN, |s| integer(s.of_run?.1.cell), "number of the way to connect";
-    "cell_name", Text, RUN, |s| text(s.of_run?.0.name()), "what it is called";
+    "cell", Integer, RUN, |s| integer(s.of_run?.1.cell), "the variant's number";
+    "cell_name", Text, RUN, |s| text(s.of_run?.0.name()), "the variant's name";
     "round", Integer, both(0, "sequence"), |s| integer(s.sample.sequence),
-        "number within the run, from 0, warm-up included; in a run of several cells and in the demo's file, number of the round";
-    "warmup", Boolean, both(1, "warmup"), |s| boolean(s.sample.warmup), "measured to warm up";
+        "number within the run, from 0, warm-up included; in a run of several variants and in the \
+         demo's file, number of the round";
+    "warmup", Boolean, both(1, "warmup"), |s| boolean(s.sample.warmup), "measured as warm-up";
     "standing", Text, RUN, |s| text(standing(s.of_run?.1.standing).0), "as in run files";
     "shortfall", Text, RUN, |s| text(standing(s.of_run?.1.standing).1?), "as in run files";
     "started", Timestamp, both(3, "started"), |s| timestamp(s.connection().started_unix_ns?),
-        "when the connection's origin was";
+        "time of the connection's origin";
     "lateness", Time, RUN, |s| time(s.of_run?.1.lateness), "as in run files";
-    "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the URL asked for";
+    "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the requested URL";
 
     "phase_resolve", Time, csv(14, "resolve"), |s| s.phase(PhaseName::Resolve),
-        "length of the phase `resolve`; in a failed sample up to the failure";
-    "phase_connect", Time, csv(15, "connect"), |s| s.phase(PhaseName::Connect), "the same of `connect`";
-    "phase_tls", Time, csv(16, "tls"), |s| s.phase(PhaseName::Tls), "the same of `tls`, over TCP";
+        "duration of the phase `resolve`; in a failed sample up to the failure";
+    "phase_connect", Time, csv(15, "connect"), |s| s.phase(PhaseName::Connect), "likewise of \
+                                                                                 `connect`";
+    "phase_tls", Time, csv(16, "tls"), |s| s.phase(PhaseName::Tls), "likewise of `tls`, over TCP";
     "phase_quic", Time, csv(47, "quic"), |s| s.phase(PhaseName::Quic),
-        "the same of `quic`: TLS is in it";
-    "phase_send", Time, csv(17, "send"), |s| s.phase(PhaseName::Send), "the same of `send`";
-    "phase_wait", Time, csv(18, "wait"), |s| s.phase(PhaseName::Wait), "the same of `wait`";
-    "phase_receive", Time, csv(19, "receive"), |s| s.phase(PhaseName::Receive), "the same of `receive`";
+        "likewise of `quic`, which includes TLS";
+    "phase_send", Time, csv(17, "send"), |s| s.phase(PhaseName::Send), "likewise of `send`";
+    "phase_wait", Time, csv(18, "wait"), |s| s.phase(PhaseName::Wait), "likewise of `wait`";
+    "phase_receive", Time, csv(19, "receive"), |s| s.phase(PhaseName::Receive), "likewise of \
+                                                                                 `receive`";
     "first_byte", Time, csv(20, "ttfb"),
         |s| time(s.connection().marks.at(Mark::ResponseStart)?.since(Offset::ZERO)),
         "from the start to the first byte of the response";
     "sum", Time, csv(21, "total"), |s| time(s.split.total() + s.sample.time_after_first_response()),
-        "from the start to the end, or the failure; of several requests, to the end of the last; with the redirects' time added, the whole visit's";
+        "from the start to the end, or the failure; with several requests, to the end of the last; \
+         add the redirects' time for the whole visit";
 
     "resolve", Time, PARQUET, |s| s.metric(Metric::Resolve),
-        "the metric `resolve`: of a phase that came to its end";
-    "connect", Time, PARQUET, |s| s.metric(Metric::Connect), "the metric `connect`: of a phase that came to its end";
-    "tls", Time, PARQUET, |s| s.metric(Metric::Tls), "the metric `tls`: of a phase that came to its end";
-    "quic", Time, PARQUET, |s| s.metric(Metric::Quic), "the metric `quic`: of a phase that came to its end";
+        "the metric `resolve`, of a completed phase";
+    "connect", Time, PARQUET, |s| s.metric(Metric::Connect), "the metric `connect`, of a completed \
+                                                              phase";
+    "tls", Time, PARQUET, |s| s.metric(Metric::Tls), "the metric `tls`, of a completed phase";
+    "quic", Time, PARQUET, |s| s.metric(Metric::Quic), "the metric `quic`, of a completed phase";
     "setup", Time, PARQUET, |s| s.metric(Metric::Setup),
         "the metric `setup`: all handshakes together, of a sample that did not fail";
-    "send", Time, PARQUET, |s| s.metric(Metric::Send), "the metric `send`: of a phase that came to its end";
-    "wait", Time, PARQUET, |s| s.metric(Metric::Wait), "the metric `wait`: of a phase that came to its end";
-    "receive", Time, PARQUET, |s| s.metric(Metric::Receive), "the metric `receive`: of a phase that came to its end";
+    "send", Time, PARQUET, |s| s.metric(Metric::Send), "the metric `send`, of a completed phase";
+    "wait", Time, PARQUET, |s| s.metric(Metric::Wait), "the metric `wait`, of a completed phase";
+    "receive", Time, PARQUET, |s| s.metric(Metric::Receive), "the metric `receive`, of a completed \
+                                                              phase";
     "ttfb", Time, PARQUET, |s| s.metric(Metric::Ttfb),
         "the metric `ttfb`: from the start to the first byte of the response, of a sample that did not fail";
     "total", Time, PARQUET, |s| s.metric(Metric::Total),
@@ -319,7 +325,7 @@ columns! {
     "mark_response_end", Time, PARQUET, |s| s.mark(Mark::ResponseEnd), "the mark `response_end`, from the origin";
 
     "part_resolver", Time, both(24, "resolver"), |s| time(s.split.parts.resolver),
-        "the part `resolver`; all parts add up to the end of the last phase that happened";
+        "the part `resolver`; all parts add up to the end of the last phase";
     "part_network", Time, both(25, "network"), |s| time(s.split.parts.network), "the part `network`";
     "part_variation", Time, both(26, "variation"), |s| time(s.split.parts.variation), "the part `variation`";
     "part_server", Time, both(27, "server"), |s| time(s.split.parts.server), "the part `server`";
@@ -342,7 +348,7 @@ columns! {
         |s| text(if s.connection().facts.remote?.is_ipv4() { "IPv4" } else { "IPv6" }),
         "`IPv4` or `IPv6`";
     "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
-        "the connection was open before";
+        "the connection was already open";
     "clock", Text, csv(34, "clock"), |s| text(s.clock()?),
         "which clock timed the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
     "congestion_control", Text, both(56, "congestion_control"), |s| text(s.congestion_control()?),
@@ -379,7 +385,7 @@ columns! {
         "JSON's `tls.handshake`";
     "tls_session_offered", Text, both(48, "session_offered"),
         |s| text(s.tls()?.session_offered?.name()),
-        "`session-id`, `ticket` or `psk`; none where none was offered";
+        "`session-id`, `ticket` or `psk`; empty if none was offered";
     "tls_early_data_bytes", Integer, both(49, "early_data_bytes"),
         |s| integer(s.early_data()?.bytes_before_server_hello?),
         "`bytes_before_server_hello` of JSON's `early_data`";
@@ -406,12 +412,12 @@ columns! {
     "effective_url", Text, both(38, "effective_url"), |s| url(&s.connection().url),
         "the URL of the last connection";
     "redirects", Integer, both(39, "redirects"), |s| integer(s.sample.redirects.len()),
-        "how many were followed";
+        "number of redirects followed";
     "redirect", Time, both(40, "redirect"),
         |s| if s.sample.redirects.is_empty() { None } else { time(redirect_time(s.sample)) },
-        "what they took together; none without";
+        "total time of the redirects; empty without any";
     "requests", Integer, both(60, "requests"), |s| integer(s.requests()?.asked),
-        "JSON's `requests.asked`; none where the sample is of one";
+        "JSON's `requests.asked`; empty if the sample has one request";
     "requests_answered", Integer, both(61, "requests_answered"),
         |s| integer(s.requests()?.answered()), "JSON's `requests.answered`";
     "requests_connections", Integer, both(62, "requests_connections"),

@@ -25,58 +25,61 @@ macro_rules! columns {
 
 columns! {
     "url", Text, |r| text(&*r.url), "scheme, host and path: no user, query, fragment";
-    "host", Text, |r| text(&*r.host), "with the port where it is not the scheme's own";
+    "host", Text, |r| text(&*r.host), "with the port if it is not the scheme's default";
     "method", Text, |r| known_text(&r.method), "";
     "began", Time, |r| time(r.began), "since the log's first event";
-    "total", Time, |r| r.total.and_then(time), "until it was over; empty where the log ends before";
+    "total", Time, |r| r.total.and_then(time), "until the request ended; empty if the log ends \
+                                                earlier";
     "status", Integer, |r| r.status.and_then(integer), "of the response";
     "error", Text, |r| known_text(&r.error), "Chromium's name: `ERR_CONNECTION_REFUSED`";
     "stream", Time, |r| r.stream.and_then(time),
-        "the wait for a connection; empty where none was asked for (what a cache had)";
-    "send", Time, |r| r.send.and_then(time), "the request being sent";
-    "wait", Time, |r| r.wait.and_then(time), "from then until the response's header had been read";
-    "receive", Time, |r| r.receive.and_then(time), "the body being read";
+        "the wait for a connection; empty if none was needed (cache)";
+    "send", Time, |r| r.send.and_then(time), "sending the request";
+    "wait", Time, |r| r.wait.and_then(time), "from the end of sending until the response's header \
+                                              was read";
+    "receive", Time, |r| r.receive.and_then(time), "reading the body";
     "jobs", Text, |r| joined(r.jobs.iter().map(|job| job.name.clone())),
-        "who tried to get a connection, joined by `+`: `main`, `alternative`, `dns_alpn_h3`";
-    "winner", Text, |r| r.winner().and_then(|job| text(&*job.name)), "which of them got one";
+        "jobs that tried to get a connection, joined by `+`: `main`, `alternative`, `dns_alpn_h3`";
+    "winner", Text, |r| r.winner().and_then(|job| text(&*job.name)), "the job that got one";
     "alternative", Text, |r| r.alternative.as_ref().and_then(|it| text(&*it.service)),
-        "what the origin had announced (Alt-Svc): `quic example.com:443`";
+        "the alternative that the origin had announced (Alt-Svc): `quic example.com:443`";
     "alternative_broken", Boolean, |r| r.alternative.as_ref().and_then(|it| boolean(it.broken)),
-        "whether that is not tried, since it failed before";
-    "proxy", Text, |r| known_text(&r.proxy), "where it was not to go directly";
-    "tunnel", Time, |r| r.tunnel.and_then(time), "what the proxy took over CONNECT";
+        "whether the alternative was skipped because it failed before";
+    "proxy", Text, |r| known_text(&r.proxy), "the proxy, if the request did not go directly";
+    "tunnel", Time, |r| r.tunnel.and_then(time), "the proxy's time for CONNECT";
     "lookup", Time, |r| r.lookup.as_ref().and_then(|it| it.took).and_then(time),
-        "the longest lookup of a name that it waited for";
+        "the longest name lookup that the request waited for";
     "lookup_sources", Text,
         |r| joined(r.lookup.iter().flat_map(|it| &it.sources).map(|it| it.name().to_owned())),
-        "who was asked, joined by `+`: `cache`, `hosts`, `system`, `dns`, `doh`";
+        "sources of the lookup, joined by `+`: `cache`, `hosts`, `system`, `dns`, `doh`";
     "lookup_error", Text, |r| r.lookup.as_ref().and_then(|it| known_text(&it.error)), "why there was no answer";
     "attempts", Text, |r| joined(r.attempts.iter().map(|attempt| match end(attempt) {
             (end, None) => format!("{}={end}", attempt.address),
             (end, Some(error)) => format!("{}={end}:{error}", attempt.address),
         })),
         "addresses tried over TCP, joined by `+`: `192.0.2.1:443=connected`, `…=failed:ERR_TIMED_OUT`, `…=given-up`";
-    "connect", Time, connect, "what the attempt took that came about";
+    "connect", Time, connect, "duration of the attempt that succeeded";
     "stall", Time, |r| r.stall.as_ref().and_then(|it| it.took).and_then(time),
         "the wait since the socket pool was full";
     "stall_limit", Text, |r| r.stall.as_ref().and_then(|it| text(limit(it.limit))),
         "which limit: `host`, `pool`";
     "origin", Text, |r| r.origin.map(SocketOrigin::name).and_then(text),
-        "where its connection came from: `new`, `in-advance`, `reused`, `shared`, `coalesced`";
+        "origin of the connection: `new`, `in-advance`, `reused`, `shared`, `coalesced`";
     "connection", Integer, |r| over(r).and_then(|it| integer(it.number)),
         "the log's number of its connection";
     "transport", Text, |r| over(r).map(|it| it.transport.name()).and_then(text), "`tcp`, `quic`";
-    "remote", Text, |r| over(r).and_then(|it| known_text(&it.remote)), "where the connection leads";
+    "remote", Text, |r| over(r).and_then(|it| known_text(&it.remote)), "address that the \
+                                                                        connection leads to";
     "handshake", Time, |r| over(r).and_then(|it| it.handshake).and_then(time),
-        "that of TLS, or of QUIC, whoever waited for it";
+        "the TLS or QUIC handshake, whichever request waited for it";
     "tls_version", Text, |r| over(r).and_then(|it| known_text(&it.tls_version)), "";
     "cipher_suite", Text, |r| over(r).and_then(|it| known_text(&it.cipher_suite)), "IANA's name";
     "group", Text, |r| over(r).and_then(|it| known_text(&it.group)), "IANA's name";
     "alpn", Text, |r| over(r).and_then(|it| known_text(&it.alpn)), "";
     "resumed", Boolean, |r| over(r).and_then(|it| it.resumed).and_then(boolean),
-        "whether a session was taken up; over QUIC known only with 0-RTT";
+        "whether a session was resumed; over QUIC known only with 0-RTT";
     "early_data_accepted", Boolean, |r| over(r).and_then(|it| it.early_data).and_then(boolean),
-        "empty where none was sent";
+        "empty if none was sent";
     "hello_retry", Time, |r| over(r).and_then(|it| it.hello_retry).and_then(time),
         "the round trip of a HelloRetryRequest";
     "encrypted_hello", Boolean, |r| over(r).and_then(|it| it.encrypted_hello).and_then(boolean),
@@ -84,13 +87,13 @@ columns! {
     "quic_version", Text, |r| over(r).and_then(|it| known_text(&it.quic_version)), "`RFCv1`";
     "lost_packets", Integer,
         |r| over(r).filter(|it| it.transport == NetLogTransport::Quic).and_then(|it| integer(it.lost_packets)),
-        "packets of the QUIC connection that were taken for lost";
+        "packets of the QUIC connection that were declared lost";
     "restarts", Text, |r| joined(r.restarts.iter().cloned()),
-        "errors after which it was sent again, joined by `+`";
+        "errors after which the request was sent again, joined by `+`";
     "findings", Text, |r| joined(r.findings.iter().map(|it| it.kind.name().to_owned())),
         "joined by `+`; `docs/netlog.md` lists them";
     "cost", Time, |r| Some(r.cost()).filter(|cost| *cost > Duration::ZERO).and_then(time),
-        "what the findings cost it together";
+        "total cost of the request's findings";
 }
 
 fn known_text(text: &Option<String>) -> Option<ColumnValue<'_>> {

@@ -26,29 +26,38 @@ macro_rules! columns {
 columns! {
     "form", Text, |r| text(r.form.name()), "`nginx`, `apache`, `caddy`, `combined`";
     "logged", Timestamp, |r| r.logged.and_then(|at| timestamp(at.as_nanos())),
-        "by the server's clock, when it had done with the request; `combined` of Apache: when it came";
-    "host", Text, |r| r.host.as_deref().and_then(text), "as asked for, without a port";
+        "by the server's clock, when it finished the request; Apache's `combined`: when the \
+         request arrived";
+    "host", Text, |r| r.host.as_deref().and_then(text), "as requested, without a port";
     "port", Integer, |r| r.port.and_then(integer), "the server's";
     "protocol", Text, |r| r.protocol.and_then(text), "`HTTP/1.0`, `HTTP/1.1`, `HTTP/2`, `HTTP/3`";
     "method", Text, |r| r.method.as_deref().and_then(text), "";
     "path", Text, |r| r.path.as_deref().and_then(text), "without a query";
     "status", Integer, |r| r.status.and_then(integer), "of the response";
     "bytes", Integer, |r| r.bytes.and_then(integer),
-        "sent; the head counts with nginx and Apache's own format, not with `caddy` and not always with `combined`";
-    "client_port", Integer, |r| r.client_port.and_then(integer), "the client's, or that of what stands before the server";
-    "connection", Integer, |r| r.connection.and_then(integer), "nginx' number of the connection";
-    "number", Integer, |r| r.number.and_then(integer), "of the request on its connection, from 1";
-    "tls_version", Text, |r| r.tls.as_deref().and_then(text), "empty without TLS, and where the server does not know";
+        "sent; includes the head with nginx and Apache's own format, not with `caddy` and not \
+         always with `combined`";
+    "client_port", Integer, |r| r.client_port.and_then(integer), "the client's, or a proxy's in \
+                                                                  front of the server";
+    "connection", Integer, |r| r.connection.and_then(integer), "nginx's number of the connection";
+    "number", Integer, |r| r.number.and_then(integer), "the request's number on its connection, \
+                                                        from 1";
+    "tls_version", Text, |r| r.tls.as_deref().and_then(text), "empty without TLS, or if the server \
+                                                               does not know";
     "resumed", Boolean, |r| r.resumed.and_then(boolean), "whether the connection's session was resumed";
-    "early_data", Boolean, |r| r.early_data.and_then(boolean), "whether the request came before the handshake was over";
-    "request_time", Time, |r| logged(r.request_time), "what the request took, by the server";
+    "early_data", Boolean, |r| r.early_data.and_then(boolean), "whether the request arrived before \
+                                                                the handshake was complete";
+    "request_time", Time, |r| logged(r.request_time), "the request's duration as the server logged \
+                                                       it";
     "first_byte", Time, |r| logged(r.first_byte), "until the response's first byte (Apache)";
     "upstream_connect", Time, |r| logged(r.upstream_connect), "until the upstream was connected (nginx)";
-    "upstream_header", Time, |r| logged(r.upstream_header), "until its header was read, connecting included";
-    "upstream_response", Time, |r| logged(r.upstream_response), "until its response was read, connecting included";
+    "upstream_header", Time, |r| logged(r.upstream_header), "until the upstream's header was read, \
+                                                             connecting included";
+    "upstream_response", Time, |r| logged(r.upstream_response), "until the upstream's response was \
+                                                                 read, connecting included";
     "rtt", Time, |r| r.rtt.and_then(time), "the kernel's smoothed round-trip time of the connection (nginx)";
     "time_step", Time, |r| r.request_time.and_then(|it| time(it.step)),
-        "the step of the clock that `request_time` was read from: it is less than one step off";
+        "step of the clock behind `request_time`: it is off by less than one step";
 }
 
 fn logged<'a>(logged: Option<LoggedTime>) -> Option<ColumnValue<'a>> {

@@ -49,7 +49,7 @@ columns! {
     "server", Text, |o| text(o.server.socket_addr().to_string()),
         "`address:port`";
     "roles", Text, |o| text(o.roles.name()),
-        "how it is known which is which: `opening`, `hello`, `unknown`";
+        "how client and server were told apart: `opening`, `hello`, `unknown`";
     "started", Timestamp, |o| timestamp(o.started.unix_ns()),
         "the first packet";
     "duration", Time, |o| time(o.last.since(o.started)),
@@ -61,7 +61,7 @@ columns! {
     "rtt", Time, |o| o.round_trips.path().and_then(time),
         "the sum of the two smallest round trips, to either side";
     "rtt_server_syn", Time, |o| o.round_trips.server_syn.and_then(time),
-        "round trip of the opening, tap to server";
+        "round trip of the TCP or QUIC opening, tap to server";
     "rtt_client_syn", Time, |o| o.round_trips.client_syn.and_then(time),
         "the same, tap to client";
     "rtt_server_min", Time, |o| o.round_trips.server_min.and_then(time),
@@ -85,11 +85,11 @@ columns! {
     "exchanges", Integer, |o| integer(o.exchanges.count?),
         "JSON's `exchanges.count`";
     "exchanges_answered", Integer, |o| o.exchanges.count.and(integer(o.exchanges.answered)),
-        "of these, answered; none where the handshake was not seen to its end";
+        "answered exchanges; empty if the end of the handshake was not seen";
     "exchanges_time", Time, |o| o.exchanges.count.and(o.exchanges.time).and_then(time),
-        "what they took; none where the handshake was not seen to its end";
+        "total time of the exchanges; empty if the end of the handshake was not seen";
     "exchanges_approximate", Boolean, |o| o.exchanges.count.and(boolean(o.exchanges.approximate)),
-        "JSON's `exchanges.approximate`; none where the handshake was not seen to its end";
+        "JSON's `exchanges.approximate`; empty if the end of the handshake was not seen";
     "tls_version_offered", Text, |o| text(version(tls(o)?.version_offered?)),
         "JSON's `tls.version_offered`";
     "tls_version", Text, |o| text(version(tls(o)?.version?)),
@@ -117,11 +117,11 @@ columns! {
     "tls_session_declined", Boolean, |o| tls(o)
         .filter(|t| t.handshake.is_some() && !t.offer_is_unknown())
         .and_then(|t| boolean(t.resumption.declined)),
-        "JSON's `tls.session_declined`; only where it could be seen";
+        "JSON's `tls.session_declined`; only if visible";
     "tls_hello_retry_request", Boolean, |o| tls(o)
         .filter(|t| t.server_hello || t.hello_retry_request)
         .and_then(|t| boolean(t.hello_retry_request)),
-        "JSON's `tls.hello_retry_request`; only where it could be seen";
+        "JSON's `tls.hello_retry_request`; only if visible";
     "tls_early_data_offered", Boolean, |o| tls(o)
         .filter(|t| t.client_hello)
         .and_then(|t| boolean(t.early_data.is_some_and(|early| early.offered))),
@@ -194,7 +194,7 @@ columns! {
         let names: Vec<&str> = o.doubts.names().collect();
         if names.is_empty() { None } else { text(names.join(" ")) }
     },
-        "names, separated by blanks";
+        "names, separated by spaces";
     "failed", Text, |o| text(Failed::judge(o)?.name()),
         "as in JSON";
     "tls_session_issued", Boolean, |o| tls(o)?.session_issued.and_then(boolean),

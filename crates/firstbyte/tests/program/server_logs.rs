@@ -325,7 +325,7 @@ fn logs_are_read_together_packed_cut_and_with_other_lines_in_them() {
         "4 requests to 1 host",
         "1 line, from line 2 on: no line of an access log",
         "1 line, from line 4 on: the file ends in the middle of the line",
-        "the combined format has",
+        "not in the combined format",
         "200: 3 · 404: 1",
         "100.0 % of 3 TLS connections resumed",
     ] {
