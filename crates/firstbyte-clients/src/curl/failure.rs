@@ -164,7 +164,7 @@ fn handshake(known: &Circumstances<'_>) -> Cause {
     if says("alert protocol version") || says("unsupported protocol") {
         Cause::ProtocolVersionRefused { offered: known.offered.into() }
     } else if says("no application protocol") {
-        Cause::AlpnMismatch { offered: "as curl does".into() }
+        Cause::AlpnMismatch { offered: "curl's default".into() }
     } else if says("certificate required") {
         Cause::ClientCertificateRequired
     } else if says("alert handshake failure") {
@@ -215,7 +215,7 @@ fn in_its_words(known: &Circumstances<'_>, phase: PhaseName) -> Cause {
         name: "curl".into(),
         failure_type: if local { FailureType::ClientFailed } else { FailureType::failed(phase) },
         fault: if local { Fault::Local } else { Fault::Peer },
-        message: format!("curl says: {} (exit code {})", shown(known.message), known.code),
+        message: format!("curl reports: {} (exit code {})", shown(known.message), known.code),
         advice: None,
     }
 }

@@ -267,7 +267,7 @@ const CLIENTS: [BadClient; 10] = [
             "echo 'curl 7.29.0 (x86_64-pc-linux-gnu) libcurl/7.29.0 OpenSSL/1.0'; echo 'Protocols: http https'",
         ),
         code: 2,
-        says: "curl is version 7.29.0; what is needed is 7.68 or later",
+        says: "curl is version 7.29.0; version 7.68 or later is required",
     },
     BadClient {
         name: "curl is another program",
@@ -275,7 +275,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "curl",
         script: Some("echo hello"),
         code: 2,
-        says: "curl is not curl: it says \"hello\"",
+        says: "curl is not curl; it prints \"hello\"",
     },
     BadClient {
         name: "Chromium ends at once",
@@ -283,7 +283,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "chromium",
         script: Some("exit 1"),
         code: 56,
-        says: "chromium ended by itself, and said nothing",
+        says: "chromium ended unexpectedly without a message",
     },
     BadClient {
         name: "Chromium's profile is locked",
@@ -301,7 +301,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "chromium",
         script: Some("exec sleep 300"),
         code: 56,
-        says: "Browser.getVersion did not come within",
+        says: "while waiting for Browser.getVersion",
     },
     BadClient {
         name: "Firefox is running already",
@@ -317,7 +317,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "firefox-esr",
         script: Some("exec sleep 300"),
         code: 56,
-        says: "WebDriver BiDi did not come within",
+        says: "while waiting for the port of",
     },
 ];
 

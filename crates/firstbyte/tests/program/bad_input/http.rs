@@ -209,7 +209,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: URL,
         code: 61,
         cause: "bad-content-encoding",
-        says: "receive: body does not decode as gzip: it is cut short, or its checksum is wrong",
+        says: "receive: body does not decode as gzip: the trace is cut short, or its checksum is \
+             wrong",
         marks: COMPLETE,
         curl: Curl::Ends(0, "curl does not mind the missing end of a gzip body"),
     },
