@@ -82,7 +82,7 @@ fn moment(place: &Place<'_>, text: &str, earliest: Duration) -> Result<Duration,
         return Err(place.bad(quoted(text), r#"a time up to "24h", such as "30s""#));
     };
     match time < earliest {
-        true => Err(place.bad(quoted(text), "not before the change above it")),
+        true => Err(place.bad(quoted(text), "not earlier than the change before it")),
         false => Ok(time),
     }
 }
@@ -108,8 +108,8 @@ fn may_change(place: &Place<'_>, before: &Host, after: &Host) -> Result<(), Scen
     for (key, before, after) in [("up", &before.up, &after.up), ("down", &before.down, &after.down)]
     {
         if fixed(before) != fixed(after) {
-            let allowed = "delay, jitter, loss, reorder, rate, queue, drop_syn and drop_data: the rest is the \
-                           device's, or a route's";
+            let allowed =
+                "changes of delay, jitter, loss, reorder, rate, queue, drop_syn and drop_data";
             return Err(place.at(key).bad("mtu or initial_window", allowed));
         }
     }
