@@ -174,7 +174,8 @@ mod tests {
             told.take(),
             [
                 "over budget: shop, TLS 1.3: ttfb p95 399 of 300 ms: 10 of 60 samples took longer, 5 % may",
-                "within budget again: shop, TLS 1.3: ttfb p95 100 of 300 ms: 3 of 60 samples took longer, 5 % may",
+                "within budget again: shop, TLS 1.3: ttfb p95 100 of 300 ms: 3 of 60 samples took \
+                 longer, 5 % may",
             ]
         );
         watch.follow(Vec::new());

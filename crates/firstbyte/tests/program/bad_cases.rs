@@ -122,7 +122,7 @@ fn logs() -> Vec<BadFile> {
             "0 requests to 0 hosts",
         ),
         file("Access log, cut", cut, 0, "3 requests"),
-        file("Access log, binary", binary, 26, "this is neither a run file"),
+        file("Access log, binary", binary, 26, "neither a run file"),
     ]
 }
 

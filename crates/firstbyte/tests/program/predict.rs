@@ -92,7 +92,7 @@ fn several_requests_are_one_wait() {
 fn several_requests_that_cannot_be_had_are_named() {
     let directory = Directory::new();
     for (arguments, said) in [
-        (&["--vary", "parallel=1,6"][..], "say --requests 12"),
+        (&["--vary", "parallel=1,6"][..], "add --requests 12"),
         (&["--parallel", "6"], "--requests"),
         (&["--requests", "4", "--parallel", "6"], "more connections than requests"),
         (&["--requests", "200", "--parallel", "h2"], "streams"),
