@@ -582,7 +582,7 @@ fn ctrl_c_shows_what_was_measured() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130));
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(said, "interrupted: what was complete is shown\n", "and no progress bar");
+    assert_eq!(said, "interrupted: results so far are shown\n", "and no progress bar");
 }
 
 /// As in `firstbyte … | head`.

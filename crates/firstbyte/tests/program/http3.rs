@@ -471,6 +471,6 @@ fn what_is_wrong_is_said() {
 
     let plain = visit("http://localhost/");
     assert_eq!(plain.code, 2, "{}", plain.stdout);
-    let said = "there is no HTTP/3 without TLS\nhint: use https://";
+    let said = "HTTP/3 needs TLS\nhint: use https://";
     assert!(plain.stderr.contains(said), "{}", plain.stderr);
 }

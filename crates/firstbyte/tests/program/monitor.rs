@@ -130,7 +130,7 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
     let outcome = firstbyte(directory.path(), &["monitor", "https://a.test", "-m", "0"]);
     assert_eq!(outcome.code, 2);
     assert!(
-        outcome.stderr.contains("-m 0: samples of a monitor have a limit"),
+        outcome.stderr.contains("-m 0: a monitor's samples need a time limit"),
         "{}",
         outcome.stderr
     );

@@ -533,7 +533,7 @@ fn beyond_this_machine_a_token_is_needed_and_checked() {
     let arguments = ["monitor", "http://127.0.0.1:1/", "--store", "s", "--listen", &taken];
     let outcome = firstbyte(here, &arguments);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("another program has that port"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("another program uses that port"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::support::run::{Outcome, firstbyte};
 
 const MIXED: &[u8] = include_bytes!("../../../firstbyte-sources/fixtures/netlog/mixed.json");
 const STALL: &[u8] = include_bytes!("../../../firstbyte-sources/fixtures/netlog/pool-stall.json");
-const MIDDLE: &str = "it ends in the middle: the browser was ended, or is still writing";
+const MIDDLE: &str = "it is incomplete: the browser was killed or is still writing";
 
 fn report(directory: &Directory, arguments: &[&str]) -> Outcome {
     let arguments: Vec<&str> = ["report"].iter().chain(arguments).copied().collect();
@@ -143,29 +143,34 @@ fn what_cannot_be_done_says_what_to_do() {
         (
             &["log.json", "a.csv"] as &[&str],
             2,
-            "error: log.json is a network log, a.csv is a table of curl's timers: they cannot be shown together\n\
-             hint: only runs and tables of curl's timers are compared with each other; report others by themselves\n",
+            "error: log.json is a network log, a.csv is a table of curl's timers: they cannot be \
+             shown together\n\
+             hint: only runs and tables of curl's timers can be compared; report other files \
+             separately\n",
         ),
         (
             &["log.json", "log.json"],
             2,
-            "error: log.json and log.json are each a network log, which is shown by itself\n\
-             hint: report them one after the other\n",
+            "error: log.json and log.json are each a network log; these are shown one at a time\n\
+             hint: report them one at a time\n",
         ),
         (
             &["log.json", "missing"],
             2,
-            "error: a network log is shown by itself\nhint: give one such file at a time\n",
+            "error: a network log cannot be shown with other files\n\
+             hint: give one file at a time\n",
         ),
         (
             &["log.json", "--html", "a.html"],
             2,
-            "error: --html: log.json is a network log, which has no such form\nhint: --json, or --csv\n",
+            "error: --html: log.json is a network log: this output is not possible\n\
+             hint: use --json or --csv\n",
         ),
         (
             &["log.json", "--by", "tls"],
             2,
-            "error: --by: log.json is a network log, which has no such form\nhint: --json, or --csv\n",
+            "error: --by: log.json is a network log: this output is not possible\n\
+             hint: use --json or --csv\n",
         ),
         (
             &["log.json", "--csv=log.json"],

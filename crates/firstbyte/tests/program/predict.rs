@@ -301,7 +301,7 @@ fn mistakes_are_named() {
     }
     std::fs::write(directory.path().join("rum.csv"), "rtt_ms,weight\n20,1\n").unwrap();
     let outcome = predict(&directory, &["--population", "rum.csv", "--vary", "http=1.1,2,3"]);
-    assert_eq!((outcome.code, outcome.stderr.contains("takes two ways")), (2, true));
+    assert_eq!((outcome.code, outcome.stderr.contains("needs two variants")), (2, true));
 }
 
 #[test]
@@ -327,6 +327,6 @@ fn access_networks_are_rows_of_one_table() {
 fn an_access_network_that_there_is_none_of() {
     let outcome = predict(&Directory::new(), &["--access", "5g"]);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("no such access network"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("unknown access network"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("satellite-geo"), "{}", outcome.stderr);
 }

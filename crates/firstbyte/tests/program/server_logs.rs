@@ -352,11 +352,11 @@ fn what_cannot_be_done_says_what_to_do() {
             2,
             "log is a server's log, a.csv is a table of curl's timers",
         ),
-        (&["report", "log", "--html", "x"], 2, "--html: servers' logs have no such output"),
+        (&["report", "log", "--html", "x"], 2, "--html: not possible for a server's log"),
         (
             &["report", "log", "--by", "edge"],
             2,
-            "one or several of host, protocol, tls, session, status",
+            "one or more of host, protocol, tls, session, status",
         ),
         (&["report", "log", "--csv=log"], 2, "is read and cannot be written as well"),
         (&["log-format", "iis"], 2, "[possible values: nginx, apache, caddy]"),

@@ -106,9 +106,9 @@ impl PlanFile {
             (None, _) => Ok(self),
             (Some(_), None) => Ok(Self { samples, ..self }),
             (Some(_), Some(until)) => {
-                let why = format!("-n: the plan goes on until {until}");
+                let why = format!("-n: the plan measures until {until}");
                 Err(Problem::new(exit::USAGE, why)
-                    .hint("the plan's max_samples says after how many rounds it gives up"))
+                    .hint("the plan's max_samples limits the number of rounds"))
             }
         }
     }

@@ -132,12 +132,12 @@ const FLAGS: &[Row] = &[
         &["--resolver", "nobody", "a.test"],
         2,
         "error: --resolver \"nobody\": not a resolver\n\
-         hint: one of dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53\n",
+         hint: expected dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53\n",
     ),
     (
         &["--resolve", "a.test:443", "a.test"],
         2,
-        "error: --resolve \"a.test:443\": it takes a host, a port and an address\n\
+        "error: --resolve \"a.test:443\": expected a host, a port and an address\n\
          hint: write HOST:PORT:ADDRESS, such as example.com:443:192.0.2.1\n",
     ),
     (
@@ -161,7 +161,7 @@ const FLAGS: &[Row] = &[
     (
         &["--connect-to", "a.test:443", "a.test"],
         2,
-        "error: --connect-to \"a.test:443\": it takes four parts, this has 2\n\
+        "error: --connect-to \"a.test:443\": expected four parts, got 2\n\
          hint: write HOST1:PORT1:HOST2:PORT2, any of them empty\n",
     ),
     (

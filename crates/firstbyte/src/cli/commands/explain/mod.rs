@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(plan: &ExplainPlan) -> Result<u8, Problem> {
     }
     opened.keep();
     if measured.interrupted {
-        note("interrupted: what was complete is explained");
+        note("interrupted: the results so far are explained");
         return Ok(signals::exit_code());
     }
     Ok(exit::OK)
@@ -179,6 +179,6 @@ fn nothing(measured: &Measured) -> Problem {
     });
     match failure {
         Some(failure) => unexplained(&measured.url, failure),
-        None => Problem::new(exit::READ, "no connection was made that could be explained"),
+        None => Problem::new(exit::READ, "no connection could be explained"),
     }
 }

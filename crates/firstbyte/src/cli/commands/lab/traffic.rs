@@ -81,7 +81,7 @@ pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
             shares(bounds)?;
         }
         if expectation.what.is_none() && expectation.nothing_but.is_none() {
-            return Err(format!("`{}`: has neither what nor nothing_but", expectation.say));
+            return Err(format!("`{}`: needs what or nothing_but", expectation.say));
         }
     }
     Ok(Some(plan))
@@ -116,7 +116,7 @@ pub(super) fn run(
     let judged = judge(asked, plan, &scenario.name, &captures.of_client().unwrap_or_default())?;
     match interrupted {
         Some(signal) => {
-            note("interrupted before all traffic was made: what passed is shown");
+            note("interrupted before all traffic was sent; the captured part is shown");
             Ok(signal.exit_code())
         }
         None => Ok(judged),
@@ -196,7 +196,7 @@ fn judge(
     text.push_str(&match missed {
         0 => format!("\nthe study of {name} came out as expected\n"),
         missed => format!(
-            "\nthe study of {name} came out otherwise in {missed} of {}\n",
+            "\nthe study of {name} differs from what was expected in {missed} of {}\n",
             plan.expect.len()
         ),
     });
