@@ -135,18 +135,18 @@ impl Promise {
         Some(Judgement { beyond, of, allowed, figure, standing })
     }
 
-    /// `ttfb p95 412 of 300 ms: 9 of 60 samples took longer, 5 % may`.
+    /// `ttfb p95 412 ms, limit 300 ms: 9 of 60 samples took longer, 5 % allowed`.
     pub fn sentence(&self, judgement: &Judgement) -> String {
         let Judgement { beyond, of, allowed, figure, .. } = judgement;
         let may = percent(*allowed);
         let name = self.name.replace('.', " ");
         match (self.kept, figure) {
             (Kept::Within { limit, .. }, Some(figure)) => format!(
-                "{name} {} of {} ms: {beyond} of {of} samples took longer, {may} may",
+                "{name} {} ms, limit {} ms: {beyond} of {of} samples took longer, {may} allowed",
                 millis(*figure),
                 millis(limit),
             ),
-            _ => format!("{beyond} of {of} samples failed, {may} may"),
+            _ => format!("{beyond} of {of} samples failed, {may} allowed"),
         }
     }
 }
@@ -224,7 +224,11 @@ mod tests {
         let over = promise.judge(&rollup(50, 10, 0)).unwrap();
         assert_eq!(over.standing, Standing::Over);
         let said = promise.sentence(&over);
-        assert_eq!(said, "ttfb p95 412 of 300 ms: 10 of 60 samples took longer, 5 % may");
+        assert_eq!(
+            said,
+            "ttfb p95 412 ms, limit 300 ms: 10 of 60 samples took longer, 5 % \
+                          allowed"
+        );
         // What takes as long as promised is within.
         let exact = Promise::read("ttfb.median", "412ms").unwrap();
         assert_eq!(standing(&exact, &rollup(0, 100, 0)), Standing::Within);
@@ -237,7 +241,7 @@ mod tests {
         assert_eq!(standing(&promise, &rollup(58, 0, 2)), Standing::Unsure);
         let over = promise.judge(&rollup(50, 0, 10)).unwrap();
         assert_eq!(over.standing, Standing::Over);
-        assert_eq!(promise.sentence(&over), "10 of 60 samples failed, 1 % may");
+        assert_eq!(promise.sentence(&over), "10 of 60 samples failed, 1 % allowed");
         let none = Promise::read("failures", "0%").unwrap();
         assert_eq!(standing(&none, &rollup(1_000, 0, 1)), Standing::Over);
         assert_eq!(standing(&none, &rollup(1_000, 0, 0)), Standing::Within);

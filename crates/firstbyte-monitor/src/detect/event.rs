@@ -261,7 +261,7 @@ impl Event {
         }
         text.push('.');
         if !self.annotations.is_empty() {
-            let _ = write!(text, " Noted then: {}.", self.annotations.join("; "));
+            let _ = write!(text, " Annotations at that time: {}.", self.annotations.join("; "));
         }
         text
     }
@@ -338,7 +338,7 @@ fn phrase(metric: &str) -> &str {
         "send" => "Send",
         "total" => "Total",
         "failures" => "Failures",
-        "shortfalls" => "Not as asked",
+        "shortfalls" => "Unverified samples",
         other => other,
     }
 }

@@ -615,7 +615,7 @@ fn what_is_over_its_budget_is_told_shown_and_exposed() {
     assert_eq!(told.len(), 1, "{said}");
     assert!(
         told[0].contains("Z over budget: gone, as negotiated: ")
-            && told[0].ends_with(" samples failed, 1 % may"),
+            && told[0].ends_with(" samples failed, 1 % allowed"),
         "{said}"
     );
 }
