@@ -310,7 +310,7 @@ pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<
 fn ways(explanation: &Explanation, scale: Scale, style: &Style) -> Vec<String> {
     let heads = ["total", "set-up", "request", "server", "client", "other"];
     let heads: String = heads.iter().map(|head| format!(" {head:>8}")).collect();
-    let unit = format!("ways to connect, {}", scale.name(style));
+    let unit = format!("variants, {}", scale.name(style));
     let mut lines = vec![style.paint(Ink::Faint, &format!("{unit:<WAY$}{heads}  trips"))];
     lines.extend(explanation.ways.iter().map(|way| way_line(way, scale, style)));
     for (kind, why) in &explanation.left_out {
