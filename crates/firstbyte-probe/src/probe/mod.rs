@@ -348,7 +348,7 @@ impl NetProber {
     /// Name and QUIC.
     async fn open_quic(&self, target: &Target, early: bool, seen: &Shared) -> Result<Open, Cause> {
         if !target.tls {
-            return Err(Cause::Http3 { detail: "there is no HTTP/3 without TLS".into() });
+            return Err(Cause::Http3 { detail: "HTTP/3 requires an https:// URL".into() });
         }
         let tls = self.tls.begin_quic(&target.host);
         let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;

@@ -158,7 +158,7 @@ fn what_is_wrong_is_named_by_line_and_column() {
         ),
         (
             "date,average\n2026-01-01,3\n2026-01-01,4\n",
-            "line 3, column 1: 2026-01-01 is there twice",
+            "line 3, column 1: 2026-01-01 is given twice",
         ),
         ("date,average\n2026-01-01,\"3\n", "line 2, column 2: a quotation mark is not closed"),
         ("date,average\n", "no day has an average"),

@@ -147,7 +147,7 @@ fn exports() -> Vec<BadFile> {
             "Averages, a day twice",
             twice,
             26,
-            "line 52, column 1: 2000-01-05 is there twice",
+            "line 52, column 1: 2000-01-05 is given twice",
         ),
         averages("Averages, negative", days(|_| "-5".into(), 50), 26, "line 2, column 2: \"-5\""),
         averages(

@@ -209,7 +209,7 @@ fn what_cannot_be_had_is_said() {
         (&["--parallel", "6"][..], "--requests"),
         (&["--requests", "1", "--parallel", "6"], "there is one"),
         (&["--requests", "12", "--parallel", "h1"], "no way to make requests"),
-        (&["--requests", "4", "--parallel", "6"], "6 connections for 4 requests"),
+        (&["--requests", "4", "--parallel", "6"], "6 connections are more than the 4 requests"),
         (&["--requests", "12", "--parallel", "6", "--http3-only"], "HTTP/1.1"),
         (&["--requests", "12", "-L"], "redirects are not followed"),
         (&["--requests", "12", "-o", "body"], "bodies are not written"),

@@ -309,7 +309,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 16,
         cause: "http2",
-        says: "wait: HTTP/2 error: server broke the protocol: FRAME_SIZE_ERROR",
+        says: "wait: HTTP/2 error: server violated the protocol: FRAME_SIZE_ERROR",
         marks: REQUESTED_TLS,
         curl: Curl::Ends(52, "the framing layer broke; newer versions of curl say 16"),
     },

@@ -205,7 +205,7 @@ const FLAGS: &[Row] = &[
     (
         &["--curves", "X25519:brainpool", "a.test"],
         2,
-        "error: unknown group \"brainpool\" in --curves: choose from X25519, P-256, P-384, \
+        "error: unknown group \"brainpool\" in --curves; choose from X25519, P-256, P-384, \
          X25519MLKEM768, SecP256r1MLKEM768, MLKEM768\n",
     ),
     (
@@ -260,7 +260,7 @@ const URLS: &[Row] = &[
     (&["https://"], 3, "error: \"https://\": not a URL: empty host\n"),
     (&["http://[::1/"], 3, "error: \"http://[::1/\": not a URL: invalid IPv6 address\n"),
     (&["a.test:99999"], 3, "error: \"a.test:99999\": not a URL: invalid port number\n"),
-    (&["a.test:0"], 3, "error: \"a.test:0\": not a URL: port 0 cannot be connected to\n"),
+    (&["a.test:0"], 3, "error: \"a.test:0\": not a URL: port 0 is not a valid port\n"),
     (&["300.1.1.1"], 3, "error: \"300.1.1.1\": not a URL: invalid IPv4 address\n"),
     (&["two words"], 3, "error: \"two words\": not a URL: invalid host name\n"),
     (
