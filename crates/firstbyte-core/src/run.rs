@@ -81,6 +81,22 @@ impl Metric {
         }
     }
 
+    /// The time it is, without an article: "the median {noun}".
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Resolve => "name lookup time",
+            Self::Connect => "TCP handshake time",
+            Self::Tls => "TLS handshake time",
+            Self::Quic => "QUIC handshake time",
+            Self::Setup => "connection set-up time",
+            Self::Send => "time to send the request",
+            Self::Wait => "wait for the first byte",
+            Self::Receive => "time to receive the response",
+            Self::Ttfb => "time to first byte",
+            Self::Total => "total time",
+        }
+    }
+
     /// The metric with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
@@ -289,7 +305,7 @@ impl Shortfall {
             Self::NoSession => "no session to offer",
             Self::NotResumed => "not resumed",
             Self::OtherMechanism => "resumed by another mechanism",
-            Self::Resumed => "resumed unasked",
+            Self::Resumed => "resumed although not requested",
             Self::EarlyDataNotAllowed => "early data not allowed",
             Self::EarlyDataNotSent => "not sent early",
             Self::EarlyDataRejected => "rejected",
@@ -303,7 +319,7 @@ impl Shortfall {
             Self::OtherClient => "other client",
             Self::OtherConnections => "other number of connections",
             Self::NotAtOnce => "not at once",
-            Self::NotSaid => "not said by the client",
+            Self::NotSaid => "not reported by the client",
         }
     }
 

@@ -111,7 +111,7 @@ fn a_base_that_was_left_out_is_named_and_none_is_guessed() {
     );
     assert_eq!(
         base_missing_sentence(&cells, &axes_of(&cells), &design.base_missing[0]),
-        "TLS 1.3, 0-RTT is compared with nothing along tls: there is no TLS 1.2, 0-RTT"
+        "TLS 1.3, 0-RTT has no comparison along tls: there is no variant TLS 1.2, 0-RTT"
     );
 }
 
@@ -181,13 +181,13 @@ fn faster_and_slower_are_said_in_words() {
     assert_eq!(found.verdict, Verdict::Faster);
     assert_eq!(
         words,
-        "TLS 1.3 made the TLS handshake 49.7 % faster at the median (95 % interval 49.4 to 49.9 %), \
+        "TLS 1.3 cut the median TLS handshake time by 49.7 % (95 % interval 49.4 to 49.9 %), \
          Sydney, IPv4"
     );
     let (_, words) = verdict(&two_cells(200, 1.3, 0.1));
     assert_eq!(
         words,
-        "TLS 1.3 made the TLS handshake 29 % slower at the median (95 % interval 28 to 32 %), \
+        "TLS 1.3 raised the median TLS handshake time by 29 % (95 % interval 28 to 32 %), \
          Sydney, IPv4"
     );
 }
@@ -199,16 +199,16 @@ fn no_difference_and_open_are_told_apart() {
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: false, .. }));
     assert_eq!(
         words,
-        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: no difference larger than 0.2 % \
-         (95 % interval −0.1 to +0.1 %)"
+        "TLS 1.3 makes no difference larger than 0.2 % to the median TLS handshake time \
+         (95 % interval −0.1 to +0.1 %), Sydney, IPv4"
     );
     let (comparison, words) = verdict(&two_cells(60, 0.99, 0.08));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(matches!(found.verdict, Verdict::Open { .. }), "{found:?}");
     assert_eq!(
         words,
-        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: cannot say: between 5 % faster and \
-         0.3 % slower; about 17 more rounds would settle it"
+        "Cannot say whether TLS 1.3 changes the median TLS handshake time, Sydney, IPv4: \
+         between 5 % faster and 0.3 % slower; about 17 more rounds would settle it"
     );
 }
 
@@ -223,7 +223,7 @@ fn differences_the_clock_could_make_are_none() {
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(found.estimate().interval.unwrap().excludes_zero());
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }));
-    assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+    assert!(words.contains("no difference that the clock can resolve"), "{words}");
 }
 
 /// As a browser reads them, in steps of a millisecond.
@@ -252,7 +252,7 @@ fn what_a_coarse_clock_says_is_known_up_to_its_steps() {
     let (comparison, words) = verdict(&reported(&same));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }), "{found:?}");
-    assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+    assert!(words.contains("no difference that the clock can resolve"), "{words}");
     // A difference within the steps is none that more rounds would settle.
     let (comparison, words) = verdict(&reported(&two_cells(400, 0.95, 0.05)));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
@@ -271,7 +271,7 @@ fn too_few_rounds_have_no_verdict() {
     assert_eq!(found.verdict, Verdict::TooFewRounds { needed: FEWEST_ROUNDS });
     assert_eq!(
         words,
-        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: no verdict below 20 rounds"
+        "TLS 1.3, the median TLS handshake time, Sydney, IPv4: no verdict below 20 rounds"
     );
     assert_eq!(found.p_adjusted, None);
 }
@@ -288,11 +288,11 @@ fn a_quantile_refuses_until_there_are_rounds_enough() {
         let what = (Metric::Tls, effect.rounds, &effect.quantiles[q]);
         quantile_sentence(&cells, &axes, &pair.pair, what, &Settings::default())
     };
-    assert_eq!(say(100, 4), "TLS 1.3, the TLS handshake at p99: no verdict below 1,000 rounds");
-    assert_eq!(say(100, 3), "TLS 1.3, the TLS handshake at p95: no verdict below 200 rounds");
+    assert_eq!(say(100, 4), "TLS 1.3, the p99 TLS handshake time: no verdict below 1,000 rounds");
+    assert_eq!(say(100, 3), "TLS 1.3, the p95 TLS handshake time: no verdict below 200 rounds");
     let words = say(200, 3);
-    assert!(words.starts_with("TLS 1.3 made the TLS handshake 50."), "{words}");
-    assert!(words.contains("% faster at p95 (95 % interval "), "{words}");
+    assert!(words.starts_with("TLS 1.3 cut the p95 TLS handshake time by 50."), "{words}");
+    assert!(words.contains(" % (95 % interval "), "{words}");
 }
 
 /// Cells 0 and 1 are twins; `ratio` is what one is of the other.
@@ -318,7 +318,7 @@ fn twins_check_the_experiment() {
     );
     let (_, words) = twins(1.05);
     assert!(
-        words.contains("the same cell measured twice differs by 4.9 % (interval +4.7"),
+        words.contains("the same variant measured twice differs by 4.9 % (interval +4.7"),
         "{words}"
     );
 }

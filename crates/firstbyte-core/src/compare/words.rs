@@ -6,8 +6,8 @@ use super::{MetricEffect, Settings, Verdict};
 use crate::run::{Cell, Metric};
 use crate::stats::{Estimate, FORESEEABLE_ROUNDS, Interval, Outlook, QuantileEffect};
 
-/// The verdict on one metric of a pair, in words: "TLS 1.3 made the TLS handshake 49.6 % faster at the
-/// median (95 % interval 49.1 to 50.0 %), Sydney, IPv4".
+/// The verdict on one metric of a pair, in words: "TLS 1.3 cut the median TLS handshake time by 49.6 %
+/// (95 % interval 49.1 to 50.0 %), Sydney, IPv4".
 pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffect) -> String {
     let scale = if effect.effect.relative.is_some() { Scale::Share } else { Scale::Nanoseconds };
     let estimate = effect.estimate();
@@ -15,7 +15,8 @@ pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffec
         return self_check(effect.metric, estimate, &effect.verdict, scale);
     }
     let names = Names::for_pair(cells, axes, pair);
-    phrase(&names, effect.metric.phrase(), "at the median", estimate, &effect.verdict, scale)
+    let what = format!("the median {}", effect.metric.noun());
+    phrase(&names, &what, estimate, &effect.verdict, scale)
 }
 
 /// The verdict on a quantile of one metric of a pair, in words; in place of one, below as many rounds
@@ -29,17 +30,17 @@ pub fn quantile_sentence(
 ) -> String {
     let scale = if effect.base > 0.0 { Scale::Share } else { Scale::Nanoseconds };
     let verdict = judge_quantile(effect, rounds, settings);
-    let place = format!("at p{}", trimmed(effect.q * 100.0));
+    let what = format!("the p{} {}", trimmed(effect.q * 100.0), metric.noun());
     let names = Names::for_pair(cells, axes, pair);
-    phrase(&names, metric.phrase(), &place, &relative_quantile(effect), &verdict, scale)
+    phrase(&names, &what, &relative_quantile(effect), &verdict, scale)
 }
 
-/// That a cell has nothing to be compared with along an axis: "TLS 1.3, 0-RTT is compared with nothing
-/// along tls: there is no TLS 1.2, 0-RTT".
+/// That a variant has nothing to be compared with along an axis: "TLS 1.3, 0-RTT has no comparison along
+/// tls: there is no variant TLS 1.2, 0-RTT".
 pub fn base_missing_sentence(cells: &[Cell], axes: &[Axis], missing: &BaseMissing) -> String {
     let cell = cells.get(missing.cell).map(Cell::name).unwrap_or_default();
     let axis = axes.get(missing.axis).map_or("", |axis| axis.name.as_str());
-    format!("{cell} is compared with nothing along {axis}: there is no {}", missing.base)
+    format!("{cell} has no comparison along {axis}: there is no variant {}", missing.base)
 }
 
 /// Who is compared, and where.
@@ -75,14 +76,13 @@ impl Names {
 
 fn phrase(
     names: &Names,
-    metric: &str,
-    place: &str,
+    what: &str,
     estimate: &Estimate,
     verdict: &Verdict,
     scale: Scale,
 ) -> String {
     let (variant, after) = (&names.variant, names.after());
-    let head = format!("{variant}, {metric} {place}{after}");
+    let head = format!("{variant}, {what}{after}");
     let Some(interval) = estimate.interval else {
         return match verdict {
             Verdict::TooFewRounds { needed } => {
@@ -94,35 +94,43 @@ fn phrase(
     let digits = scale.digits(&interval);
     let show = |value: f64| scale.show(value.abs(), digits);
     match verdict {
+        // From twice as long on, a factor says more than per cent.
+        Verdict::Slower if matches!(scale, Scale::Share) && interval.low >= 1.0 => format!(
+            "With {variant}, {what} is {} times as long (95 % interval {} to {} times){after}",
+            times(estimate.value),
+            times(interval.low),
+            times(interval.high),
+        ),
         Verdict::Faster | Verdict::Slower => {
-            let how = direction(estimate.value);
+            let how = if estimate.value < 0.0 { "cut" } else { "raised" };
             let (near, far) = ordered(&interval);
             format!(
-                "{variant} made {metric} {} {how} {place} (95 % interval {} to {}){after}",
+                "{variant} {how} {what} by {} (95 % interval {} to {}){after}",
                 show(estimate.value),
                 scale.number(near, digits),
                 show(far),
             )
         }
         Verdict::NoDifference { largest, below_floor: false } => format!(
-            "{head}: no difference larger than {} (95 % interval {})",
+            "{variant} makes no difference larger than {} to {what} (95 % interval {}){after}",
             scale.show(scale.round_up(*largest, digits), digits),
             scale.signed(&interval, digits)
         ),
         Verdict::NoDifference { below_floor: true, .. } => format!(
-            "{head}: no difference that the clock can vouch for (95 % interval {})",
+            "{variant} makes no difference that the clock can resolve to {what} \
+             (95 % interval {}){after}",
             scale.signed(&interval, digits)
         ),
         Verdict::Open { outlook } => {
             format!(
-                "{head}: cannot say: {}; {}",
+                "Cannot say whether {variant} changes {what}{after}: {}; {}",
                 between(&interval, scale, digits),
                 words(outlook, scale)
             )
         }
         Verdict::NotAmongAll { p_adjusted } => format!(
-            "{head}: cannot say: {} taken alone, but not among all comparisons of its kind \
-             (Holm p = {p_adjusted:.2})",
+            "Cannot say whether {variant} changes {what}{after}: {} taken alone, \
+             but not among all comparisons of its kind (Holm p = {p_adjusted:.2})",
             between(&interval, scale, digits)
         ),
         Verdict::TooFewRounds { needed } => {
@@ -139,8 +147,8 @@ fn self_check(metric: Metric, estimate: &Estimate, verdict: &Verdict, scale: Sca
     let range = scale.signed(&interval, digits);
     match verdict {
         Verdict::Faster | Verdict::Slower => format!(
-            "A/A, {}: the same cell measured twice differs by {} (interval {range}): differences of \
-             this size mean nothing in this run",
+            "A/A, {}: the same variant measured twice differs by {} (interval {range}): \
+             differences of this size mean nothing in this run",
             metric.phrase(),
             scale.show(estimate.value.abs(), digits)
         ),
@@ -185,6 +193,12 @@ fn between(interval: &Interval, scale: Scale, digits: usize) -> String {
 
 const fn direction(change: f64) -> &'static str {
     if change < 0.0 { "faster" } else { "slower" }
+}
+
+/// A relative change as a factor: 19.1 is "20".
+fn times(change: f64) -> String {
+    let factor = 1.0 + change;
+    if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
 }
 
 /// The ends of an interval on one side of zero by their distance from it.

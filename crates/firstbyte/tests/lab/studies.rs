@@ -213,7 +213,7 @@ fn clients_are_held_against_the_wire() {
         let agree = |line: &&str| line.contains("  4 ") && line.contains("as on the wire");
         assert!(lines.len() == 2 && lines.iter().all(agree), "{mark}: {own}");
     }
-    assert!(curls.contains("connect_start") && curls.contains("the client does not say it"));
+    assert!(curls.contains("connect_start") && curls.contains("not reported by the client"));
     assert!(std::fs::read_to_string(page).unwrap().contains("less what the capture shows"));
 }
 

@@ -151,7 +151,7 @@ fn another_experiment_is_not_mixed_in() {
     let mut options = header(2);
     options.plan = serde_json::json!({"urls": ["https://b/"]});
     for (other, what) in
-        [(header(3), "other ways to connect"), (seed, "another seed"), (options, "other options")]
+        [(header(3), "other variants"), (seed, "another seed"), (options, "other options")]
     {
         let error = RunWriter::resume(&path, Some(&other)).unwrap_err();
         assert!(error.to_string().ends_with(what), "{error}");

@@ -101,7 +101,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-self-signed",
-        says: "tls: certificate signed by nobody but itself: CN=server\n\
+        says: "tls: self-signed certificate: CN=server\n\
                hint: pass the certificate itself with --cacert FILE, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,

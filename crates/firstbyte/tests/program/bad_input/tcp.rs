@@ -89,7 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms: the server received what was sent, and did not answer\n\
+        says: "tls: not finished within 200 ms: the server received the data but did not answer\n\
                hint: allow more with --connect-timeout SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -100,7 +100,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms: the server received what was sent, and did not answer\n\
+        says: "tls: not finished within 200 ms: the server received the data but did not answer\n\
                hint: allow more with --max-time SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -111,7 +111,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "wait: not finished within 200 ms: the server received what was sent, and did not answer\n\
+        says: "wait: not finished within 200 ms: the server received the data but did not answer\n\
                hint: allow more with --max-time SECONDS",
         marks: REQUESTED,
         curl: Curl::Same,
@@ -128,7 +128,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "closed-in-handshake",
-        says: "tls: server closed the connection in the middle of the handshake",
+        says: "tls: server closed the connection during the handshake",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -144,7 +144,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "reset-in-handshake",
-        says: "tls: connection reset in the middle of the handshake",
+        says: "tls: connection reset during the handshake",
         marks: IN_TLS,
         curl: Curl::Same,
     },

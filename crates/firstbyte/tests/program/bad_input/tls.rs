@@ -112,7 +112,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "closed-in-handshake",
-        says: "tls: server closed the connection in the middle of the handshake",
+        says: "tls: server closed the connection during the handshake",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -129,7 +129,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms: the server began to answer, and stopped\n\
+        says: "tls: not finished within 200 ms: the server began to answer, then stopped\n\
                hint: allow more with --connect-timeout SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -140,7 +140,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "tls-misbehaved",
-        says: "tls: server broke the TLS protocol: received unexpected handshake message: got Finished when expecting ServerHello or HelloRetryRequest",
+        says: "tls: server violated the TLS protocol: received unexpected handshake message: got \
+             Finished when expecting ServerHello or HelloRetryRequest",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -203,7 +204,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (h2, http/1.1)",
+        says: "tls: server supports none of the protocols offered by ALPN (h2, http/1.1)",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -213,7 +214,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (http/1.1)\n\
+        says: "tls: server supports none of the protocols offered by ALPN (http/1.1)\n\
                hint: drop --http1.1 to offer HTTP/2 too",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -224,7 +225,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (h2)\n\
+        says: "tls: server supports none of the protocols offered by ALPN (h2)\n\
                hint: drop --http2-prior-knowledge to offer HTTP/1.1 too",
         marks: IN_TLS,
         curl: Curl::Ends(
@@ -238,7 +239,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (h2)\n\
+        says: "tls: server supports none of the protocols offered by ALPN (h2)\n\
                hint: drop --http2-prior-knowledge to offer HTTP/1.1 too",
         marks: IN_TLS,
         curl: Curl::Ends(
@@ -288,7 +289,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 58,
         cause: "client-certificate-refused",
-        says: "tls: server refused the client certificate with the alert handshake_failure\n\
+        says: "tls: server refused the client certificate (alert handshake_failure)\n\
                hint: pass one that the server trusts with --cert FILE --key FILE",
         marks: IN_TLS,
         curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
@@ -299,7 +300,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 58,
         cause: "client-certificate-refused",
-        says: "wait: server refused the client certificate with the alert unknown_ca\n\
+        says: "wait: server refused the client certificate (alert unknown_ca)\n\
                hint: pass one that the server trusts with --cert FILE --key FILE",
         marks: REQUESTED_TLS,
         curl: Curl::Ends(
@@ -351,7 +352,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "wait: not finished within 300 ms: the server received what was sent, and did not answer\n\
+        says: "wait: not finished within 300 ms: the server received the data but did not answer\n\
                hint: allow more with --max-time SECONDS",
         marks: REQUESTED_TLS,
         curl: Curl::Same,

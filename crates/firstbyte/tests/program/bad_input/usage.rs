@@ -69,7 +69,7 @@ const FLAGS: &[Row] = &[
     (
         &["--connect-timeout", "5 weeks", "a.test"],
         2,
-        "error: --connect-timeout \"5 weeks\": not a time: no unit is called \"weeks\"\n\
+        "error: --connect-timeout \"5 weeks\": not a time: unknown unit \"weeks\"\n\
          hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
     ),
     (
@@ -81,7 +81,7 @@ const FLAGS: &[Row] = &[
     (
         &["-m", "1e12", "a.test"],
         2,
-        "error: --max-time \"1e12\": not a time: no unit is called \"e12\"\n\
+        "error: --max-time \"1e12\": not a time: unknown unit \"e12\"\n\
          hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
     ),
     (
