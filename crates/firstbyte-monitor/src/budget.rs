@@ -82,7 +82,7 @@ impl Promise {
                 (format!("{name} {limit:?} is {error}"), error.advice().to_owned())
             })?;
             if !(0.0..1.0).contains(&share) {
-                let hint = "write failures = \"1%\"".to_owned();
+                let hint = "write for example failures = \"1%\"".to_owned();
                 return Err((format!("{name} {limit:?} is not from 0% to less than 100%"), hint));
             }
             Kept::Failures { share }
@@ -176,18 +176,21 @@ fn percent(share: f64) -> String {
 /// The measure and the quantile of `ttfb.p95`.
 fn quantile_named(name: &str) -> Result<(Measure, f64), (String, String)> {
     let all = || Measure::all().map(Measure::name).collect::<Vec<_>>().join(", ");
-    let what = format!("nothing is promised by {name:?}");
+    let what = format!("unknown budget {name:?}");
     let Some((measure, quantile)) = name.rsplit_once('.') else {
-        return Err((what, "write a time and a quantile, \"ttfb.p95\", or failures".to_owned()));
+        return Err((
+            what,
+            "write a time and a quantile, such as \"ttfb.p95\", or failures".to_owned(),
+        ));
     };
     let Some(measure) = Measure::named(measure) else {
-        return Err((what, format!("before the full stop is one of {}", all())));
+        return Err((what, format!("before the dot write one of {}", all())));
     };
     match QUANTILES.iter().find(|(known, _)| *known == quantile) {
         Some((_, quantile)) => Ok((measure, *quantile)),
         None => {
             let known = QUANTILES.map(|(known, _)| known).join(", ");
-            Err((what, format!("after the full stop is one of {known}")))
+            Err((what, format!("after the dot write one of {known}")))
         }
     }
 }
@@ -264,10 +267,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (name, limit, wrong) in [
-            ("ttfb.p96", "1s", "after the full stop is one of median, p75, p90, p95, p99"),
-            ("tfb.p95", "1s", "before the full stop is one of resolve, connect, tls"),
-            ("ttfb", "1s", "write a time and a quantile, \"ttfb.p95\", or failures"),
-            ("failures", "100%", "write failures = \"1%\""),
+            ("ttfb.p96", "1s", "after the dot write one of median, p75, p90, p95, p99"),
+            ("tfb.p95", "1s", "before the dot write one of resolve, connect, tls"),
+            ("ttfb", "1s", "write a time and a quantile, such as \"ttfb.p95\", or failures"),
+            ("failures", "100%", "write for example failures = \"1%\""),
             ("failures", "3ms", "%"),
             ("ttfb.p95", "300", "250ms"),
         ] {

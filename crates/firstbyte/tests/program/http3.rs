@@ -414,8 +414,8 @@ impl Drop for Muffler {
 fn a_server_that_falls_silent_is_neither_client_nor_network() {
     let bench = Bench::new(|config| config.think_time = Duration::from_secs(5));
     for (datagrams, phase, said) in [
-        (1, "quic", "the server began to answer, and stopped"),
-        (20, "wait", "the server received what was sent, and did not answer"),
+        (1, "quic", "the server began to answer, then stopped"),
+        (20, "wait", "the server received the data but did not answer"),
     ] {
         let muffler = Muffler::new(bench.server.addr(), datagrams);
         let url = format!("https://localhost:{}/", muffler.port);
