@@ -100,7 +100,7 @@ fn names_and_paths_that_are_not_there() {
     assert_eq!(
         message("govukk"),
         format!(
-            "no scenario is called `govukk`\n  shipped: {SHIPPED}\n  a file is given by its path, \
+            "unknown scenario `govukk`\n  shipped: {SHIPPED}\n  give a file by its path, \
              such as ./govukk.toml"
         )
     );

@@ -10,8 +10,8 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "no-such-scenario"],
         100,
-        "error: no scenario is called `no-such-scenario`\n  shipped: <shipped>\n  \
-         a file is given by its path, such as ./no-such-scenario.toml\n",
+        "error: unknown scenario `no-such-scenario`\n  shipped: <shipped>\n  \
+         give a file by its path, such as ./no-such-scenario.toml\n",
     ),
     (
         &["lab", "show", "./missing.toml"],
