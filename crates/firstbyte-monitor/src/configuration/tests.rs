@@ -196,8 +196,8 @@ fn edges_are_all_or_any_and_not_beside_others() {
     let with = |text: &str| format!("[[target]]\nurl = \"https://a.test/\"\n{text}\n");
     for (bad, part) in [
         ("edges = \"some\"", "3:9: edges \"some\": expected \"all\" or \"any\""),
-        ("edges = true", "edges is a boolean, not text"),
-        ("edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]", "and an edge of its own: X"),
+        ("edges = true", "edges: expected text, found a boolean"),
+        ("edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]", "and a given edge exclude each other: X"),
         ("edges = \"all\"\nway = [\"x: edge=x:192.0.2.1\"]", "or leave the edge out"),
     ] {
         let found = mistakes(&with(bad));

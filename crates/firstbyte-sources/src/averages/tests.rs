@@ -150,7 +150,7 @@ fn what_is_wrong_is_named_by_line_and_column() {
             "date,average\nyesterday,3\n",
             "line 2, column 1: \"yesterday\" under \"date\" is not a date",
         ),
-        ("date,average\n1/2/26,3\n", "can be read in two ways"),
+        ("date,average\n1/2/26,3\n", "is ambiguous"),
         ("date,average\n13/1/26,3\n1/14/26,3\n", "line 3, column 1"),
         (
             "date,average,samples\n2026-01-01,3,1.5\n",

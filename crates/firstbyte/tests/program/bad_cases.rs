@@ -92,7 +92,7 @@ fn archives() -> Vec<BadFile> {
             "HAR, nested too deeply",
             archive(&"[".repeat(1_000_000)),
             0,
-            "more than 10000 values stand in each other",
+            "nested more than 10000 levels deep",
         ),
     ]
 }

@@ -297,7 +297,11 @@ fn a_dry_run_names_cells_rounds_and_duration_and_sends_nothing() {
         bench.compare(&["--vary", "tls=1.2,1.3", "--vary", "session=full,0rtt", "--dry-run"]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     assert!(outcome.stdout.starts_with("cells: 3\n"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("TLS 1.2, 0-RTT: only TLS 1.3 supports this"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("TLS 1.2, 0-RTT: only TLS 1.3 supports this"),
+        "{}",
+        outcome.stdout
+    );
     assert!(outcome.stdout.contains("rounds: 5, after 1 to warm up"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("expected duration"), "{}", outcome.stdout);
     assert!(!bench.file("a.run").exists());

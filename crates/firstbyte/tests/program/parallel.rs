@@ -214,7 +214,7 @@ fn what_cannot_be_had_is_said() {
         (&["--requests", "12", "-L"], "redirects are not followed"),
         (&["--requests", "12", "-o", "body"], "bodies are not written"),
         (&["--requests", "1001"], "at most 1000"),
-        (&["--requests", "12", "--client", "curl"], "one request at a time"),
+        (&["--requests", "12", "--client", "curl"], "one request per sample"),
     ] {
         let outcome = bench.visit(words);
         assert_eq!(outcome.code, 2, "{words:?}: {}", outcome.stderr);
@@ -224,5 +224,5 @@ fn what_cannot_be_had_is_said() {
         bench.directory.path(),
         &["http://127.0.0.1:9/", "--requests", "12", "--parallel", "h2"],
     );
-    assert!(plain.stderr.contains("https only"), "{}", plain.stderr);
+    assert!(plain.stderr.contains("require https"), "{}", plain.stderr);
 }

@@ -323,7 +323,7 @@ fn logs_are_read_together_packed_cut_and_with_other_lines_in_them() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     for said in [
         "4 requests to 1 host",
-        "1 line, from line 2 on: no line of an access log",
+        "1 line, from line 2 on: not a line of a known access log",
         "1 line, from line 4 on: the file ends in the middle of the line",
         "not in the combined format",
         "200: 3 · 404: 1",
