@@ -82,10 +82,7 @@ fn targets_come_and_go_at_sighup_and_when_the_file_changes() {
     let (code, _, said) = monitor.stop();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches("monitor.toml was reloaded: 2 targets, 2 series").count(), 2, "{said}");
-    assert!(
-        said.contains("unknown key \"evry\" in [[target]]; did you mean \"every\"?"),
-        "{said}"
-    );
+    assert!(said.contains("unknown key \"evry\" in [[target]]; did you mean \"every\"?"), "{said}");
     assert!(said.contains("monitor.toml has errors; the old configuration stays in use"), "{said}");
     let rounds = rounds(directory.path());
     assert_eq!(rounds.keys().collect::<Vec<_>>(), ["comes", "goes", "last", "stays"]);
