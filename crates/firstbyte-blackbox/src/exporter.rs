@@ -79,7 +79,9 @@ fn read(options: &ExporterOptions) -> Result<Configuration, String> {
     let in_words = |error: &std::io::Error| format!("{file}: {}", describe_io(error));
     let size = std::fs::metadata(&options.config_file).map_err(|error| in_words(&error))?.len();
     if size > MOST_BYTES {
-        return Err(format!("{file}: more than {MOST_BYTES} bytes are no configuration"));
+        return Err(format!(
+            "{file}: larger than {MOST_BYTES} bytes; this is not a configuration file"
+        ));
     }
     let text = std::fs::read_to_string(&options.config_file).map_err(|error| in_words(&error))?;
     Configuration::parse(&text).map_err(|mistake| format!("{file}: {mistake}"))

@@ -32,8 +32,8 @@ pub(crate) fn page(history: &History) -> Answer {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>Blackbox Exporter</title>\
          <style>{STYLE}</style></head>\n<body>\n<h1>Blackbox Exporter</h1>\n\
-         <p>firstbyte answers as blackbox_exporter does: <code>probe?target=…&amp;module=…</code>, \
-         <code>&amp;debug=true</code> for what happened.</p>\n\
+         <p>firstbyte answers like blackbox_exporter: <code>probe?target=…&amp;module=…</code>, \
+         <code>&amp;debug=true</code> shows the log of the probe.</p>\n\
          <p><a href=\"metrics\">Metrics</a> · <a href=\"config\">Configuration</a></p>\n\
          <h2>Recent Probes</h2>\n\
          <table><tr><th>Module</th><th>Target</th><th>Result</th><th>Debug</th></tr>\n{rows}</table>\n\

@@ -58,7 +58,7 @@ impl Ahead {
             // When the thread is through, nobody takes it.
             let _ = self.used.send(before.buffer);
         }
-        let lost = |_| Err(io::Error::other("the thread that reads ended"));
+        let lost = |_| Err(io::Error::other("the reading thread ended unexpectedly"));
         self.pieces.recv().unwrap_or_else(lost)
     }
 }

@@ -75,7 +75,9 @@ impl fmt::Display for CaptureFileError {
             Self::Read { path, offset, error } => {
                 write!(f, "{}: at offset {offset}: {}", name(path), reason(error))
             }
-            Self::NotACapture { path, empty: true } => write!(f, "{}: is empty", name(path)),
+            Self::NotACapture { path, empty: true } => {
+                write!(f, "{}: the file is empty", name(path))
+            }
             Self::NotACapture { path, .. } => {
                 write!(f, "{}: at offset 0: neither pcap nor pcapng", name(path))
             }

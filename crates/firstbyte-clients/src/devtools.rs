@@ -96,8 +96,8 @@ impl DevTools {
     ) -> Result<Self, ClientError> {
         let pipes = process.to_program.take().zip(process.from_program.take());
         let (to_browser, from_browser) = pipes.ok_or_else(|| ClientError::Refused {
-            command: "speaking with the client".to_owned(),
-            detail: "somebody else does".to_owned(),
+            command: "the connection to the client".to_owned(),
+            detail: "its pipes are already in use".to_owned(),
         })?;
         // A browser that reads nothing any more fills the pipe; its own end is another description, and still blocks.
         fcntl(&to_browser, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
@@ -149,7 +149,8 @@ impl DevTools {
                 continue;
             }
             if let Some(error) = message.get("error") {
-                let detail = error.get("message").and_then(Value::as_str).unwrap_or("no reason");
+                let detail =
+                    error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
                 let (command, detail) = (method.to_owned(), detail.to_owned());
                 return Err(ClientError::Refused { command, detail });
             }
@@ -263,12 +264,12 @@ impl DevTools {
                 let message = message.map(|message| (message, end));
                 return message.map_err(|error| ClientError::Refused {
                     command: waiting_for.to_owned(),
-                    detail: format!("what came is no JSON: {error}"),
+                    detail: format!("the browser's message is not JSON: {error}"),
                 });
             }
             self.searched = self.received.len();
             if self.received.len() > MESSAGE_LIMIT_BYTES {
-                let what = "a message of the browser's";
+                let what = "a message from the browser";
                 return Err(ClientError::TooMuch { what, limit_bytes: MESSAGE_LIMIT_BYTES });
             }
             self.read_more(deadline, waiting_for)?;

@@ -121,20 +121,24 @@ impl fmt::Display for ClientError {
             }
             Self::System { operation, error } => write!(f, "cannot {operation}: {error}"),
             Self::NotTrusted { detail } => {
-                write!(f, "the certificate was not taken into the client's database: {detail}")
+                write!(f, "cannot add the certificate to the client's database: {detail}")
             }
             Self::Ended { program, stderr } if stderr.is_empty() => {
-                write!(f, "{program} ended by itself, and said nothing")
+                write!(f, "{program} ended unexpectedly without a message")
             }
             Self::Ended { program, stderr } => {
-                write!(f, "{program} ended by itself; the last that it said was:\n{stderr}")
+                write!(f, "{program} ended unexpectedly; its last output was:\n{stderr}")
             }
             Self::TimedOut { waiting_for, limit } => {
-                write!(f, "{waiting_for} did not come within {} s", limit.as_secs_f64())
+                write!(
+                    f,
+                    "timed out after {} s while waiting for {waiting_for}",
+                    limit.as_secs_f64()
+                )
             }
-            Self::Refused { command, detail } => write!(f, "{command} was refused: {detail}"),
+            Self::Refused { command, detail } => write!(f, "{command} failed: {detail}"),
             Self::TooMuch { what, limit_bytes } => {
-                write!(f, "{what} is larger than the {} MB there is room for", limit_bytes >> 20)
+                write!(f, "{what} is larger than the limit of {} MB", limit_bytes >> 20)
             }
             Self::Interrupted => f.write_str("interrupted"),
         }
@@ -367,7 +371,7 @@ fn certutil(program: &Path, arguments: &[&str], said: &Path) -> Result<(), Clien
     let Some(status) = end_within(&mut running, CERTUTIL_LIMIT).map_err(system("run certutil"))?
     else {
         return Err(ClientError::TimedOut {
-            waiting_for: "the end of certutil".to_owned(),
+            waiting_for: "certutil to end".to_owned(),
             limit: CERTUTIL_LIMIT,
         });
     };

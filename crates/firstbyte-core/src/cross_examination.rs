@@ -83,8 +83,8 @@ impl Unheld {
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Failed => "failed",
-            Self::Kept => "on a connection that was open before",
-            Self::Unknown => "the client does not say its port",
+            Self::Kept => "on a reused connection",
+            Self::Unknown => "the client does not report its port",
             Self::NotCaptured => "not in the capture",
         }
     }
@@ -132,12 +132,12 @@ impl Meaning {
     /// In words.
     pub const fn phrase(self) -> &'static str {
         match self {
-            Self::Unsaid => "the client does not say it",
-            Self::Unseen => "the capture does not show it",
+            Self::Unsaid => "not reported by the client",
+            Self::Unseen => "not visible in the capture",
             Self::Agrees => "as on the wire",
-            Self::AgreesMostly => "as on the wire, now and then late",
-            Self::ReadLate => "had arrived: the client read it later",
-            Self::BeforeArrival => "had not arrived: another event",
+            Self::AgreesMostly => "as on the wire, sometimes late",
+            Self::ReadLate => "had already arrived; the client read it later",
+            Self::BeforeArrival => "had not arrived; the client means another event",
             Self::BeforeDeparture => "had not left yet",
             Self::AfterDeparture => "had left before",
         }

@@ -19,6 +19,7 @@ pub mod simulation;
 pub mod split;
 pub mod stats;
 pub mod timeline;
+pub mod toml_errors;
 pub mod units;
 pub mod wire;
 

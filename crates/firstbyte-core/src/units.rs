@@ -107,9 +107,9 @@ impl fmt::Display for UnitError {
         match &self.fault {
             UnitFault::NoNumber => write!(f, "not a {asked}"),
             UnitFault::NoUnit => write!(f, "not a {asked}: it has no unit"),
-            UnitFault::UnknownUnit(unit) => write!(f, "not a {asked}: no unit is called {unit:?}"),
+            UnitFault::UnknownUnit(unit) => write!(f, "not a {asked}: unknown unit {unit:?}"),
             UnitFault::NotWhole => write!(f, "not a whole {asked}"),
-            UnitFault::TooLarge => write!(f, "too large a {asked}"),
+            UnitFault::TooLarge => write!(f, "the {asked} is too large"),
             UnitFault::OutOfRange(allowed) => write!(f, "not a {asked} {allowed}"),
         }
     }

@@ -65,10 +65,10 @@ fn an_address_that_refuses_is_not_said_to_be_silent() {
         assert_eq!(found[0].kind, FindingKind::Fallback);
         (found[0].title.clone(), found[0].evidence.clone())
     };
-    assert_eq!(title(false).0, "an IPv6 address that does not answer is tried first");
+    assert_eq!(title(false).0, "The client first tries an IPv6 address that does not answer");
     let (title, evidence) = title(true);
-    assert_eq!(title, "an IPv6 address that fails is tried first");
-    let before = "2001:db8::1 failed, and cost 250 ms before 198.51.100.1";
+    assert_eq!(title, "The client first tries an IPv6 address that fails");
+    let before = "2001:db8::1 failed and cost 250 ms before the client connected to 198.51.100.1";
     assert!(evidence.starts_with(before), "{evidence}");
 }
 
@@ -116,12 +116,16 @@ fn what_servers_do_not_offer_is_found_by_trying() {
     evidence.ways.push((WayKind::Resumed, lacking(&sound, Shortfall::NotResumed)));
     let found = findings(&evidence);
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].evidence, "20 of 20 sessions offered were declined");
+    assert_eq!(found[0].evidence, "20 of 20 sessions offered were declined.");
 
     for (why, words) in [
-        (Shortfall::EarlyDataNotAllowed, "tickets did not allow early data for 20 of 20 visits"),
-        (Shortfall::EarlyDataRejected, "early data was rejected 20 times"),
-        (Shortfall::TooEarly, "it was answered 425 (Too Early) 20 times"),
+        (
+            Shortfall::EarlyDataNotAllowed,
+            "20 of 20 visits had tickets that do not allow early \
+                                          data.",
+        ),
+        (Shortfall::EarlyDataRejected, "20 of 20 visits had their early data rejected."),
+        (Shortfall::TooEarly, "20 of 20 visits were answered 425 (Too Early)."),
     ] {
         let found = findings(&with(WayKind::EarlyData, lacking(&sound, why)));
         assert_eq!(found.len(), 1);
@@ -226,7 +230,8 @@ fn a_large_chain_is_one_finding_over_tcp_and_quic() {
     let found = findings(&evidence);
     assert_eq!(
         found[0].evidence,
-        "the certificates are 41,920 bytes; after 14,480 bytes the server stood still for 30.0 ms"
+        "The certificates have 41,920 bytes; after 14,480 bytes the server waited 30.0 ms for \
+         acknowledgements."
     );
 }
 

@@ -72,7 +72,7 @@ impl fmt::Display for CertificateError {
         match self {
             Self::Refused(error) => write!(f, "{error}"),
             Self::ChainTooShort { asked, needed } => {
-                write!(f, "a chain of {asked} bytes is too short for its content: {needed} bytes")
+                write!(f, "a chain of {asked} bytes is too small; it needs at least {needed} bytes")
             }
         }
     }

@@ -103,7 +103,10 @@ impl fmt::Display for LabError {
         match self {
             Self::Unsupported => write!(f, "the lab needs Linux network namespaces"),
             Self::Threads { count } => {
-                write!(f, "a lab must be started while the process has one thread; it has {count}")
+                write!(
+                    f,
+                    "a lab must be started while the process has one thread, but it has {count}"
+                )
             }
             Self::Namespaces { reason, cause } => {
                 write!(f, "the kernel refuses new namespaces: {reason}")?;
@@ -121,23 +124,23 @@ impl fmt::Display for LabError {
             Self::Log { file, reason } => write!(f, "cannot write log {file}: {reason}"),
             Self::NginxNotFound { host } => write!(
                 f,
-                "host {host} wants nginx, which is not installed\n  install it (apt-get install \
+                "host {host} needs nginx, which is not installed\n  install it (apt-get install \
                  nginx-light), or set server = {{ kind = \"builtin\" }}"
             ),
             Self::CaddyNotFound { host } => write!(
                 f,
-                "host {host} wants Caddy, which is not installed\n  install it (apt-get install \
+                "host {host} needs Caddy, which is not installed\n  install it (apt-get install \
                  caddy), or set server = {{ kind = \"builtin\" }}"
             ),
             Self::ProgramNotFound { host, program, package } => {
-                write!(f, "host {host} wants the program {program}, which is not installed")?;
+                write!(f, "host {host} needs {program}, which is not installed")?;
                 match package {
                     Some(package) => write!(f, "\n  install it: apt-get install {package}"),
                     None => Ok(()),
                 }
             }
             Self::Server { host, kind, reason, output } => {
-                write!(f, "server {kind} on host {host} did not come up: {reason}")?;
+                write!(f, "server {kind} on host {host} did not start: {reason}")?;
                 for line in output.lines() {
                     write!(f, "\n  {line}")?;
                 }

@@ -58,7 +58,7 @@ pub fn up(scenario: &Scenario, options: &LabOptions) -> Result<RunningLab, LabEr
             let name = &scenario.name;
             RunningLab::started_by(front).ok_or_else(|| LabError::System {
                 step: format!("find the lab {name} that was just started"),
-                reason: "its process does not show itself in /proc".to_owned(),
+                reason: "its process is not in /proc".to_owned(),
             })
         }
         Some(LabReport::Failed(error)) => Err(error),

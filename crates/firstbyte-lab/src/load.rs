@@ -151,9 +151,9 @@ impl Load {
         let mut response = Vec::with_capacity(1 << 12);
         stream.read_to_end(&mut response)?;
         if !response.starts_with(b"HTTP/1.1 200 ") {
-            return Err(io::Error::other("the server did not answer with 200"));
+            return Err(io::Error::other("the server did not answer with status 200"));
         }
-        stream.conn.handshake_kind().ok_or_else(|| io::Error::other("there was no handshake"))
+        stream.conn.handshake_kind().ok_or_else(|| io::Error::other("no TLS handshake took place"))
     }
 }
 

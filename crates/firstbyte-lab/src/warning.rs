@@ -41,8 +41,8 @@ impl LabWarning {
     /// What to do about it.
     pub const fn advice(self) -> Option<&'static str> {
         match self {
-            Self::NoResolvConf => Some("make an empty /etc/resolv.conf"),
-            Self::NoCubic => Some("load it: modprobe tcp_cubic"),
+            Self::NoResolvConf => Some("create an empty /etc/resolv.conf"),
+            Self::NoCubic => Some("load the module: modprobe tcp_cubic"),
             Self::PrivilegedPorts => Some("run the lab as root"),
             Self::LearnsFromConnections | Self::SmallReceiveMemory => None,
         }
@@ -56,19 +56,19 @@ impl fmt::Display for LabWarning {
                 "/etc/resolv.conf does not exist: programs cannot resolve the lab's names"
             }
             Self::NoCubic => {
-                "the kernel has no CUBIC: TCP uses the kernel's own default congestion control"
+                "the kernel has no CUBIC: TCP uses the kernel's default congestion control"
             }
             Self::LearnsFromConnections => {
                 "/proc/sys/net/ipv4/tcp_no_metrics_save cannot be set: TCP connections may learn from \
                  earlier ones"
             }
             Self::SmallReceiveMemory => {
-                "/proc/sys/net/ipv4/tcp_rmem cannot be set: large responses may wait for the client's \
-                 window"
+                "/proc/sys/net/ipv4/tcp_rmem cannot be set: large responses may wait for the \
+                 client's receive window"
             }
             Self::PrivilegedPorts => {
-                "/proc/sys/net/ipv4/ip_unprivileged_port_start cannot be set: servers that are not root \
-                 cannot listen at port 443"
+                "/proc/sys/net/ipv4/ip_unprivileged_port_start cannot be set: servers that do \
+                 not run as root cannot listen on port 443"
             }
         })
     }

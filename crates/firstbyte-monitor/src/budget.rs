@@ -82,7 +82,7 @@ impl Promise {
                 (format!("{name} {limit:?} is {error}"), error.advice().to_owned())
             })?;
             if !(0.0..1.0).contains(&share) {
-                let hint = "write failures = \"1%\"".to_owned();
+                let hint = "write for example failures = \"1%\"".to_owned();
                 return Err((format!("{name} {limit:?} is not from 0% to less than 100%"), hint));
             }
             Kept::Failures { share }
@@ -135,18 +135,18 @@ impl Promise {
         Some(Judgement { beyond, of, allowed, figure, standing })
     }
 
-    /// `ttfb p95 412 of 300 ms: 9 of 60 samples took longer, 5 % may`.
+    /// `ttfb p95 412 ms, limit 300 ms: 9 of 60 samples took longer, 5 % allowed`.
     pub fn sentence(&self, judgement: &Judgement) -> String {
         let Judgement { beyond, of, allowed, figure, .. } = judgement;
         let may = percent(*allowed);
         let name = self.name.replace('.', " ");
         match (self.kept, figure) {
             (Kept::Within { limit, .. }, Some(figure)) => format!(
-                "{name} {} of {} ms: {beyond} of {of} samples took longer, {may} may",
+                "{name} {} ms, limit {} ms: {beyond} of {of} samples took longer, {may} allowed",
                 millis(*figure),
                 millis(limit),
             ),
-            _ => format!("{beyond} of {of} samples failed, {may} may"),
+            _ => format!("{beyond} of {of} samples failed, {may} allowed"),
         }
     }
 }
@@ -176,18 +176,21 @@ fn percent(share: f64) -> String {
 /// The measure and the quantile of `ttfb.p95`.
 fn quantile_named(name: &str) -> Result<(Measure, f64), (String, String)> {
     let all = || Measure::all().map(Measure::name).collect::<Vec<_>>().join(", ");
-    let what = format!("nothing is promised by {name:?}");
+    let what = format!("unknown budget {name:?}");
     let Some((measure, quantile)) = name.rsplit_once('.') else {
-        return Err((what, "write a time and a quantile, \"ttfb.p95\", or failures".to_owned()));
+        return Err((
+            what,
+            "write a time and a quantile, such as \"ttfb.p95\", or failures".to_owned(),
+        ));
     };
     let Some(measure) = Measure::named(measure) else {
-        return Err((what, format!("before the full stop is one of {}", all())));
+        return Err((what, format!("before the dot write one of {}", all())));
     };
     match QUANTILES.iter().find(|(known, _)| *known == quantile) {
         Some((_, quantile)) => Ok((measure, *quantile)),
         None => {
             let known = QUANTILES.map(|(known, _)| known).join(", ");
-            Err((what, format!("after the full stop is one of {known}")))
+            Err((what, format!("after the dot write one of {known}")))
         }
     }
 }
@@ -224,7 +227,11 @@ mod tests {
         let over = promise.judge(&rollup(50, 10, 0)).unwrap();
         assert_eq!(over.standing, Standing::Over);
         let said = promise.sentence(&over);
-        assert_eq!(said, "ttfb p95 412 of 300 ms: 10 of 60 samples took longer, 5 % may");
+        assert_eq!(
+            said,
+            "ttfb p95 412 ms, limit 300 ms: 10 of 60 samples took longer, 5 % \
+                          allowed"
+        );
         // What takes as long as promised is within.
         let exact = Promise::read("ttfb.median", "412ms").unwrap();
         assert_eq!(standing(&exact, &rollup(0, 100, 0)), Standing::Within);
@@ -237,7 +244,7 @@ mod tests {
         assert_eq!(standing(&promise, &rollup(58, 0, 2)), Standing::Unsure);
         let over = promise.judge(&rollup(50, 0, 10)).unwrap();
         assert_eq!(over.standing, Standing::Over);
-        assert_eq!(promise.sentence(&over), "10 of 60 samples failed, 1 % may");
+        assert_eq!(promise.sentence(&over), "10 of 60 samples failed, 1 % allowed");
         let none = Promise::read("failures", "0%").unwrap();
         assert_eq!(standing(&none, &rollup(1_000, 0, 1)), Standing::Over);
         assert_eq!(standing(&none, &rollup(1_000, 0, 0)), Standing::Within);
@@ -260,10 +267,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (name, limit, wrong) in [
-            ("ttfb.p96", "1s", "after the full stop is one of median, p75, p90, p95, p99"),
-            ("tfb.p95", "1s", "before the full stop is one of resolve, connect, tls"),
-            ("ttfb", "1s", "write a time and a quantile, \"ttfb.p95\", or failures"),
-            ("failures", "100%", "write failures = \"1%\""),
+            ("ttfb.p96", "1s", "after the dot write one of median, p75, p90, p95, p99"),
+            ("tfb.p95", "1s", "before the dot write one of resolve, connect, tls"),
+            ("ttfb", "1s", "write a time and a quantile, such as \"ttfb.p95\", or failures"),
+            ("failures", "100%", "write for example failures = \"1%\""),
             ("failures", "3ms", "%"),
             ("ttfb.p95", "300", "250ms"),
         ] {

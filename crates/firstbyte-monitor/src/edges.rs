@@ -54,9 +54,9 @@ impl Edges {
         while let Some(Ok((host, looked_up))) = lookups.join_next().await {
             match looked_up {
                 Ok(Ok(addresses)) if !addresses.is_empty() => self.note(host, addresses, now),
-                Ok(Ok(_)) => info!(host, "has no address"),
-                Ok(Err(error)) => info!(host, %error, "cannot be looked up"),
-                Err(_) => info!(host, "is not answered"),
+                Ok(Ok(_)) => info!(host, "host has no address"),
+                Ok(Err(error)) => info!(host, %error, "host cannot be looked up"),
+                Err(_) => info!(host, "name lookup not answered"),
             }
         }
         self.all() != before

@@ -216,7 +216,7 @@ pub async fn watch<S: WatchSink>(
     sink: &mut S,
 ) -> Result<Watched, S::Error> {
     let mut watch = Watch::new(list, seed);
-    info!(series = watch.list.series.len(), "watching begins");
+    info!(series = watch.list.series.len(), "monitoring begins");
     let mut visits: JoinSet<Visited> = JoinSet::new();
     let mut samples = 0;
     loop {
@@ -249,7 +249,7 @@ pub async fn watch<S: WatchSink>(
             () = wait_until(wake.map(|at| watch.origin + at)) => {}
         }
         if watch.switch() {
-            info!(series = watch.list.series.len(), "others are watched");
+            info!(series = watch.list.series.len(), "the configuration changed");
             sink.follow(&watch.list)?;
         }
     }
@@ -259,7 +259,7 @@ pub async fn watch<S: WatchSink>(
         missed: watch.calendar.missed(),
         lateness_p99: lateness.map(|quantile| quantile.high),
     };
-    info!(samples, missed = watched.missed, "watching ends");
+    info!(samples, missed = watched.missed, "monitoring ends");
     Ok(watched)
 }
 
@@ -314,7 +314,7 @@ impl Watch {
         }
         self.calendar.ended(number, self.now(), sample.failure().is_some());
         if let Some(Failure { cause, .. }) = unprepared {
-            debug!(cell, %cause, "what it takes for granted could not be had");
+            debug!(cell, %cause, "the prerequisites of the variant could not be met");
         }
         let standing = self.list.series[cell].variant.standing(&sample);
         Some(Taken { cell: u16::try_from(cell).ok()?, standing, lateness, sample })

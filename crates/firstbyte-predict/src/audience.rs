@@ -66,7 +66,7 @@ impl Audience {
         }
         let weight = visitors.iter().map(|v| v.weight).sum();
         if visitors.is_empty() {
-            return Err("nobody in it: no line with a weight above 0".into());
+            return Err("no visitors: no line has a weight above 0".into());
         }
         Ok(Self { visitors, weight })
     }

@@ -33,11 +33,11 @@ impl fmt::Display for PredictError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchWay { why } | Self::NotPredicted { why } => f.write_str(why),
-            Self::Tls(error) => write!(f, "client and server find no way to speak TLS: {error}"),
+            Self::Tls(error) => write!(f, "client and server cannot agree on TLS: {error}"),
             Self::Quic { detail } => {
-                write!(f, "client and server find no way to speak QUIC: {detail}")
+                write!(f, "client and server cannot agree on QUIC: {detail}")
             }
-            Self::Stalled { what } => write!(f, "the predicted connection came to rest: {what}"),
+            Self::Stalled { what } => write!(f, "the predicted connection stalled: {what}"),
         }
     }
 }

@@ -42,13 +42,13 @@ fn check_streams(setup: &Setup, several: &Several) -> Result<(), PredictError> {
     let refused = |why| Err(PredictError::NotPredicted { why });
     if setup.exchange.upload_bytes > 0 {
         return refused(
-            "in which order a client sends several bodies over one connection is up to it; \
-             uploads are predicted for HTTP/1.1 connections",
+            "the order of several uploads over one connection depends on the client; several \
+             uploads are only predicted for HTTP/1.1 connections",
         );
     }
     let all = setup.exchange.response_bytes.saturating_mul(several.count.into());
     if all > MOST_BYTES {
-        return refused("the responses have more than 100 MB together");
+        return refused("the responses have more than 100 MB in total");
     }
     Ok(())
 }

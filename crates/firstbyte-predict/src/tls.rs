@@ -141,7 +141,7 @@ struct Talk<'a> {
 impl<'a> Talk<'a> {
     fn new(setup: &'a Setup, way: &'a Way, machines: &Machines) -> Result<Self, PredictError> {
         let name = ServerName::try_from(HOST)
-            .map_err(|_| PredictError::Stalled { what: "the server's name is not a name" })?;
+            .map_err(|_| PredictError::Stalled { what: "the server's name is not valid" })?;
         let had_tls12_session = machines.has_tls12_session(&name);
         let config = machines.client(way.session == Session::ZeroRtt);
         let mut client = ClientConnection::new(config, name)?;
@@ -594,7 +594,7 @@ fn read_all(
 ) -> Result<(), PredictError> {
     while !bytes.is_empty() {
         if read(&mut bytes).map_err(internal)? == 0 {
-            return Err(PredictError::Stalled { what: "TLS takes no more" });
+            return Err(PredictError::Stalled { what: "TLS accepts no more data" });
         }
     }
     Ok(())

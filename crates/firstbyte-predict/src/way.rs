@@ -136,7 +136,7 @@ impl Way {
         let impossible = |why| Err(PredictError::NoSuchWay { why });
         match self {
             Self { tls: Tls::None | Tls::V1_2, http: Http::V3, .. } => {
-                impossible("HTTP/3 is always over TLS 1.3 (RFC 9001)")
+                impossible("HTTP/3 always uses TLS 1.3 (RFC 9001)")
             }
             Self { tls: Tls::None, http: Http::V2, .. } => {
                 impossible("without TLS, HTTP/2 is not negotiated: browsers speak HTTP/1.1")
@@ -145,16 +145,16 @@ impl Way {
                 impossible("without TLS there are no sessions")
             }
             Self { tls: Tls::V1_2, session: Session::ZeroRtt, .. } => {
-                impossible("early data came with TLS 1.3 (RFC 8446)")
+                impossible("early data needs TLS 1.3 (RFC 8446)")
             }
             Self { reuse: Reuse::Reused, session: Session::Resumed | Session::ZeroRtt, .. } => {
-                impossible("a connection that is there needs no handshake")
+                impossible("an open connection needs no handshake")
             }
             Self { tls: Tls::None, group: Some(_), .. } => {
                 impossible("without TLS there is no key exchange")
             }
             Self { tls: Tls::V1_2, group: Some(KexGroup::X25519MlKem768), .. } => {
-                impossible("hybrid groups came with TLS 1.3")
+                impossible("hybrid groups need TLS 1.3")
             }
             Self { several: Some(several), .. } => self.check_several(several),
             _ => Ok(()),
@@ -168,25 +168,23 @@ impl Way {
             | (Parallel::Http2, Http::V2)
             | (Parallel::Http3, Http::V3) => {}
             (Parallel::Connections(_), _) => {
-                return impossible("connections side by side are of HTTP/1.1");
+                return impossible("parallel connections use HTTP/1.1");
             }
-            (Parallel::Http2, _) => return impossible("h2 is one connection of HTTP/2"),
-            (Parallel::Http3, _) => return impossible("h3 is one connection of HTTP/3"),
+            (Parallel::Http2, _) => return impossible("h2 is one HTTP/2 connection"),
+            (Parallel::Http3, _) => return impossible("h3 is one HTTP/3 connection"),
         }
         if self.session == Session::ZeroRtt {
-            return impossible("several requests are measured without early data");
+            return impossible("several requests are only measured without early data");
         }
         if self.reuse == Reuse::Reused {
-            return impossible("several requests are measured on connections of their own");
+            return impossible("several requests are only measured on new connections");
         }
         if several.count < u32::from(several.parallel.connections()) {
             return impossible("more connections than requests");
         }
         let streams = !matches!(several.parallel, Parallel::Connections(_));
         if streams && several.count > Several::MOST_STREAMS {
-            return impossible(
-                "more than 100 requests at once: how many streams a server allows is up to it",
-            );
+            return impossible("more than 100 requests at once: servers may allow fewer streams");
         }
         Ok(())
     }

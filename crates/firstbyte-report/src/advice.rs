@@ -18,7 +18,10 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         }
         Cause::Refused { remote } => {
             let port = remote.port();
-            return Some(format!("nothing listens on port {port} there, or a firewall rejects it"));
+            return Some(format!(
+                "nothing listens on port {port}, or a firewall rejects the \
+                                 connection"
+            ));
         }
         Cause::NameNotFound { .. } => {
             "check the spelling, or give the address with --resolve HOST:PORT:ADDRESS"
@@ -27,24 +30,22 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
             "ask another resolver with --resolver, or give the address with --resolve"
         }
         Cause::ConnectTimedOut { .. } => {
-            "the SYN was never answered: a firewall that drops, or a dead host"
+            "the SYN was never answered: a firewall drops it, or the host is down"
         }
         Cause::QuicConnectTimedOut { .. } => {
-            "no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC"
+            "no datagram came back: a firewall drops UDP, or the server does not speak QUIC"
         }
         Cause::CertificateExpired { .. } => {
-            "renew the server's certificate; -k measures all the same, unverified"
+            "renew the server's certificate; -k measures anyway, unverified"
         }
-        Cause::CertificateNotYetValid { .. } => {
-            "check both clocks; -k measures all the same, unverified"
-        }
+        Cause::CertificateNotYetValid { .. } => "check both clocks; -k measures anyway, unverified",
         Cause::CertificateWrongName { .. } => {
             "use a name from the certificate, or -k to measure unverified"
         }
         Cause::CertificateUnknownIssuer { .. } => {
             "pass the issuing CA with --cacert FILE, or -k to measure unverified"
         }
-        Cause::CertificateInvalid { .. } => "-k measures all the same, unverified",
+        Cause::CertificateInvalid { .. } => "-k measures anyway, unverified",
         Cause::CertificateSelfSigned { .. } => {
             "pass the certificate itself with --cacert FILE, or -k to measure unverified"
         }
@@ -63,7 +64,10 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         Cause::ClientCertificateRefused { .. } => {
             "pass one that the server trusts with --cert FILE --key FILE"
         }
-        Cause::NotTls { looks_like: Some("HTTP") } => "the port answers in plain HTTP: use http://",
+        Cause::NotTls { looks_like: Some("HTTP"), server: Some(server) } => {
+            return Some(format!("try http://{server}/"));
+        }
+        Cause::NotTls { looks_like: Some("HTTP"), server: None } => "try http:// for this port",
         Cause::NotTls { .. } => "check the port",
         Cause::NotHttp { tls: true, .. } => "the port answers in TLS: use https://",
         Cause::TimedOut { limit: TimeLimit::Connection, .. } => {
@@ -80,15 +84,18 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
 pub fn for_finding(finding: &Finding) -> Cow<'_, str> {
     match (finding.kind, finding.avoided_by.and_then(flag)) {
         (FindingKind::SlowDns, _) => {
-            "a resolver that is nearer or caches (--resolver ADDRESS to try one); a longer TTL of the name's records"
+            "Use a nearer or a caching resolver (--resolver ADDRESS tries one), or a longer TTL \
+             for the name's records."
                 .into()
         }
         (FindingKind::LateAaaa, Some(flag)) => format!(
-            "see why the name's servers answer AAAA slowly; a client can use {flag}, or connect after the \
-             Resolution Delay of RFC 8305 (50 ms)"
+            "Find out why the name servers answer AAAA queries slowly. A client can use {flag}, or \
+             connect after the Resolution Delay of RFC 8305 (50 ms)."
         )
         .into(),
-        (_, Some(flag)) => format!("{}; until then {flag} avoids it", finding.advice).into(),
+        (_, Some(flag)) => {
+            format!("{} Until then, {flag} avoids the delay.", finding.advice).into()
+        }
         (_, None) => Cow::Borrowed(&finding.advice),
     }
 }

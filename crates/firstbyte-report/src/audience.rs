@@ -59,14 +59,14 @@ pub fn table(played: &Played, labels: [&str; 2], style: &Style) -> String {
     }
     let of = |n: u64| n as f64 / played.visitors.max(1) as f64 * 100.0;
     out += &format!(
-        "{} visitors: {:.1} % faster, {:.1} % slower, the others the same within 0.1 ms\n",
+        "{} visitors: {:.1} % faster, {:.1} % slower, the others equal within 0.1 ms\n",
         grouped(played.visitors),
         of(played.shorter),
         of(played.longer),
     );
     if played.failed != [0, 0] {
         let [before, after] = played.failed.map(grouped);
-        out += &format!("did not get through: {before} before, {after} after\n");
+        out += &format!("failed: {before} before, {after} after\n");
     }
     out
 }

@@ -163,25 +163,27 @@ pub fn text(steps: &[Steps; 2], seen: Option<&ServerCapacity>, style: &Style) ->
 fn sentences(of: &Steps, seen: Option<&ServerCapacity>) -> Vec<String> {
     let name = of.name();
     let Some(sustained) = of.sustained() else {
-        return vec![format!("{name}: no connection had its response")];
+        return vec![format!("{name}: no connection received its response")];
     };
     let mut sentences =
         vec![format!("{name}: {} connections a second are sustained", rate(sustained))];
     if let Some((share, time)) = of.processor_share().zip(of.processor_each()) {
         let limit = match share >= PROCESSOR_BOUND {
-            true => "its processor is the limit",
+            true => "the server's processor is the limit",
             false => {
-                "it also waits: for a processor that others on this machine have, for clients, or for the network"
+                "the server also waits: for a processor that other programs use, for clients, or \
+                 for the network"
             }
         };
         let (share, time, bound) = (percent(share), each(time), rate(1.0 / time));
         sentences.push(format!(
-            "the server has a processor {share} of the time, {time} for a connection (at most {bound} a second): {limit}"
+            "the server uses the processor {share} of the time, {time} per connection (at most \
+             {bound} a second): {limit}"
         ));
     }
     sentences.push(match (seen.and_then(|seen| seen.sustained(of.resumed)), of.error(seen)) {
         (Some((estimate, interval)), Some(error)) => format!(
-            "the capture says {} (95 % interval {} to {}): {:+.1} %",
+            "the capture shows {} (95 % interval {} to {}): {:+.1} %",
             rate(estimate),
             rate(interval.low),
             rate(interval.high),
@@ -189,7 +191,7 @@ fn sentences(of: &Steps, seen: Option<&ServerCapacity>) -> Vec<String> {
         ),
         _ => {
             let why = seen.map_or("no handshakes", |seen| seen.capacity.standing.name());
-            format!("the capture does not say: {why}")
+            format!("the capture does not show it: {why}")
         }
     });
     sentences
@@ -231,9 +233,9 @@ mod tests {
         let resumed = Steps { resumed: true, steps: vec![step(1, 0, 0), step(4, 1_000, 990)] };
         let text = text(&[full, resumed], None, &Style::default());
         assert!(text.contains("full: 196 connections a second are sustained\n"), "{text}");
-        assert!(text.contains("the capture does not say: no handshakes"), "{text}");
+        assert!(text.contains("the capture does not show it: no handshakes"), "{text}");
         assert!(text.contains("99 % of the time, 0.99 ms for a connection"), "{text}");
-        assert!(text.contains("its processor is the limit"), "{text}");
+        assert!(text.contains("the server's processor is the limit"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 

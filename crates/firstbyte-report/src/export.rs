@@ -108,7 +108,7 @@ impl<W: Write + Send> SampleWriter<W> {
             (Self::Plain(out), Made::Bytes(bytes)) => out.write_all(&bytes),
             (Self::Har(out), Made::Bytes(bytes)) => out.append(&bytes),
             (Self::Parquet(out), Made::Group(group)) => out.append(group),
-            _ => Err(io::Error::other("a part of another form")),
+            _ => Err(io::Error::other("a part of another format")),
         }
     }
 
@@ -153,7 +153,7 @@ pub fn parts<'a, E>(
                     grouper.add(group, row());
                     Ok(())
                 }
-                _ => Err(io::Error::other("a part of another form")),
+                _ => Err(io::Error::other("a part of another format")),
             }
             .map_err(&failed)?;
         }
@@ -181,7 +181,7 @@ impl PartMaker {
                 grouper.end(group).map(|group| FilePart(Made::Group(group)))
             }
             (_, Unfinished::Bytes(bytes)) => Ok(FilePart(Made::Bytes(bytes))),
-            _ => Err(io::Error::other("a part of another form")),
+            _ => Err(io::Error::other("a part of another format")),
         }
     }
 }

@@ -196,7 +196,7 @@ impl Facts<'_> {
         let Some(quic) = &connection.facts.quic else { return };
         let stall = quic.amplification_stall.map(|stall| {
             let stood = time(stall, self.style);
-            format!("server stood still for {stood} at 3 times what it had received")
+            format!("server stopped for {stood} at 3 times the bytes it had received")
         });
         let lost = quic.lost_packets.filter(|lost| *lost > 0);
         self.clauses(
@@ -235,7 +235,7 @@ impl Facts<'_> {
             http.body_bytes.map(|n| format!("body {}", bytes(n))),
             http.decoded_bytes.map(|n| format!("decoded {}", bytes(n))),
             http.may_be_cut_short.then(|| {
-                "ended without close_notify and without an announced length: may be cut short"
+                "ended without close_notify and without an announced length; it may be cut short"
                     .to_owned()
             }),
         ];

@@ -78,7 +78,7 @@ impl View<'_> {
             .into_iter()
             .filter(|class| groups.iter().any(|group| group.entries(*class) > 0))
             .collect();
-        let mut head: Line = vec![("Entries that came".into(), Ink::Faint)];
+        let mut head: Line = vec![("Entries received".into(), Ink::Faint)];
         head.extend(used.iter().map(|class| (heading(*class).to_owned(), Ink::Faint)));
         let mut table = vec![head];
         for group in groups.iter().take(MOST_COUNTED) {
@@ -149,7 +149,7 @@ impl View<'_> {
         if has_few {
             lines.push(String::new());
             let words =
-                "of fewer pages than an interval takes: what clocks' steps leave open alone";
+                "too few pages for an interval: only the uncertainty from the clocks' steps";
             lines.extend(self.wrapped("* ", words));
         }
         lines
@@ -192,7 +192,7 @@ impl View<'_> {
                     let [share, low, high] = [share, interval.low, interval.high].map(percent);
                     format!("{share} % of requests failed (95 %: {low} to {high} %)")
                 }
-                None => "no successes reported: of how many is not known".to_owned(),
+                None => "no successes reported: the total is unknown".to_owned(),
             };
             let title = format!("{}: {said}", share.origin);
             lines.extend(
@@ -204,7 +204,7 @@ impl View<'_> {
                 continue;
             }
             let mut table: Vec<Line> = vec![
-                ["failure", "reports", "stand for", "95 %"]
+                ["failure", "reports", "represent", "95 %"]
                     .map(|word| (word.to_owned(), Ink::Faint))
                     .to_vec(),
             ];
@@ -224,8 +224,8 @@ impl View<'_> {
         if downgraded > 0 {
             lines.push(String::new());
             let words = format!(
-                "{} of another address than the policy's (dns.address_changed) left out: whether these \
-                 requests failed is not said, and nothing of DNS",
+                "{} from an address other than the policy's (dns.address_changed) left out: they \
+                 do not say whether the request failed, nor anything about DNS",
                 count(downgraded, "report")
             );
             lines.extend(self.wrapped("", &words));
@@ -242,14 +242,13 @@ impl View<'_> {
                 false => format!("{finest} to {coarsest} ms"),
             };
             let words = format!(
-                "Browsers' clocks have steps of {steps}: a length is off by less than two."
+                "Browsers' clocks have steps of {steps}: a duration is off by less than two steps."
             );
             lines.extend(self.wrapped("", &words));
         }
         let impossible = self.summary.impossible;
         if impossible > 0 {
-            let words =
-                format!("Left out: {} with times that cannot be.", entries_noun(impossible));
+            let words = format!("Left out: {} with impossible times.", entries_noun(impossible));
             lines.extend(self.wrapped("", &words));
         }
         if self.summary.left_out > 0 {
@@ -349,11 +348,11 @@ const fn heading(class: EntryClass) -> &'static str {
 /// What a heading that is short for something says.
 fn meaning(class: EntryClass) -> Option<String> {
     let words = match class {
-        EntryClass::BegunBefore => "the connection was begun before, or nobody can tell",
+        EntryClass::BegunBefore => "the connection was opened earlier, or this is unknown",
         EntryClass::Opaque => "no Timing-Allow-Origin, or no response",
         EntryClass::PlainHttp => "without TLS",
         EntryClass::Prerendered => "prerendered",
-        EntryClass::BackForward => "gone back or forward to",
+        EntryClass::BackForward => "back or forward navigation",
         EntryClass::ServiceWorker => "through a service worker",
         EntryClass::New | EntryClass::Reused | EntryClass::Cached | EntryClass::Impossible => {
             return None;

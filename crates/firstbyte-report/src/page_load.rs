@@ -211,8 +211,8 @@ fn why_in_vain(connection: &PageConnection, fate: Fate) -> String {
     let there = connection.marks.at(Mark::HandshakeComplete).is_some();
     match (&connection.failure, fate.winner()) {
         (Some(failure), _) => failure.cause.to_string(),
-        (None, Some(_)) if there => "the other one was there first".to_owned(),
-        (None, Some(_)) => "not there yet when the other one was".to_owned(),
+        (None, Some(_)) if there => "the other connection was ready first".to_owned(),
+        (None, Some(_)) => "not ready when the other connection was".to_owned(),
         (None, None) => String::new(),
     }
 }
@@ -310,7 +310,7 @@ impl View<'_> {
             count(opened as u64, "new connection"),
         ];
         if self.page.loaded.is_none() && self.page.main.failure().is_none() {
-            right.push("not loaded to its end".to_owned());
+            right.push("not fully loaded".to_owned());
         } else if self.page.loaded.is_some() {
             right.push(format!("loaded in {}", self.scale.time(whole(self.load), self.style)));
         }

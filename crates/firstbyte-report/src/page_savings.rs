@@ -24,7 +24,7 @@ pub fn page_savings(savings: &PageSavings, style: &Style) -> String {
         format!("{name:<width$}  {saved:>16}  {share:>4}  {load:>6}").trim_end().to_owned()
     };
     let unit = scale.name(style);
-    let head = row("what would save", [&format!("saved, {unit}"), "%", "load"]);
+    let head = row("what would save time", [&format!("saved, {unit}"), "%", "load"]);
     let mut lines = vec![style.paint(Ink::Faint, &head)];
     for saving in &savings.offered {
         let cells = cells(savings, saving, scale, style);
@@ -44,12 +44,15 @@ pub fn page_savings_section(savings: &PageSavings) -> String {
     let (scale, style) = (scale(savings), Style::default());
     let unit = scale.name(&style);
     let mut html = format!(
-        "<section id=\"savings\" aria-labelledby=\"savings-h\">\n<h2 id=\"savings-h\">What would save</h2>\n\
-         <p class=\"note\">Predicted, one change at a time: what waited for what stays as it was in this load, and so \
-         does the servers’ time.</p>\n\
-         <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-labelledby=\"savings-h\"><table>\n<thead><tr>\
-         <th scope=\"col\">Change</th><th scope=\"col\">Saved, {unit}</th><th scope=\"col\">Share of the load</th>\
-         <th scope=\"col\">First byte, {unit}</th><th scope=\"col\">Loaded, {unit}</th></tr></thead>\n<tbody>\n"
+        "<section id=\"savings\" aria-labelledby=\"savings-h\">\n\
+         <h2 id=\"savings-h\">What would save time</h2>\n\
+         <p class=\"note\">Predicted, one change at a time. Dependencies between requests and the \
+         servers’ time stay as in this load.</p>\n\
+         <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-labelledby=\"savings-h\"><table>\n\
+         <thead><tr><th scope=\"col\">Change</th><th scope=\"col\">Saved, {unit}</th><th \
+         scope=\"col\">Share of the load</th><th scope=\"col\">First byte, {unit}</th><th \
+         scope=\"col\">Loaded, {unit}</th></tr></thead>\n\
+         <tbody>\n"
     );
     for saving in &savings.offered {
         let cells = cells(savings, saving, scale, &style);
@@ -105,12 +108,12 @@ fn words(change: &Change, scale: Scale, style: &Style) -> String {
     let host = |authority: &str| authority.trim_end_matches(":443").to_owned();
     match change {
         Change::Kept => "connections kept open: no set-up".to_owned(),
-        Change::Coalesced => "all over the document's connection".to_owned(),
+        Change::Coalesced => "all requests over the document's connection".to_owned(),
         Change::Resumed => "TLS sessions resumed: no certificates".to_owned(),
         Change::EarlyData => "early data (0-RTT): no wait for TLS".to_owned(),
         Change::Http3 { authority: None } => "HTTP/3: set up in one round trip".to_owned(),
         Change::Http3 { authority: Some(authority) } => format!("HTTP/3 to {}", host(authority)),
-        Change::Tls13 => "TLS 1.3: a round trip less than 1.2".to_owned(),
+        Change::Tls13 => "TLS 1.3: one round trip less than TLS 1.2".to_owned(),
         Change::NearerEdge { authority, round_trip } => {
             format!("{} {} away", host(authority), scale.time(*round_trip, style))
         }
@@ -135,7 +138,10 @@ mod tests {
         let (savings, text) = (fixture(), page_savings(&fixture(), &Style::default()));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 1 + savings.offered.len() + savings.not_offered.len(), "{text}");
-        assert!(lines[0].starts_with("what would save") && lines[0].ends_with("load"), "{text}");
+        assert!(
+            lines[0].starts_with("what would save time") && lines[0].ends_with("load"),
+            "{text}"
+        );
         for (line, saving) in lines[1..].iter().zip(&savings.offered) {
             let load = Scale::for_largest(since(savings.load)).time_figure(since(saving.load));
             assert!(line.ends_with(&load), "{load}: {line}");

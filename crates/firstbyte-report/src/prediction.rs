@@ -168,19 +168,20 @@ fn legend(ways: &[Predicted], bars: bool, style: &Style) -> String {
     };
     if let Some(requests) = asked {
         text += &format!(
-            "total: of all {} requests; all else of the first, on the first connection\n",
+            "total: all {} requests; all other columns: the first request, on the first \
+             connection\n",
             requests.asked
         );
     }
     if ways.iter().any(|way| way.lossy.is_some()) {
-        text +=
-            "first byte and total: medians with the losses asked for; set-up and bars without\n";
+        text += "first byte and total: medians with the requested loss; set-up and bars: without \
+             loss\n";
     }
     for way in ways {
         if let Some(lossy) = way.lossy.as_ref().filter(|lossy| lossy.failed > 0) {
             let played = lossy.failed + lossy.total.len() as u64;
             text += &format!(
-                "did not come about: {} of {}, {}\n",
+                "failed: {} of {}, {}\n",
                 grouped(lossy.failed),
                 grouped(played),
                 way.label
@@ -238,7 +239,7 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     block(&mut out, "total, ms", &median);
     if rows.iter().flat_map(|row| &row.predicted).any(|way| way.lossy.is_some()) {
         block(&mut out, "p95, ms", &late);
-        out += "Losses are in it: medians, and what one in twenty waits longer than.\n";
+        out += "With loss: medians, and the time that one in twenty exceeds.\n";
     }
     let failed: u64 = rows
         .iter()
@@ -247,7 +248,7 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
         .map(|lossy| lossy.failed)
         .sum();
     if failed > 0 {
-        out += &format!("did not come about: {}\n", grouped(failed));
+        out += &format!("failed: {}\n", grouped(failed));
     }
     out
 }

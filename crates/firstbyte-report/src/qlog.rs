@@ -72,14 +72,14 @@ fn header(connection: &Connection, log: &QuicLog, way: Option<&str>) -> Value {
     let url = shown_url(&connection.url);
     let title = way.map_or_else(|| url.clone(), |way| format!("{url}: {way}"));
     let mut description =
-        "Times of packets are the kernel's stamps of their datagrams where there \
-                           are such. Fields of HTTP are left out."
+        "Packet times are the kernel's timestamps of their datagrams, where available. HTTP fields \
+         are left out."
             .to_owned();
     if connection.facts.reused {
-        description += " The connection was open before: this is a later exchange on it.";
+        description += " The connection was already open: this is a later exchange on it.";
     }
     if log.left_out > 0 {
-        description += &format!(" {} further packets were not noted.", log.left_out);
+        description += &format!(" {} further packets were not recorded.", log.left_out);
     }
     json!({
         "file_schema": "urn:ietf:params:qlog:file:sequential",

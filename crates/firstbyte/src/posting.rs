@@ -117,7 +117,7 @@ impl Destination {
         }
         let tls = match (target.tls, tls) {
             (false, _) => None,
-            (true, None) => return Err(io::Error::other("no roots for https")),
+            (true, None) => return Err(io::Error::other("no root certificates for https")),
             (true, Some(tls)) => {
                 let name = ServerName::try_from(target.host.clone()).map_err(io::Error::other)?;
                 Some((TlsConnector::from(Arc::clone(tls)), name))
@@ -162,7 +162,7 @@ impl Destination {
     ) -> Result<Request<Full<Bytes>>, String> {
         let mut request = Request::post(self.path.reveal().as_str())
             .body(Full::new(body))
-            .map_err(|_| "its URL cannot be asked for".to_owned())?;
+            .map_err(|_| "its URL is not usable".to_owned())?;
         *request.headers_mut() = self.headers.clone();
         for (name, value) in further {
             // All of them are ASCII.

@@ -117,8 +117,8 @@ impl Default for HttpModule {
     }
 }
 
-const NO_CEL: &str = "there is no CEL here; fail_if_body_matches_regexp may do";
-const NO_PROXY: &str = "probes go to their target themselves";
+const NO_CEL: &str = "firstbyte does not evaluate CEL; use fail_if_body_matches_regexp";
+const NO_PROXY: &str = "probes connect to their target directly";
 
 impl HttpModule {
     pub(super) fn read(fields: Option<Fields>) -> Result<Self, Mistake> {
@@ -129,7 +129,10 @@ impl HttpModule {
         for key in ["proxy_url", "no_proxy", "proxy_connect_header"] {
             fields.refuse(key, NO_PROXY)?;
         }
-        fields.refuse("oauth2", "tokens are not fetched here")?;
+        fields.refuse(
+            "oauth2",
+            "firstbyte does not fetch tokens; use authorization or bearer_token_file",
+        )?;
         if fields.flag("proxy_from_environment")? == Some(true) {
             let what =
                 format!("{}.proxy_from_environment is not supported: {NO_PROXY}", fields.path());
@@ -188,7 +191,9 @@ impl HttpModule {
             let sound = ::http::HeaderName::from_bytes(name.as_bytes()).is_ok()
                 && ::http::HeaderValue::from_str(value.reveal()).is_ok();
             if !sound {
-                return Err(format!("headers: {name:?} or its value cannot be sent"));
+                return Err(format!(
+                    "headers: {name:?} or its value is not valid in a header field"
+                ));
             }
             if name.eq_ignore_ascii_case("accept-encoding")
                 && !accepts(value.reveal(), &self.compression)
@@ -272,15 +277,15 @@ fn authorization(fields: &mut Fields) -> Result<Option<Authorization>, Mistake> 
     let empty = || SecretSource::Given(Secret::new(String::new()));
     let mut found = Vec::new();
     if let Some(mut basic) = fields.inner("basic_auth")? {
-        basic.refuse("username_ref", "there is no manager of secrets here")?;
-        basic.refuse("password_ref", "there is no manager of secrets here")?;
+        basic.refuse("username_ref", "firstbyte has no secret manager; use a file")?;
+        basic.refuse("password_ref", "firstbyte has no secret manager; use a file")?;
         let user = secret(&mut basic, "username", "username_file")?.unwrap_or_else(empty);
         let password = secret(&mut basic, "password", "password_file")?.unwrap_or_else(empty);
         basic.end()?;
         found.push(Authorization::Basic(user, password));
     }
     if let Some(mut own) = fields.inner("authorization")? {
-        own.refuse("credentials_ref", "there is no manager of secrets here")?;
+        own.refuse("credentials_ref", "firstbyte has no secret manager; use a file")?;
         let scheme = own.text("type")?.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
         let scheme = scheme.unwrap_or_else(|| "Bearer".into());
         let credentials =
@@ -308,7 +313,7 @@ fn http_headers(fields: &mut Fields) -> Result<BTreeMap<String, Vec<SecretSource
     let Some(inner) = fields.inner("http_headers")? else { return Ok(all) };
     for entry in inner.rest().1 {
         if ::http::HeaderName::from_bytes(entry.key.as_bytes()).is_err() {
-            let what = format!("http_headers: {:?} is no name of a field", entry.key);
+            let what = format!("http_headers: {:?} is not a valid header field name", entry.key);
             return Err(Mistake::new(entry.line, what));
         }
         let mut values = Fields::new(entry.value, format!("http_headers.{}", entry.key))?;

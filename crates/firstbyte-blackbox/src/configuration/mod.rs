@@ -42,7 +42,7 @@ impl Configuration {
     /// The first [`Mistake`] in it.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         let Some(document) = yaml::parse(text)? else {
-            return Err(Mistake::new(1, "the file is empty; it is to have modules:"));
+            return Err(Mistake::new(1, "the file is empty; expected \"modules:\""));
         };
         let mut fields = Fields::new(document, "the file")?;
         let mut modules = BTreeMap::new();

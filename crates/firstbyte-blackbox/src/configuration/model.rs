@@ -87,11 +87,14 @@ impl TlsSettings {
         for key in ["ca", "cert", "key"] {
             fields.refuse(
                 key,
-                "put it into a file, and name that with ca_file, cert_file, key_file",
+                "put it into a file and give its path with ca_file, cert_file or key_file",
             )?;
         }
         for key in ["ca_ref", "cert_ref", "key_ref"] {
-            fields.refuse(key, "there is no manager of secrets here; name a file")?;
+            fields.refuse(
+                key,
+                "firstbyte has no secret manager; use ca_file, cert_file or key_file",
+            )?;
         }
         let mut path =
             |key| Ok::<_, Mistake>(fields.text(key)?.filter(|p| !p.is_empty()).map(PathBuf::from));
@@ -115,13 +118,15 @@ impl TlsSettings {
             }
         }
         if matches!(settings.max_version.as_deref(), Some("TLS10" | "TLS11")) {
-            return refuse("max_version: TLS 1.0 and 1.1 are not spoken here".into());
+            return refuse(
+                "max_version: TLS 1.0 and 1.1 are not supported; write TLS12 or TLS13".into(),
+            );
         }
         if settings.versions().0 > settings.versions().1 {
             return refuse("min_version is above max_version".into());
         }
         if settings.cert_file.is_some() != settings.key_file.is_some() {
-            return refuse("cert_file and key_file go together".into());
+            return refuse("cert_file and key_file must be given together".into());
         }
         Ok(settings)
     }
@@ -345,7 +350,7 @@ impl QueryResponse {
                 let line = label.line;
                 label.end()?;
                 if !is_label(&name) {
-                    let what = format!("{path}: {name:?} is no name of a label");
+                    let what = format!("{path}: {name:?} is not a valid label name");
                     return Err(Mistake::new(line, what));
                 }
                 Ok((name, value))
@@ -383,7 +388,7 @@ impl IcmpModule {
             address: AddressChoice::read(&mut fields, AddressChoice::usual())?,
             source: fields.text("source_ip_address")?.unwrap_or_default(),
             payload_size: payload_size
-                .ok_or_else(|| Mistake::new(line, "payload_size is to be from 0 to 65507"))?,
+                .ok_or_else(|| Mistake::new(line, "payload_size must be from 0 to 65507"))?,
             dont_fragment: fields.flag("dont_fragment")?.unwrap_or(false),
             ttl: match ttl {
                 ..0 => return Err(Mistake::new(line, "\"ttl\" cannot be negative")),

@@ -20,7 +20,7 @@ impl Fields {
         let left = match node.kind {
             Kind::Null => Vec::new(),
             Kind::Mapping(entries) => entries,
-            _ => return Err(Mistake::new(node.line, format!("{path}: a mapping is wanted here"))),
+            _ => return Err(Mistake::new(node.line, format!("{path}: expected a mapping"))),
         };
         Ok(Self { path, line: node.line, left, asked: Vec::new() })
     }
@@ -72,12 +72,12 @@ impl Fields {
         let Some((node, path)) = self.take(key) else { return Ok(None) };
         let line = node.line;
         let Kind::Scalar { text, plain: true } = node.kind else {
-            return Err(Mistake::new(line, format!("{path}: true or false is wanted")));
+            return Err(Mistake::new(line, format!("{path}: expected true or false")));
         };
         match text.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" | "y" => Ok(Some(true)),
             "false" | "no" | "off" | "n" => Ok(Some(false)),
-            _ => Err(Mistake::new(line, format!("{path}: {text:?} is neither true nor false"))),
+            _ => Err(Mistake::new(line, format!("{path}: expected true or false, found {text:?}"))),
         }
     }
 
@@ -100,7 +100,7 @@ impl Fields {
         // A bare number is nanoseconds to Go's decoder.
         let parsed = value.parse().ok().or_else(|| parse_duration(&value));
         parsed.map(Some).ok_or_else(|| {
-            let what = format!("{path}: {value:?} is no duration; write 5s, 500ms or 1m30s");
+            let what = format!("{path}: {value:?} is not a duration; write 5s, 500ms or 1m30s");
             Mistake::new(line, what)
         })
     }
@@ -111,7 +111,7 @@ impl Fields {
         let value = text(node, &path)?;
         parse_bytes(&value).map(Some).ok_or_else(|| {
             let what =
-                format!("{path}: {value:?} is no size; write 10MB (of 1024 × 1024 bytes each)");
+                format!("{path}: {value:?} is not a size; write 10MB (1MB is 1024 × 1024 bytes)");
             Mistake::new(line, what)
         })
     }
@@ -164,21 +164,23 @@ pub(super) fn text(node: Node, path: &str) -> Result<String, Mistake> {
     match node.kind {
         Kind::Scalar { text, .. } => Ok(text),
         Kind::Null => Ok(String::new()),
-        _ => Err(Mistake::new(node.line, format!("{path}: a text is wanted here"))),
+        _ => Err(Mistake::new(node.line, format!("{path}: expected a text"))),
     }
 }
 
 fn number(node: Node, path: &str) -> Result<i64, Mistake> {
     let line = node.line;
     let value = text(node, path)?;
-    value.parse().map_err(|_| Mistake::new(line, format!("{path}: {value:?} is no whole number")))
+    value
+        .parse()
+        .map_err(|_| Mistake::new(line, format!("{path}: {value:?} is not a whole number")))
 }
 
 fn pattern(node: Node, path: &str) -> Result<Pattern, Mistake> {
     let line = node.line;
     let value = text(node, path)?;
     Pattern::new(&value).map_err(|why| {
-        Mistake::new(line, format!("{path}: {value:?} is no regular expression: {why}"))
+        Mistake::new(line, format!("{path}: {value:?} is not a regular expression: {why}"))
     })
 }
 
@@ -190,6 +192,6 @@ pub(super) fn list<T>(
     match node.kind {
         Kind::Null => Ok(Vec::new()),
         Kind::List(all) => all.into_iter().map(|one| read(one, path)).collect(),
-        _ => Err(Mistake::new(node.line, format!("{path}: a list is wanted here"))),
+        _ => Err(Mistake::new(node.line, format!("{path}: expected a list"))),
     }
 }

@@ -58,9 +58,9 @@ fn mistakes_have_a_line_and_words() {
         (
             "modules:\n  a: {prober: http}\n  a: {prober: tcp}\n",
             3,
-            r#"the key "a" is there twice: first in line 2"#,
+            r#"key "a" is given twice; it is already in line 2"#,
         ),
-        ("modules:\n  a:\n    timeout: 1d\n", 3, "is no duration"),
+        ("modules:\n  a:\n    timeout: 1d\n", 3, "is not a duration"),
         (
             "modules:\n  a:\n    http:\n      fail_if_body_json_matches_cel: 'body.a == 1'\n",
             4,
@@ -70,7 +70,7 @@ fn mistakes_have_a_line_and_words() {
         (
             "modules:\n  a:\n    http:\n      fail_if_body_matches_regexp: ['(']\n",
             4,
-            "is no regular expression",
+            "is not a regular expression",
         ),
         ("modules:\n  a:\n    dns: {query_type: A}\n", 3, "query name must be set"),
         (
@@ -82,7 +82,7 @@ fn mistakes_have_a_line_and_words() {
         (
             "modules:\n  a:\n    tcp: {query_response: [{expect: x, labels: [{name: a-b, value: c}]}]}\n",
             3,
-            "is no name of a label",
+            "is not a valid label name",
         ),
         (
             "modules:\n  a:\n    http: {enable_http3: true}\n",

@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
             Event::StreamEnd => return Ok(None),
             Event::DocumentStart(_) => break,
             Event::Nothing | Event::StreamStart => {}
-            _ => return Err(Mistake::new(line(&span), "a document does not begin like this")),
+            _ => return Err(Mistake::new(line(&span), "expected the start of a YAML document")),
         }
     }
     let (event, span) = reader.next()?;
@@ -94,14 +94,17 @@ impl<'a> Reader<'a> {
         match self.events.next() {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => Err(Mistake::new(error.marker().line().max(1), error.info())),
-            None => Err(Mistake::new(1, "the document ends too early")),
+            None => Err(Mistake::new(1, "the file ends in the middle of a value")),
         }
     }
 
     fn count(&mut self, nodes: usize, at: &Span) -> Result<(), Mistake> {
         self.nodes += nodes;
         if self.nodes > MOST_NODES {
-            return Err(Mistake::new(line(at), format!("more than {MOST_NODES} values")));
+            return Err(Mistake::new(
+                line(at),
+                format!("the file has more than {MOST_NODES} values"),
+            ));
         }
         Ok(())
     }
@@ -109,7 +112,10 @@ impl<'a> Reader<'a> {
     fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node, Mistake> {
         let line = line(span);
         if depth > DEEPEST {
-            return Err(Mistake::new(line, format!("nested deeper than {DEEPEST}")));
+            return Err(Mistake::new(
+                line,
+                format!("values are nested more than {DEEPEST} levels deep"),
+            ));
         }
         let before = self.nodes;
         self.count(1, span)?;
@@ -137,7 +143,7 @@ impl<'a> Reader<'a> {
             Event::MappingStart(anchor, _) => (self.mapping(depth)?, anchor),
             Event::Alias(id) => {
                 let Some((known, nodes)) = self.anchors.get(&id).cloned() else {
-                    return Err(Mistake::new(line, "an alias of what is not known"));
+                    return Err(Mistake::new(line, "an alias refers to an unknown anchor"));
                 };
                 self.count(nodes, span)?;
                 return Ok(known);
@@ -160,7 +166,7 @@ impl<'a> Reader<'a> {
             let key = match event {
                 Event::MappingEnd => break,
                 Event::Scalar(key, ..) => key.into_owned(),
-                _ => return Err(Mistake::new(at, "a key is to be a word")),
+                _ => return Err(Mistake::new(at, "a key must be a plain word")),
             };
             let (event, span) = self.next()?;
             let value = self.node(event, &span, depth + 1)?;
@@ -170,7 +176,7 @@ impl<'a> Reader<'a> {
             }
             if let Some(first) = entries.iter().find(|entry| entry.key == key) {
                 let first = first.line;
-                let what = format!("the key {key:?} is there twice: first in line {first}");
+                let what = format!("key {key:?} is given twice; it is already in line {first}");
                 return Err(Mistake::new(at, what));
             }
             entries.push(Entry { line: at, key, value });
@@ -196,6 +202,6 @@ fn merge(into: &mut Vec<Entry>, value: Node) -> Result<(), Mistake> {
             Ok(())
         }
         Kind::List(all) => all.into_iter().try_for_each(|one| merge(into, one)),
-        _ => Err(Mistake::new(value.line, "<< takes a mapping")),
+        _ => Err(Mistake::new(value.line, "<< must refer to a mapping")),
     }
 }

@@ -33,7 +33,7 @@ impl Probe<'_> {
         let taken = Monotonic::now().since(begun).as_secs_f64();
         self.metrics.gauge(LOOKUP.0, LOOKUP.1, taken);
         let found = found.and_then(|all| {
-            choose(&all, choice).ok_or_else(|| format!("{host} has no address of {preferred}"))
+            choose(&all, choice).ok_or_else(|| format!("{host} has no {preferred} address"))
         });
         match &found {
             Ok(address) => {
@@ -53,11 +53,11 @@ impl Probe<'_> {
             return Ok(vec![address]);
         }
         if host.is_empty() {
-            return Err("the target names no host".into());
+            return Err("the target has no host".into());
         }
         let looking = tokio::net::lookup_host((host, 0));
         match tokio::time::timeout_at(self.deadline, looking).await {
-            Err(_) => Err(format!("{host}: time is up")),
+            Err(_) => Err(format!("{host}: the probe's timeout ended the name lookup")),
             Ok(Err(error)) => Err(format!("{host}: {}", describe_io(&error))),
             Ok(Ok(found)) => Ok(found.map(|address| address.ip().to_canonical()).collect()),
         }

@@ -149,7 +149,7 @@ impl Probe<'_> {
             answer
         };
         match tokio::time::timeout_at(self.deadline, checking).await {
-            Err(_) => Answer::failed(DEADLINE_EXCEEDED, "time is up"),
+            Err(_) => Answer::failed(DEADLINE_EXCEEDED, "the probe's timeout has passed"),
             Ok(Err(error)) => Answer::failed(UNAVAILABLE, error.to_string()),
             Ok(Ok(answer)) => answer,
         }
@@ -190,7 +190,7 @@ async fn exchange(
         let chunk = chunk?;
         let _ = stream.flow_control().release_capacity(chunk.len());
         if data.len() + chunk.len() > MOST_BYTES {
-            return Ok(Answer::failed(INTERNAL, "the answer is too long"));
+            return Ok(Answer::failed(INTERNAL, "the response is too long"));
         }
         data.extend_from_slice(&chunk);
     }
@@ -232,7 +232,10 @@ fn answer(status: u16, head: &HeaderMap, trailers: &HeaderMap, data: &[u8]) -> A
             429 | 502 | 503 | 504 => UNAVAILABLE,
             _ => UNKNOWN,
         };
-        return Answer::failed(code, format!("no grpc-status; HTTP status {status}"));
+        return Answer::failed(
+            code,
+            format!("the response has no grpc-status; HTTP status {status}"),
+        );
     };
     let health = (code == OK).then(|| health(data)).flatten();
     Answer { code, health, why: why.unwrap_or_default(), heard: code == OK }

@@ -116,7 +116,8 @@ impl Probe<'_> {
                 }
                 let socket = open(v4, Type::RAW, module, source).map_err(|error| {
                     format!(
-                        "{}: neither ping sockets (net.ipv4.ping_group_range) nor raw ones (CAP_NET_RAW) are allowed",
+                        "{}: neither ping sockets (net.ipv4.ping_group_range) nor raw sockets \
+                         (CAP_NET_RAW) are allowed",
                         firstbyte_probe::probe::describe_io(&error)
                     )
                 })?;

@@ -81,7 +81,7 @@ impl Probe<'_> {
     ) -> Result<T, String> {
         match tokio::time::timeout_at(self.deadline, work).await {
             Ok(result) => result.map_err(|error| firstbyte_probe::probe::describe_io(&error)),
-            Err(_) => Err("time is up".into()),
+            Err(_) => Err("the probe's timeout has passed".into()),
         }
     }
 }

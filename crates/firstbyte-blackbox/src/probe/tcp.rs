@@ -72,7 +72,7 @@ impl Lines {
             self.read().await?;
         }
         if self.held.is_empty() {
-            return Err(io::Error::other("the connection is closed"));
+            return Err(io::Error::other("the server closed the connection"));
         }
         let most = most.min(self.held.len());
         Ok(self.held.drain(..most).collect())
@@ -169,11 +169,11 @@ impl Probe<'_> {
         })?;
         let name = if tls.server_name.is_empty() { host } else { &tls.server_name };
         let name = ServerName::try_from(name.to_owned())
-            .map_err(|_| format!("{name} is not a name that a certificate can be for"))?;
+            .map_err(|_| format!("{name} is not a valid name for a certificate"))?;
         let shaking = TlsConnector::from(Arc::clone(&config)).connect(name, stream);
         match tokio::time::timeout_at(self.deadline, shaking).await {
             Ok(done) => done.map_err(|error| format!("TLS handshake failed: {error}")),
-            Err(_) => Err("TLS handshake: time is up".into()),
+            Err(_) => Err("TLS handshake not complete within the probe's timeout".into()),
         }
     }
 

@@ -67,9 +67,10 @@ impl LiveError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unsupported => Some("capture with tcpdump -w FILE and read the file".into()),
-            Self::NoInterface { known, .. } => {
-                Some(format!("there are: {}, and any for all of them", known.join(", ")))
-            }
+            Self::NoInterface { known, .. } => Some(format!(
+                "known interfaces: {}; \"any\" captures on all of them",
+                known.join(", ")
+            )),
             Self::NotPermitted { .. } => Some(
                 "capturing needs CAP_NET_RAW: run it with sudo, or once: \
                  sudo setcap cap_net_raw=ep \"$(command -v firstbyte)\""
@@ -85,10 +86,10 @@ impl LiveError {
 impl fmt::Display for LiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsupported => f.write_str("capturing on an interface works on Linux only"),
-            Self::NoInterface { name, .. } => write!(f, "{name}: there is no such interface"),
+            Self::Unsupported => f.write_str("capturing on an interface works only on Linux"),
+            Self::NoInterface { name, .. } => write!(f, "{name}: no such interface"),
             Self::NotPermitted { name } => write!(f, "{name}: not permitted to capture"),
-            Self::Down { name } => write!(f, "{name}: the interface is down, or went away"),
+            Self::Down { name } => write!(f, "{name}: the interface is down or was removed"),
             Self::Refused { name, step, error } => {
                 write!(f, "{name}: could not {step}: {}", super::reason(error))
             }
@@ -265,7 +266,7 @@ mod linux {
     }
 
     const fn lost(error: Errno) -> Refused {
-        Refused { step: "go on", error }
+        Refused { step: "continue", error }
     }
 
     fn no_interface(name: &str) -> LiveError {

@@ -81,7 +81,7 @@ pub(super) fn read(
     analyzer.count(&hygiene.into_inner().unwrap_or_else(PoisonError::into_inner));
     let failed = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
     started.map_err(failed)?;
-    ended.unwrap_or_else(|| Err(failed(io::Error::other("a thread that reads ended"))))
+    ended.unwrap_or_else(|| Err(failed(io::Error::other("a reading thread ended unexpectedly"))))
 }
 
 /// Starts a thread that sends everybody home if it breaks down.

@@ -88,14 +88,15 @@ impl Asked {
         if options.resolve.iter().any(|given| other(&given.port))
             || options.connect_to.iter().any(|to| other(&to.from_port))
         {
-            return self.cannot("be given addresses for other ports than the URL's");
+            return self.cannot("use addresses given for ports other than the URL's");
         }
         let given = |host: &Option<String>| host.as_deref() == Some(&*target.host);
         if options.family == Family::V6
             && !self.abilities.finds_ipv6
             && !options.resolve.iter().any(|one| given(&one.host))
         {
-            return self.cannot("be kept to IPv6; give it an IPv6 address of the host (--resolve)");
+            return self
+                .cannot("be limited to IPv6; give it an IPv6 address of the host with --resolve");
         }
         Ok(())
     }
@@ -121,13 +122,13 @@ impl Asked {
         } = options;
         let system = self.abilities.asks_the_system && *resolver == ResolverChoice::System;
         if *resolver != ResolverChoice::Dns && !system {
-            return self.cannot("be told whom to ask for names: it asks by itself");
+            return self.cannot("use a given resolver; it resolves names itself");
         }
         if *bind != Bind::Any {
-            return self.cannot("be told where its connections leave from");
+            return self.cannot("bind its connections to an interface or a local address");
         }
         if *connect_timeout != Options::default().connect_timeout {
-            return self.cannot("limit the time to connect; -m limits the visit");
+            return self.cannot("limit the time to connect; use -m to limit the whole visit");
         }
         let mut pins = self.resolved(resolve, *family)?;
         pins.extend(self.connected_to(connect_to)?);
@@ -146,12 +147,12 @@ impl Asked {
     fn resolved(&self, given: &[ResolveOverride], family: Family) -> Result<Vec<HostPin>, String> {
         let pin = |given: &ResolveOverride| {
             let Some(host) = given.host.clone() else {
-                return self.cannot("be given an address for all hosts");
+                return self.cannot("use one address for all hosts");
             };
             let mut allowed = given.addresses.iter().filter(|address| family.allows(address));
             match (allowed.next(), allowed.next()) {
                 (Some(address), None) => Ok(HostPin { host, address: *address }),
-                _ => self.cannot("be given several addresses of a host, or none, to choose from"),
+                _ => self.cannot("use several or no addresses given for a host; give exactly one"),
             }
         };
         given.iter().map(pin).collect()
@@ -159,17 +160,18 @@ impl Asked {
 
     fn connected_to(&self, given: &[ConnectTo]) -> Result<Vec<HostPin>, String> {
         if !given.is_empty() && !self.abilities.connects_elsewhere {
-            return self.cannot("connect to another host or port than the URL's");
+            return self.cannot("connect to a host or port other than the URL's");
         }
         let pin = |to: &ConnectTo| {
             let ConnectTo { from_host, from_port: _, to_host, to_port } = to;
             let (Some(host), Some(address)) = (from_host.clone(), to_host) else {
-                return self.cannot("connect to another host for all hosts, or to another port");
+                return self
+                    .cannot("connect to another port, or use another host in place of all hosts");
             };
             let address = address.trim_start_matches('[').trim_end_matches(']').parse();
             match (address, to_port) {
                 (Ok(address), None) => Ok(HostPin { host, address }),
-                _ => self.cannot("connect to another port, or to another host by name"),
+                _ => self.cannot("connect to another port, or to another host given by name"),
             }
         };
         given.iter().map(pin).collect()
@@ -190,16 +192,16 @@ impl Asked {
             keep: _,
         } = http;
         if *method != http::Method::GET || body.is_some() {
-            return self.cannot("be asked for anything but the GET of a page");
+            return self.cannot("send anything except the GET request of a page");
         }
         if !headers.is_empty() || *user_agent != HttpOptions::default().user_agent {
-            return self.cannot("be given header fields: it sends its own");
+            return self.cannot("send given header fields; it sends its own");
         }
         if output.is_some() {
             return self.cannot("write the body to a file");
         }
         if *fail {
-            return self.cannot("take a status for a failure (-f)");
+            return self.cannot("treat an HTTP status as a failure (-f)");
         }
         Ok(match version {
             HttpVersion::Negotiate => BrowserHttp::Negotiated,
@@ -221,14 +223,13 @@ impl Asked {
             keep: _,
         } = tls;
         if !groups.is_empty() {
-            return self.cannot("be told which key-exchange groups to offer");
+            return self.cannot("offer given key-exchange groups");
         }
         if *insecure {
-            return self
-                .cannot("be told to overlook bad certificates; --cacert makes it trust an issuer");
+            return self.cannot("ignore bad certificates; use --cacert to make it trust an issuer");
         }
         if client_certificate.is_some() {
-            return self.cannot("be given a client certificate");
+            return self.cannot("use a client certificate");
         }
         Ok(match (min, max) {
             (TlsVersion::V1_2, TlsVersion::V1_3) => BrowserTls::Both,
@@ -249,14 +250,14 @@ impl Asked {
         match tls.session {
             SessionUse::Full => Ok(BrowserSession::New),
             SessionUse::Resume(Some(SessionMechanism::SessionId | SessionMechanism::Ticket)) => {
-                self.cannot("say by which mechanism of TLS 1.2 a session was resumed")
+                self.cannot("report by which mechanism a TLS 1.2 session was resumed")
             }
             SessionUse::Resume(_) if http == HttpVersion::Http3 => {
                 self.cannot("resume a session over QUIC without early data")
             }
             SessionUse::Resume(_) => Ok(BrowserSession::Resumed),
             SessionUse::EarlyData { .. } if tls.max < TlsVersion::V1_3 => {
-                self.cannot("send early data with TLS 1.2: nobody can")
+                self.cannot("send early data with TLS 1.2, which does not support it")
             }
             SessionUse::EarlyData { any_method: _ } => Ok(BrowserSession::EarlyData),
         }

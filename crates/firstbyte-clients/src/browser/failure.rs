@@ -71,7 +71,7 @@ impl Circumstances<'_> {
                 failure_type: FailureType::ClientFailed,
                 fault: Fault::Local,
                 message: format!(
-                    "the visit before took all of {} s",
+                    "the previous visit used up the whole time limit of {} s",
                     self.time_limit.as_secs_f64()
                 ),
                 advice: None,
@@ -127,7 +127,7 @@ pub(crate) fn recorded(client: Client, name: &str, failure_type: FailureType) ->
         name: client.name().to_lowercase(),
         failure_type,
         fault: Fault::Peer,
-        message: format!("{} says {name}", client.name()),
+        message: format!("{} reports {name}", client.name()),
         advice: None,
     }
 }

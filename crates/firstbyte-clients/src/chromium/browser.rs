@@ -78,7 +78,7 @@ impl RunningBrowser for RunningChromium {
     ) -> Result<Self, ClientError> {
         let origin = Origin::of_url(url).ok_or_else(|| ClientError::Refused {
             command: "visiting".to_owned(),
-            detail: "the URL is none of http or https".to_owned(),
+            detail: "the URL is not an http or https URL".to_owned(),
         })?;
         let process = ClientProcess::start(&launch::command(options, &origin)?)?;
         let mut devtools = DevTools::over(process, Arc::clone(interruption))?;
@@ -198,7 +198,7 @@ impl RunningChromium {
             return Ok(Navigated { identifier: loader, refused });
         }
         let deadline = self.deadline;
-        let loaded = self.devtools.wait_until("the page's load", &deadline, |event| {
+        let loaded = self.devtools.wait_until("the page to load", &deadline, |event| {
             (tab.has(event) && event.method == "Page.loadEventFired").then(|| event.clone())
         });
         let loaded = match loaded {
@@ -219,7 +219,7 @@ impl RunningChromium {
             was_asked |= is_this;
             (was_asked && asked.is_some() && !is_this).then(|| event.clone())
         };
-        let ended = self.devtools.wait_until("the document's end", &deadline, |event| {
+        let ended = self.devtools.wait_until("the document to end", &deadline, |event| {
             let ended = ends(event).map(|event| (event, false));
             ended.or_else(|| is_replaced(event).map(|event| (event, true)))
         });
@@ -232,7 +232,7 @@ impl RunningChromium {
         if is_replaced {
             let left = deadline.left().unwrap_or_default();
             let limit = Deadline::after(left.min(REPLACED_LIMIT));
-            match self.devtools.wait_until("the replaced document's end", &limit, ends) {
+            match self.devtools.wait_until("the replaced document to end", &limit, ends) {
                 Err(ClientError::TimedOut { .. }) => {}
                 ended => self.devtools.put_back(ended?),
             }
@@ -249,7 +249,7 @@ impl RunningChromium {
         }
         let left = self.deadline.left().unwrap_or_default();
         let deadline = Deadline::after(left.min(ERROR_PAGE_LIMIT));
-        let loaded = self.devtools.wait_until("the error's page", &deadline, |event| {
+        let loaded = self.devtools.wait_until("the error page to load", &deadline, |event| {
             (tab.has(event) && event.method == "Page.loadEventFired").then_some(())
         });
         match loaded {
@@ -290,7 +290,7 @@ impl RunningChromium {
         let flush = json!({ "expression": "chrome.send('flushSocketPools'); location.href" });
         let done = self.call(Some(&tab.session), "Runtime.evaluate", &flush)?;
         if done.get("exceptionDetails").is_some() {
-            let detail = "chrome.send is not there on chrome://net-internals".to_owned();
+            let detail = "chrome.send does not exist on chrome://net-internals".to_owned();
             return Err(ClientError::Refused { command: "flushSocketPools".to_owned(), detail });
         }
         Ok(())
@@ -317,7 +317,7 @@ impl RunningChromium {
             (event.method == "Tracing.tracingComplete").then(|| event.params.clone())
         })?;
         if complete.get("dataLossOccurred").and_then(Value::as_bool) == Some(true) {
-            return Err(broken_trace("parts of it are lost"));
+            return Err(broken_trace("parts of the trace are lost"));
         }
         let stream = text_of(&complete, "stream");
         let (mut log, mut reader) = (NetLogRecord::default(), PerfettoReader::default());
@@ -327,9 +327,8 @@ impl RunningChromium {
             let piece = self.call(None, "IO.read", &wanted)?;
             let data = piece.get("data").and_then(Value::as_str).unwrap_or_default();
             let bytes = match piece.get("base64Encoded").and_then(Value::as_bool) {
-                Some(true) => {
-                    super::facts::base64(data).ok_or_else(|| broken_trace("no base64"))?
-                }
+                Some(true) => super::facts::base64(data)
+                    .ok_or_else(|| broken_trace("the data is not base64"))?,
                 _ => data.as_bytes().to_vec(),
             };
             read += bytes.len();
@@ -345,7 +344,7 @@ impl RunningChromium {
         }
         self.call(None, "IO.close", &json!({ "handle": stream }))?;
         if reader.left_over_bytes() > 0 {
-            return Err(broken_trace("it is cut short"));
+            return Err(broken_trace("the trace is cut short"));
         }
         Ok((log, reader))
     }

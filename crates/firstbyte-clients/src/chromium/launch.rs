@@ -188,7 +188,7 @@ fn pin_of_family(
     let addresses = (host.as_str(), origin.port).to_socket_addrs();
     let addresses = addresses.map_err(|error| refused(error.to_string()))?;
     let address = addresses.map(|address| address.ip()).find(|ip| options.family.allows(ip));
-    let none = || refused(format!("it has no {} address", options.family.name()));
+    let none = || refused(format!("the host has no {} address", options.family.name()));
     Ok(Some(HostPin { host: host.clone(), address: address.ok_or_else(none)? }))
 }
 

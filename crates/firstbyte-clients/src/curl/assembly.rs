@@ -30,7 +30,7 @@ pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
     let report = match Report::read(report) {
         Ok(report) => report,
         Err(detail) => {
-            let cause = failure::client_failed(&format!("curl was not understood: {detail}"));
+            let cause = failure::client_failed(&format!("cannot read curl's output: {detail}"));
             connection.failure = Some(Failure { phase: PhaseName::Resolve, cause, at: None });
             return connection;
         }
@@ -80,9 +80,11 @@ fn unsaid(said: &Said) -> Failure {
     let last = said.log.iter().rfind(words).map(|line| failure::shown(line));
     let what = match (said.status, last) {
         (Some(status @ 129..), _) => format!("curl was ended by signal {}", status - 128),
-        (Some(status), Some(words)) => format!("curl ended with {status}, and said: {words}"),
-        (Some(status), None) => format!("curl ended with {status}, and without its report"),
-        (None, _) => "curl was not heard to its end".to_owned(),
+        (Some(status), Some(words)) => format!("curl ended with exit code {status}: {words}"),
+        (Some(status), None) => {
+            format!("curl ended with exit code {status} and without its report")
+        }
+        (None, _) => "curl's output ended too early".to_owned(),
     };
     Failure { phase: PhaseName::Resolve, cause: failure::client_failed(&what), at: None }
 }

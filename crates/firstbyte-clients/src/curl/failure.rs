@@ -164,14 +164,14 @@ fn handshake(known: &Circumstances<'_>) -> Cause {
     if says("alert protocol version") || says("unsupported protocol") {
         Cause::ProtocolVersionRefused { offered: known.offered.into() }
     } else if says("no application protocol") {
-        Cause::AlpnMismatch { offered: "as curl does".into() }
+        Cause::AlpnMismatch { offered: "curl's default".into() }
     } else if says("certificate required") {
         Cause::ClientCertificateRequired
     } else if says("alert handshake failure") {
         Cause::NoCommonParameters { detail: "server sent the alert handshake_failure".into() }
     } else if says("wrong version number") || says("packet length too long") || says("http request")
     {
-        Cause::NotTls { looks_like: None }
+        Cause::NotTls { looks_like: None, server: None }
     } else if says("reset by peer") || says("errno 104") {
         Cause::ResetInHandshake
     } else if says("SSL_ERROR_SYSCALL") || says("unexpected eof") || says("SSL_ERROR_ZERO_RETURN") {
@@ -215,7 +215,7 @@ fn in_its_words(known: &Circumstances<'_>, phase: PhaseName) -> Cause {
         name: "curl".into(),
         failure_type: if local { FailureType::ClientFailed } else { FailureType::failed(phase) },
         fault: if local { Fault::Local } else { Fault::Peer },
-        message: format!("curl says: {} (exit code {})", shown(known.message), known.code),
+        message: format!("curl reports: {} (exit code {})", shown(known.message), known.code),
         advice: None,
     }
 }

@@ -63,10 +63,10 @@ impl fmt::Display for CurlError {
         match self {
             Self::Client(error) => error.fmt(f),
             Self::TooOld { program, version } => {
-                write!(f, "{program} is version {version}; what is needed is 7.68 or later")
+                write!(f, "{program} is version {version}; version 7.68 or later is required")
             }
             Self::NotCurl { program, said } => {
-                write!(f, "{program} is not curl: it says {:?}", failure::shown(said))
+                write!(f, "{program} is not curl; it prints {:?}", failure::shown(said))
             }
         }
     }

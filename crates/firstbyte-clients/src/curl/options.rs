@@ -56,23 +56,23 @@ impl CurlOptions {
         if let ResolverChoice::Server(server) = resolver {
             if !(curl.asks_name_servers && curl.has_option("dns-servers")) {
                 return Err(format!(
-                    "{} asks the system's resolver, and no name server of one's own: it was built without c-ares",
+                    "{} cannot use a given name server: it was built without c-ares",
                     named(curl)
                 ));
             }
             if server.port() != 53 && server.is_ipv6() {
-                return Err("curl takes no port with a name server's IPv6 address".into());
+                return Err("curl accepts no port with a name server's IPv6 address".into());
             }
         }
         for given in resolve.iter().filter(|given| !given.addresses.is_empty()) {
             if !given.addresses.iter().any(|address| family.allows(address)) {
                 let host = given.host.as_deref().unwrap_or("any host");
                 let family = family.name();
-                return Err(format!("no address that --resolve gives for {host} is {family}"));
+                return Err(format!("--resolve gives no {family} address for {host}"));
             }
         }
         if http.output.is_some() {
-            return Err("-o does not work with --client curl: the body is not kept".into());
+            return Err("-o does not work with --client curl; the body is not kept".into());
         }
         let codings = ["libz", "brotli", "zstd"];
         if http.compressed && !codings.iter().any(|coding| curl.has_feature(coding)) {
@@ -90,7 +90,7 @@ impl CurlOptions {
     /// In words why not.
     pub fn check(&self, target: &Target) -> Result<(), String> {
         if !target.tls && self.options.http.version == HttpVersion::Http3 {
-            return Err("there is no HTTP/3 without TLS".into());
+            return Err("HTTP/3 requires an https:// URL".into());
         }
         if target.tls && self.able.tls_library.is_none() {
             return Err(format!("{} was built without TLS", named(&self.able)));
@@ -134,27 +134,29 @@ fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
     };
     if !curl.has_option("ssl-sessions") || !curl.has_feature("SSLS-EXPORT") {
         return Err(format!(
-            "{} keeps no TLS session beyond its end: that needs curl 8.12 built with SSLS-EXPORT",
+            "{} cannot save TLS sessions; this requires curl 8.12 built with SSLS-EXPORT",
             named(curl)
         ));
     }
     if tls.client_certificate.is_some() {
-        return Err("curl keeps no session that was made with a client certificate".into());
+        return Err("curl does not save sessions made with a client certificate".into());
     }
     if tls.max == TlsVersion::V1_2 {
-        return Err("curl does not say by which mechanism it resumes a TLS 1.2 session".into());
+        return Err("curl does not report by which mechanism it resumes a TLS 1.2 session".into());
     }
     match mechanism {
         None => {}
         Some(SessionMechanism::Psk) if tls.min == TlsVersion::V1_3 => {}
-        Some(_) => return Err("curl cannot be told by which mechanism to resume a session".into()),
+        Some(_) => {
+            return Err("the mechanism by which curl resumes a session cannot be chosen".into());
+        }
     }
     if let SessionUse::EarlyData { .. } = tls.session {
         return early_data(options.http.version, curl);
     }
     if !says_its_messages(curl) {
         return Err(format!(
-            "{} does not say whether a session that it offered was resumed",
+            "{} does not report whether the session it offered was resumed",
             named(curl)
         ));
     }
@@ -165,18 +167,18 @@ fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
 fn early_data(version: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
     // 8.11 had it for GnuTLS alone, without saying what became of it.
     if !curl.has_option("tls-earlydata") || curl.version < [8, 13, 0] {
-        return Err(format!("{} sends no early data: that needs curl 8.13", named(curl)));
+        return Err(format!("{} cannot send early data; this requires curl 8.13", named(curl)));
     }
     match curl.tls_name() {
         "GnuTLS" => Ok(()),
         // https://github.com/curl/curl/issues/22649
         _ if version == HttpVersion::Http3 => Err(format!(
-            "{} is not known to send early data over QUIC, whatever it says",
+            "{} is not known to send early data over QUIC, although it reports so",
             named(curl)
         )),
         _ if says_its_messages(curl) => Ok(()),
         // wolfSSL: https://github.com/curl/curl/issues/17481
-        _ => Err(format!("what {} says of early data is not known to be true", named(curl))),
+        _ => Err(format!("what {} reports about early data is not reliable", named(curl))),
     }
 }
 
@@ -191,7 +193,7 @@ fn named_groups(tls: &TlsOptions, curl: &CurlCapabilities) -> Result<Vec<&'stati
         return Ok(Vec::new());
     }
     if !curl.has_option("curves") || !says_its_messages(curl) {
-        return Err(format!("{} cannot be told its key-exchange groups", named(curl)));
+        return Err(format!("{} does not support a choice of key-exchange groups", named(curl)));
     }
     let hybrids = match curl.tls_name() {
         "OpenSSL" => curl.tls_version() >= Some([3, 5, 0]),

@@ -53,8 +53,8 @@ impl Report {
         let fields = if text.trim_start().starts_with('{') {
             match serde_json::from_str(text) {
                 Ok(Value::Object(object)) => object.into_iter().collect(),
-                Ok(_) => return Err("its report is no JSON object".into()),
-                Err(error) => return Err(format!("its report is no JSON: {error}")),
+                Ok(_) => return Err("curl's report is not a JSON object".into()),
+                Err(error) => return Err(format!("curl's report is not JSON: {error}")),
             }
         } else {
             Fields(by_name(text)).0
@@ -62,7 +62,7 @@ impl Report {
         let fields = Fields(fields);
         let total = fields.time("time_total")?;
         if total.is_none() && !fields.0.contains_key("time_total") {
-            return Err("its report has no time_total".into());
+            return Err("curl's report has no time_total".into());
         }
         let times = Times {
             namelookup: fields.time("time_namelookup")?,
@@ -142,7 +142,7 @@ impl Fields {
             }
             _ => {
                 let shown: String = given.to_string().chars().take(40).collect();
-                Err(format!("its report has {shown} as {name}"))
+                Err(format!("curl's report has the invalid value {shown} for {name}"))
             }
         }
     }

@@ -154,7 +154,7 @@ impl Run<'_> {
             let _ = input.map(|mut input| input.write_all(&text));
         };
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("curl's input").spawn(writing).map_err(system("start a thread"))?;
+        thread("curl to read its input").spawn(writing).map_err(system("start a thread"))?;
         let (heard, hears) = mpsc::channel();
         let marker = marker.to_owned();
         let reading = move || {
@@ -169,7 +169,7 @@ impl Run<'_> {
         let Some(limit) = self.limit else {
             return Ok(hears.recv().unwrap_or_default());
         };
-        let late = |_| ClientError::TimedOut { waiting_for: "curl's end".to_owned(), limit };
+        let late = |_| ClientError::TimedOut { waiting_for: "curl to end".to_owned(), limit };
         hears.recv_timeout(limit).map_err(late)
     }
 }

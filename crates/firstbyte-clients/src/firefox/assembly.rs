@@ -237,7 +237,7 @@ fn unseen(heard: &Heard<'_>) -> Connection {
         at: None,
         received: 0,
     };
-    let error = heard.refused.as_deref().unwrap_or("the document was not asked for");
+    let error = heard.refused.as_deref().unwrap_or("the browser did not request the document");
     let failure = failure::named(error, &known);
     connection.failure = Some(failure);
     connection

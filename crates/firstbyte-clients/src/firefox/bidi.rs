@@ -226,13 +226,13 @@ impl Bidi {
                 Ok(Message::Text(text)) => {
                     self.kept_bytes += text.len();
                     if self.kept_bytes > KEPT_BYTES {
-                        let what = "what the browser says of one visit";
+                        let what = "the browser's report on one visit";
                         return Err(ClientError::TooMuch { what, limit_bytes: KEPT_BYTES });
                     }
                     return serde_json::from_str(text.as_str()).map_err(|error| {
                         ClientError::Refused {
                             command: waiting_for.to_owned(),
-                            detail: format!("what came is no JSON: {error}"),
+                            detail: format!("the browser's message is not JSON: {error}"),
                         }
                     });
                 }
@@ -261,7 +261,7 @@ impl Bidi {
                 Err(self.process.ended())
             }
             Error::Capacity(_) => {
-                let what = "a message of the browser's";
+                let what = "a message from the browser";
                 Err(ClientError::TooMuch { what, limit_bytes: MESSAGE_LIMIT_BYTES })
             }
             other => {

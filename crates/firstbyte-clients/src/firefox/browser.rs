@@ -116,10 +116,10 @@ impl RunningFirefox {
         let version = session.get("capabilities").and_then(|c| c.get("browserVersion"));
         let version = version.and_then(Value::as_str).map(str::to_owned);
         let too_old = |detail: &str| ClientError::Refused {
-            command: "reaching the browser's own scope".to_owned(),
+            command: "access to the browser's privileged scope".to_owned(),
             detail: format!(
-                "{detail} (Firefox {} may be too old: Debian's package firefox-esr has one that does)",
-                version.as_deref().unwrap_or("of no version")
+                "{detail} (Firefox {} may be too old; Debian's package firefox-esr works)",
+                version.as_deref().unwrap_or("of unknown version")
             ),
         };
         let tree =
@@ -129,7 +129,7 @@ impl RunningFirefox {
             tree => tree?,
         };
         let scope = tree.get("contexts").and_then(|contexts| contexts.get(0)).map(context_of);
-        let scope = scope.ok_or_else(|| too_old("it has no window"))?;
+        let scope = scope.ok_or_else(|| too_old("the browser has no window"))?;
         let mut running = Self { bidi, deadline, scope, target, version };
         running.evaluate(WATCH)?;
         if options.http == BrowserHttp::Http3 {
@@ -207,7 +207,7 @@ impl RunningFirefox {
         let done = self.call("script.evaluate", &params)?;
         if let Some(exception) = done.get("exceptionDetails") {
             let detail = exception.get("text").and_then(Value::as_str).unwrap_or("an exception");
-            let command = "a script in the browser's own scope".to_owned();
+            let command = "a script in the browser's privileged scope".to_owned();
             return Err(ClientError::Refused { command, detail: detail.to_owned() });
         }
         Ok(done.get("result").and_then(|result| result.get("value")).cloned().unwrap_or_default())
@@ -238,7 +238,7 @@ impl RunningFirefox {
         };
         let navigation = answer.get("navigation").and_then(Value::as_str).map(str::to_owned);
         let deadline = self.deadline;
-        let ended = self.bidi.wait_until("the page's load", &deadline, |event| {
+        let ended = self.bidi.wait_until("the page to load", &deadline, |event| {
             is_of_tab(event, tab).then(|| ends(event, navigation.as_deref()))?
         });
         match ended {
@@ -263,7 +263,9 @@ fn ends(event: &BidiEvent, navigation: Option<&str>) -> Option<Option<String>> {
         "browsingContext.navigationFailed" => {
             Some(Some(text("message").unwrap_or_else(|| "the navigation failed".to_owned())))
         }
-        "network.fetchError" => Some(text("errorText").or_else(|| Some("no reason".to_owned()))),
+        "network.fetchError" => {
+            Some(text("errorText").or_else(|| Some("no reason given".to_owned())))
+        }
         _ => None,
     }
 }

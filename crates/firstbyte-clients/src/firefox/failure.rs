@@ -66,7 +66,7 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
             tls(Cause::CertificateWrongName { host: host(), names: Vec::new() })
         }
         "SSL_ERROR_UNSUPPORTED_VERSION" | "SSL_ERROR_PROTOCOL_VERSION_ALERT" => {
-            tls(Cause::ProtocolVersionRefused { offered: "what was asked for".to_owned() })
+            tls(Cause::ProtocolVersionRefused { offered: "the requested versions".to_owned() })
         }
         "SSL_ERROR_NO_CYPHER_OVERLAP" | "SSL_ERROR_HANDSHAKE_FAILURE_ALERT" => {
             tls(Cause::NoCommonParameters { detail: detail() })
@@ -100,7 +100,7 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
         }
         "NS_ERROR_REDIRECT_LOOP" => reached(Cause::TooManyRedirects { limit: 20 }),
         "NS_ERROR_INVALID_CONTENT_ENCODING" => {
-            let encoding = "what the response names".to_owned();
+            let encoding = "the response's Content-Encoding".to_owned();
             in_phase(PhaseName::Receive, Cause::BadContentEncoding { encoding, detail: detail() })
         }
         "NS_ERROR_NET_TIMEOUT" | "NS_ERROR_NET_TIMEOUT_EXTERNAL" => {

@@ -101,7 +101,7 @@ impl PerfettoReader {
             match first_packet(rest) {
                 Ok(Some((packet, after))) => {
                     if self.packet(packet, &mut sink).is_none() {
-                        break Err(self.malformed("a packet that is broken"));
+                        break Err(self.malformed("a packet is damaged"));
                     }
                     if self.tables() > TABLE_LIMIT {
                         break Err(NetLogError::TooMany { what: "names and tracks" });
@@ -475,18 +475,18 @@ fn first_packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, &'static str> {
     let mut fields = Fields(bytes);
     let Some(key) = fields.varint() else { return whole_varint(bytes) };
     if key != PACKET {
-        return Err("no packet of a trace");
+        return Err("expected a packet of a trace");
     }
     let after_key = fields.0;
     let Some(length) = fields.varint() else { return whole_varint(after_key) };
     if length > PACKET_LIMIT_BYTES as u64 {
-        return Err("a packet of a length that none has");
+        return Err("a packet has an impossible length");
     }
-    let length = usize::try_from(length).map_err(|_| "a packet of a length that none has")?;
+    let length = usize::try_from(length).map_err(|_| "a packet has an impossible length")?;
     Ok(fields.bytes(length).map(|packet| (packet, fields.0)))
 }
 
 /// What it means that there is no number at the beginning of `bytes`: more are needed, or it has none.
 fn whole_varint<'a>(bytes: &[u8]) -> Result<Option<Packet<'a>>, &'static str> {
-    if bytes.len() < 10 { Ok(None) } else { Err("a number without end") }
+    if bytes.len() < 10 { Ok(None) } else { Err("a number does not end") }
 }

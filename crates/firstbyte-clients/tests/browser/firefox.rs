@@ -265,7 +265,7 @@ fn what_is_no_firefox_is_said() {
     let missing = error("no-such-browser");
     assert!(missing.contains("no-such-browser") && missing.contains("install firefox-esr"));
     let ended = error("/bin/false");
-    assert!(ended.contains("ended by itself"), "{ended}");
+    assert!(ended.contains("ended unexpectedly"), "{ended}");
 }
 
 #[test]

@@ -107,6 +107,9 @@ fn a_visit_before_that_takes_all_the_time_leaves_none() {
         options.time_limit = Duration::from_secs(2);
     });
     let failure = visit.sample().failure().unwrap();
-    assert!(failure.to_string().contains("the visit before took all of 2 s"), "{failure}");
+    assert!(
+        failure.to_string().contains("the previous visit used up the whole time limit of 2 s"),
+        "{failure}"
+    );
     assert_eq!(visit.sample().connection.marks.iter().count(), 0);
 }

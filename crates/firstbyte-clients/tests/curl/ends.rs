@@ -109,17 +109,17 @@ fn said_by(script: &str) -> (Sample, String) {
 fn what_is_no_report_is_named() {
     for (script, named) in [
         ("kill -SEGV $$", "ended by signal 11"),
-        ("exit 0", "ended with 0, and without its report"),
+        ("exit 0", "ended with exit code 0 and without its report"),
         ("echo 'curl: option --foo: is unknown' >&2; exit 2", "option --foo: is unknown"),
-        ("head -c 9000000 /dev/zero; exit 3", "ended with 3"),
-        ("yes | head -c 9000000; exit 3", "ended with 3"),
+        ("head -c 9000000 /dev/zero; exit 3", "ended with exit code 3"),
+        ("yes | head -c 9000000; exit 3", "ended with exit code 3"),
         (
             "m=$(sed -n 's/^write-out = .*\\\\n\\(.*\\) report .*/\\1/p'); printf '\\n%s report {\"time_total\":-1}\\n' \"$m\"",
-            "curl was not understood: its report has -1 as time_total",
+            "cannot read curl's output: curl's report has the invalid value -1 for time_total",
         ),
         (
             "m=$(sed -n 's/^write-out = .*\\\\n\\(.*\\) report .*/\\1/p'); printf '\\n%s report %%&/()\\n' \"$m\"",
-            "curl was not understood: its report has no time_total",
+            "cannot read curl's output: curl's report has no time_total",
         ),
     ] {
         let (sample, text) = said_by(script);
@@ -142,7 +142,7 @@ fn a_curl_that_cannot_be_used_is_named() {
     let old = said(&program("old", "echo 'curl 7.64.0 (x) libcurl/7.64.0 OpenSSL/1.1.1d'"));
     assert!(matches!(old, CurlError::TooOld { .. }), "{old}");
     assert!(
-        old.to_string().ends_with("is version 7.64.0; what is needed is 7.68 or later"),
+        old.to_string().ends_with("is version 7.64.0; version 7.68 or later is required"),
         "{old}"
     );
     for (name, text) in [

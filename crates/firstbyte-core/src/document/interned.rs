@@ -57,12 +57,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
             type Value = Shared<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a fact, or the number of one")
+                f.write_str("a fact or its number")
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Shared<T>, E> {
                 let number = u32::try_from(number);
-                number.map(Shared::Number).map_err(|_| E::custom("no number of a fact"))
+                number.map(Shared::Number).map_err(|_| E::custom("not the number of a fact"))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Shared<T>, A::Error> {

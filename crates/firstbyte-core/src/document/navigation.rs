@@ -184,11 +184,16 @@ impl fmt::Display for NavigationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(error) => write!(f, "{error}"),
-            Self::Format(format) => write!(f, "{format:?} is no page load"),
-            Self::Version(version) => write!(f, "version {version} of the format is a later one"),
+            Self::Format(format) => write!(f, "{format:?} is not a page load"),
+            Self::Version(version) => {
+                write!(f, "version {version} of the format is newer than this firstbyte reads")
+            }
             Self::Missing(missing) => write!(f, "{missing}"),
             Self::UnknownValue { what, value } => {
-                write!(f, "unknown {what} {value:?}: written by a later firstbyte?")
+                write!(
+                    f,
+                    "unknown {what} {value:?}; a later version of firstbyte may have written it"
+                )
             }
             Self::Flaw(flaw) => write!(f, "{flaw}"),
         }

@@ -50,7 +50,7 @@ impl Header {
         let (seconds, fraction) = (number(0), number(1));
         let (captured, wire_bytes) = (number(2), number(3));
         if captured > LONGEST_FRAME {
-            return Err(Broken { at: 8, what: "a packet longer than any packet can be" });
+            return Err(Broken { at: 8, what: "a packet has an impossible length" });
         }
         let end = self.record_bytes + captured as usize;
         let Some(bytes) = input.get(self.record_bytes..end) else {

@@ -81,14 +81,14 @@ impl Section {
             return Ok(Step::NeedMore(8));
         };
         if length < FRAMING || !length.is_multiple_of(4) {
-            return Err(Broken { at: 4, what: "a block's length is impossible" });
+            return Err(Broken { at: 4, what: "a block has an impossible length" });
         }
         let whole = length as usize;
         if !matches!(kind, INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
             return Ok(Step::Skip(u64::from(length)));
         }
         if length > LONGEST_FRAME * 2 {
-            return Err(Broken { at: 4, what: "a packet's block is longer than any can be" });
+            return Err(Broken { at: 4, what: "a packet block has an impossible length" });
         }
         let Some(block) = input.get(..whole) else {
             return Ok(Step::NeedMore(whole));
@@ -102,14 +102,14 @@ impl Section {
             INTERFACE_DESCRIPTION => {
                 let interface = self.interface(body).ok_or(cut)?;
                 if self.interfaces.len() == MOST_INTERFACES {
-                    return Err(Broken { at: 0, what: "more interfaces than there can be" });
+                    return Err(Broken { at: 0, what: "too many interfaces" });
                 }
                 self.interfaces.push(interface);
                 Ok(Step::Skip(u64::from(length)))
             }
             SIMPLE_PACKET => {
                 let wire_bytes = u32_at(body, 0, self.big_endian).ok_or(cut)?;
-                let unnamed = Broken { at: 8, what: "a packet of an undescribed interface" };
+                let unnamed = Broken { at: 8, what: "a packet refers to an undescribed interface" };
                 let interface = self.interfaces.first().ok_or(unnamed)?;
                 let snap = if interface.snap == 0 { u32::MAX } else { interface.snap };
                 let captured = wire_bytes.min(snap) as usize;
@@ -137,7 +137,7 @@ impl Section {
         let interface = self
             .interfaces
             .get(id as usize)
-            .ok_or(Broken { at: 8, what: "a packet of an undescribed interface" })?;
+            .ok_or(Broken { at: 8, what: "a packet refers to an undescribed interface" })?;
         let count = u64::from(number(4)?) << 32 | u64::from(number(8)?);
         let captured = number(12)?;
         let wire_bytes = number(16)?;
@@ -164,12 +164,12 @@ impl Section {
         };
         self.big_endian = order == BYTE_ORDER;
         if !self.big_endian && order.swap_bytes() != BYTE_ORDER {
-            return Err(Broken { at: 8, what: "a section without a byte order" });
+            return Err(Broken { at: 8, what: "a section has no byte-order magic" });
         }
         self.interfaces.clear();
         let length = u32_at(input, 4, self.big_endian).unwrap_or(0);
         if length < 28 || !length.is_multiple_of(4) {
-            return Err(Broken { at: 4, what: "a section header's length is impossible" });
+            return Err(Broken { at: 4, what: "a section header has an impossible length" });
         }
         Ok(Step::Skip(u64::from(length)))
     }

@@ -120,7 +120,7 @@ fn what_is_broken_is_broken_at_an_offset() {
     assert_eq!(frames(b"GET / HTTP/1.1", 1 << 20).1, Some(CaptureError::NotACapture));
     let mut bytes = classic(false, false);
     bytes[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
-    let what = "a packet longer than any packet can be";
+    let what = "a packet has an impossible length";
     let broken = CaptureError::Malformed { offset: 32, what };
     assert_eq!(frames(&bytes, 1 << 20).1, Some(broken));
     assert_eq!(broken.to_string(), format!("malformed at offset 32: {what}"));

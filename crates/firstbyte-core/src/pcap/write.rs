@@ -207,7 +207,7 @@ impl<W: Write> CaptureWriter<W> {
 
 fn nanoseconds(at: Time) -> io::Result<u64> {
     u64::try_from(at.unix_ns())
-        .map_err(|_| io::Error::other("a packet from before 1970 has no time in pcapng"))
+        .map_err(|_| io::Error::other("pcapng cannot hold the time of a packet from before 1970"))
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({} fault)", self.phase, self.cause, self.cause.fault())
+        write!(f, "{}: {}", self.phase, self.cause)
     }
 }
 
@@ -199,8 +199,8 @@ pub enum Cause {
     TlsAlert { alert: String },
     /// The server broke the TLS protocol.
     TlsMisbehaved { detail: String },
-    /// What answered was not TLS.
-    NotTls { looks_like: Option<&'static str> },
+    /// What answered was not TLS. `server` is host and port, if the client knows them.
+    NotTls { looks_like: Option<&'static str>, server: Option<String> },
     /// The TLS stack could not be set up as asked.
     TlsSetup { detail: String },
     /// The server closed the connection in the middle of the handshake.
@@ -452,7 +452,7 @@ impl fmt::Display for Cause {
                 f.write_str("certificate issued by an unknown authority")
             }
             Self::CertificateSelfSigned { subject } => {
-                write!(f, "certificate signed by nobody but itself: {subject}")
+                write!(f, "self-signed certificate: {subject}")
             }
             Self::CertificateInvalid { detail } => write!(f, "certificate not valid: {detail}"),
             Self::ProtocolVersionRefused { offered } => {
@@ -462,37 +462,37 @@ impl fmt::Display for Cause {
                 write!(f, "no TLS parameters in common: {detail}")
             }
             Self::AlpnMismatch { offered } => {
-                write!(f, "server speaks none of the protocols offered by ALPN ({offered})")
+                write!(f, "server supports none of the protocols offered by ALPN ({offered})")
             }
             Self::ClientCertificateRequired => f.write_str("server requires a client certificate"),
             Self::ClientCertificateRefused { alert } => {
-                write!(f, "server refused the client certificate with the alert {alert}")
+                write!(f, "server refused the client certificate (alert {alert})")
             }
             Self::TlsAlert { alert } => write!(f, "server sent the TLS alert {alert}"),
-            Self::TlsMisbehaved { detail } => write!(f, "server broke the TLS protocol: {detail}"),
-            Self::NotTls { looks_like: Some(protocol) } => {
+            Self::TlsMisbehaved { detail } => {
+                write!(f, "server violated the TLS protocol: {detail}")
+            }
+            Self::NotTls { looks_like: Some("HTTP"), server: Some(server) } => {
+                write!(f, "the server at {server} speaks plain HTTP, not TLS")
+            }
+            Self::NotTls { looks_like: Some(protocol), .. } => {
                 write!(f, "the answer is not TLS but looks like {protocol}")
             }
-            Self::NotTls { looks_like: None } => f.write_str("the answer is not TLS"),
+            Self::NotTls { looks_like: None, .. } => f.write_str("the answer is not TLS"),
             Self::TlsSetup { detail } => write!(f, "could not set up TLS: {detail}"),
             Self::ClosedInHandshake => {
-                f.write_str("server closed the connection in the middle of the handshake")
+                f.write_str("server closed the connection during the handshake")
             }
-            Self::ResetInHandshake => {
-                f.write_str("connection reset in the middle of the handshake")
-            }
+            Self::ResetInHandshake => f.write_str("connection reset during the handshake"),
             Self::ClosedBeforeResponse => {
                 f.write_str("server closed the connection without a response")
             }
             Self::Reset => f.write_str("connection reset"),
             Self::HeadCutShort => {
-                f.write_str("server closed the connection in the middle of the response's head")
+                f.write_str("server closed the connection before the end of the response head")
             }
             Self::HeadTooLarge { limit_bytes } => {
-                write!(
-                    f,
-                    "the response's head is larger than the client takes ({limit_bytes} bytes)"
-                )
+                write!(f, "the response head is larger than the limit of {limit_bytes} bytes")
             }
             Self::BodyCutShort { received } => {
                 write!(
@@ -501,26 +501,24 @@ impl fmt::Display for Cause {
                 )
             }
             Self::BadTransferCoding { detail } => {
-                write!(f, "the body's transfer coding is broken: {detail}")
+                write!(f, "the transfer coding of the body is invalid: {detail}")
             }
             Self::NotHttp { detail, .. } => write!(f, "the answer is not HTTP: {detail}"),
-            Self::Quic { detail, .. } => write!(f, "error in QUIC: {detail}"),
-            Self::Http3 { detail } => write!(f, "error in HTTP/3: {detail}"),
+            Self::Quic { detail, .. } => write!(f, "QUIC error: {detail}"),
+            Self::Http3 { detail } => write!(f, "HTTP/3 error: {detail}"),
             Self::Http2 { detail } | Self::Http2Stream { detail } => {
                 write!(f, "HTTP/2 error: {detail}")
             }
             Self::BadContentEncoding { encoding, detail } => {
-                write!(f, "body does not decode as {encoding}: {detail}")
+                write!(f, "cannot decode the body as {encoding}: {detail}")
             }
             Self::HttpStatus { status } => write!(f, "server answered with status {status}"),
             Self::TimedOut { after, peer, .. } => {
                 write!(f, "not finished within {}", seconds(*after))?;
                 f.write_str(match peer {
                     LastSeen::Nothing => "",
-                    LastSeen::Acknowledged => {
-                        ": the server received what was sent, and did not answer"
-                    }
-                    LastSeen::Stopped => ": the server began to answer, and stopped",
+                    LastSeen::Acknowledged => ": the server received the data but did not answer",
+                    LastSeen::Stopped => ": the server began to answer, then stopped",
                     LastSeen::Sending => ": the response was still arriving",
                 })
             }
@@ -531,7 +529,7 @@ impl fmt::Display for Cause {
             }
             Self::TooManyRedirects { limit } => write!(f, "more than {limit} redirects"),
             Self::BadRedirect { location } => {
-                write!(f, "redirect to something that is no http or https URL: {location}")
+                write!(f, "redirect to a URL that is not http or https: {location}")
             }
         }
     }

@@ -205,14 +205,14 @@ impl fmt::Display for NavigationFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoMainConnection { connection } => {
-                write!(f, "the document used connection {connection}, which is not there")
+                write!(f, "the document used connection {connection}, which does not exist")
             }
-            Self::MainUseOfNone => f.write_str("the document used a connection, but none is named"),
+            Self::MainUseOfNone => f.write_str("the document used a connection that is not named"),
             Self::NoSuchConnection { resource, connection } => {
-                write!(f, "resource {resource} used connection {connection}, which is not there")
+                write!(f, "resource {resource} used connection {connection}, which does not exist")
             }
             Self::NoSuchRival { connection } => {
-                write!(f, "connection {connection} raced with one that is not there")
+                write!(f, "connection {connection} raced with a connection that does not exist")
             }
             Self::BothWon { connection } => {
                 write!(f, "connection {connection} and the one it raced with both won")
@@ -221,10 +221,10 @@ impl fmt::Display for NavigationFlaw {
                 write!(f, "connection {connection} was opened more than once")
             }
             Self::UseOfNone { resource } => {
-                write!(f, "resource {resource} used a connection, but none is named")
+                write!(f, "resource {resource} used a connection that is not named")
             }
             Self::CachedOverConnection { resource } => {
-                write!(f, "resource {resource} came out of a cache and over a connection")
+                write!(f, "resource {resource} came from a cache and over a connection")
             }
             Self::ForeignMark { connection, mark } => {
                 write!(f, "connection {connection} has the mark {}", mark.name())
@@ -233,7 +233,7 @@ impl fmt::Display for NavigationFlaw {
                 write!(f, "resource {resource} has the mark {}", mark.name())
             }
             Self::EndBeforeBegin { connection } => {
-                write!(f, "connection {connection} ended before it was begun")
+                write!(f, "connection {connection} ended before it began")
             }
             Self::ConnectionDisorder { connection } => {
                 write!(f, "marks of connection {connection} are out of order")
@@ -242,7 +242,7 @@ impl fmt::Display for NavigationFlaw {
                 write!(f, "times of resource {resource} are out of order")
             }
             Self::BeforeItsConnection { resource } => {
-                write!(f, "resource {resource} was requested before its connection was begun")
+                write!(f, "resource {resource} was requested before its connection began")
             }
         }
     }

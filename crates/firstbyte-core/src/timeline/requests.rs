@@ -89,7 +89,11 @@ impl TryFrom<String> for Parallel {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::named(&text).ok_or_else(|| format!("{text:?} is no way to make requests"))
+        Self::named(&text).ok_or_else(|| {
+            format!(
+                "{text:?} is not a way to make requests; expected a number of connections, h2 or h3"
+            )
+        })
     }
 }
 

@@ -73,7 +73,7 @@ fn what_is_no_quantity_is_refused_with_what_to_write() {
         assert!(time(bad).is_err() && size(bad).is_err() && parse_rate(bad).is_err(), "{bad}");
     }
     let error = time("80 miles").unwrap_err();
-    assert_eq!(error.to_string(), "not a time: no unit is called \"miles\"");
+    assert_eq!(error.to_string(), "not a time: unknown unit \"miles\"");
     assert!(error.advice().contains("250ms"));
     let second = Duration::from_secs(1);
     let error = parse_time_within("2s", BareTime::Refused, Duration::ZERO..=second).unwrap_err();

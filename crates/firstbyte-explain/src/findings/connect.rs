@@ -32,16 +32,17 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         title: "SYN segments are lost".into(),
         cost,
         evidence: format!(
-            "{} of {} connections were set up {} later than a round trip (up to {}): the SYN is \
-             sent again after 1 s, then 2 s more",
+            "{} of {} connections took {} longer than a round trip to open (at most {}): the \
+             client resends an unanswered SYN after 1 s, then after another 2 s.",
             lost.len(),
             seen.count(),
             ms(cost),
             ms(*longest)
         ),
-        advice: "look for what drops SYNs on the way: a full accept queue (ListenOverflows in \
-                 nstat), a firewall, SYN flood protection, a lossy link"
-            .into(),
+        advice:
+            "Find out what drops SYN segments: a full accept queue (ListenOverflows in nstat), \
+                 a firewall, SYN flood protection or a lossy link."
+                .into(),
         avoided_by: None,
         concerns: (lost.len() < seen.count()).then_some("some connections"),
         change: None,
@@ -63,7 +64,7 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let first = lost.remote;
     // One that fails has answered, in its way, or could not be sent to.
     let (does, was) = match lost.outcome {
-        AttemptOutcome::Failed { .. } => ("fails", "failed, and cost"),
+        AttemptOutcome::Failed { .. } => ("fails", "failed and cost"),
         _ => ("does not answer", "was tried for"),
     };
     let (of, own, way) = if first.is_ipv6() {
@@ -73,21 +74,21 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     };
     let alone = match seen.evidence.way(own) {
         Some(way) if way.proven.is_empty() && way.asked() > 0 => {
-            format!("; over {of} alone none of {} connections came about", way.asked())
+            format!("; over {of} alone, none of {} connections succeeded", way.asked())
         }
         _ => String::new(),
     };
     found.push(Finding {
         kind: FindingKind::Fallback,
-        title: format!("an {of} address that {does} is tried first"),
+        title: format!("The client first tries an {of} address that {does}"),
         cost,
         evidence: format!(
-            "{} {was} {} before {} (RFC 8305 §5){alone}",
+            "{} {was} {} before the client connected to {} (RFC 8305 §5){alone}.",
             first.ip(),
             ms(cost),
             winner.ip()
         ),
-        advice: format!("mend {of} to this address, or take the address out of DNS"),
+        advice: format!("Fix {of} to this address, or remove the address from DNS."),
         avoided_by: Some(way),
         concerns: None,
         change: None,
@@ -118,15 +119,16 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let trips = seen.subject.middle().map_or(0, |c| Split::attribute(c).round_trips);
     found.push(Finding {
         kind: FindingKind::FarAddress,
-        title: "another address of the same name is nearer".into(),
+        title: "Another address of the same name is nearer".into(),
         cost: gain * trips,
         evidence: format!(
-            "round trip {} to {used}, {} to {address}; a connection takes {}",
+            "The round trip takes {} to {used} and {} to {address}; a connection takes {}.",
             ms(rtt),
             ms(nearest),
             super::round_trips(trips)
         ),
-        advice: "see why the paths differ (peering, tunnels, where the edge announces the address)"
+        advice: "Find out why the paths differ (peering, tunnels, where the edge announces the \
+                 address)."
             .into(),
         avoided_by: None,
         concerns: None,

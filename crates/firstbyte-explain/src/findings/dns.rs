@@ -18,15 +18,15 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         let waited = seen.how_many(|c| late_aaaa(c) >= APART);
         found.push(Finding {
             kind: FindingKind::LateAaaa,
-            title: "the connection waits for IPv6 addresses that come late".into(),
+            title: "The connection waits for IPv6 addresses that arrive late".into(),
             cost: late,
             evidence: format!(
-                "in {waited} of {} lookups the answer to AAAA came {} after the one to A",
+                "In {waited} of {} lookups, the AAAA answer arrived {} after the A answer.",
                 seen.count(),
                 ms(late)
             ),
-            advice: "see why the name's servers answer AAAA slowly; a client can use IPv4 alone, \
-                     or connect after the Resolution Delay of RFC 8305 (50 ms)"
+            advice: "Find out why the name servers answer AAAA queries slowly. A client can use \
+                     IPv4 alone, or connect after the Resolution Delay of RFC 8305 (50 ms)."
                 .into(),
             avoided_by: Some(WayKind::Ipv4),
             concerns: None,
@@ -41,14 +41,14 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             first.map_or_else(String::new, |first| format!(", {} for the first", ms(first)));
         found.push(Finding {
             kind: FindingKind::SlowDns,
-            title: "the name lookup is slow".into(),
+            title: "The name lookup is slow".into(),
             cost: slow,
             evidence: format!(
-                "the resolver took {} in the median of {} lookups{first}",
+                "The resolver took {} (median of {} lookups{first}).",
                 ms(slow),
                 seen.count()
             ),
-            advice: "a resolver that is nearer or caches; a longer TTL of the name's records"
+            advice: "Use a nearer or a caching resolver, or a longer TTL for the name's records."
                 .into(),
             avoided_by: None,
             concerns: None,

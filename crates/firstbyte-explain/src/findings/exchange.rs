@@ -30,27 +30,27 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         .iter()
         .map(|hop| {
             let status = hop.facts.http.as_ref().and_then(|h| h.status);
-            let status = status.map_or_else(String::new, |s| format!(" {s}"));
-            format!("{}{status} {}", hop.url, ms(Split::attribute(hop).total()))
+            let status = status.map_or_else(String::new, |s| format!(" ({s})"));
+            format!("{}{status} took {}", hop.url, ms(Split::attribute(hop).total()))
         })
         .collect();
     let n = hops.len();
     let upgrades = hops.iter().filter(|hop| hop.url.starts_with("http://")).count();
     let hsts = if upgrades > 0 {
-        "; announce https (Strict-Transport-Security, HTTPS records in DNS), so that clients do not \
-         come by http"
+        " Announce HTTPS (Strict-Transport-Security, HTTPS records in DNS), so that clients do not \
+         start with HTTP."
     } else {
         ""
     };
     found.push(Finding {
         kind: FindingKind::Redirects,
         title: match n {
-            1 => "a redirect comes first".into(),
-            n => format!("{n} redirects come first, each on a connection of its own"),
+            1 => "A redirect comes before the response".into(),
+            n => format!("{n} redirects come before the response, each over a new connection"),
         },
         cost,
-        evidence: each.join(", then "),
-        advice: format!("link to where it ends, or redirect there at once{hsts}"),
+        evidence: format!("{}.", each.join(", then ")),
+        advice: format!("Link to the final URL, or redirect to it directly.{hsts}"),
         avoided_by: None,
         concerns: None,
         change: None,
@@ -73,16 +73,17 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
     found.push(Finding {
         kind: FindingKind::SlowServer,
-        title: "the server takes long over the response".into(),
+        title: "The server takes long to respond".into(),
         cost: time,
         evidence: format!(
-            "the first byte came {} after a round trip, in the median of {}",
+            "The first byte came {} later than one round trip after the request (median of {} \
+             connections).",
             ms(time),
             seen.count()
         ),
         advice:
-            "look at the application and what it waits for (databases, other services), or cache \
-                 the response; Server-Timing headers would say which"
+            "Examine the application and what it waits for (databases, other services), or cache \
+             the response. Server-Timing headers show which part is slow."
                 .into(),
         avoided_by: None,
         concerns: None,
@@ -106,20 +107,22 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     };
     let place = seen.subject.middle().and_then(place);
     let place = match place {
-        Some(PhaseName::Tls | PhaseName::Quic) => "in the middle of its handshake messages",
-        _ => "in the middle of its response",
+        Some(PhaseName::Tls | PhaseName::Quic) => "within its handshake messages",
+        _ => "within its response",
     };
     let with = seen.how_many(|c| !paused(c).is_zero());
     found.push(Finding {
         kind: FindingKind::Pause,
-        title: format!("the server stands still {place}"),
+        title: format!("The server pauses {place}"),
         cost: time,
         evidence: format!(
-            "for {} in the median, in {with} of {} connections; acknowledgements do not explain it",
+            "The server paused for {} (median) in {with} of {} connections; waiting for \
+             acknowledgements does not explain it.",
             ms(time),
             seen.count()
         ),
-        advice: "see what the server does once it has begun to answer; lost segments look the same"
+        advice: "Find out what the server does after it starts to answer. Lost segments look the \
+                 same."
             .into(),
         avoided_by: None,
         concerns: None,
@@ -134,14 +137,17 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let rate = rate as f64 / 1e6;
     found.push(Finding {
         kind: FindingKind::SlowLink,
-        title: format!("the link to the client is slow: {rate:.1} Mbit/s"),
+        title: format!("The link to the client is slow ({rate:.1} Mbit/s)"),
         cost: time,
         evidence: format!(
-            "segments arrived as far apart as it takes for each, and it was waited for {} in the median of {}",
+            "Segments arrived at the pace of such a link, and the client waited {} for them \
+             (median of {} connections).",
             ms(time),
             seen.count()
         ),
-        advice: "send less (compress, split, a shorter chain), or find the slowest link of the way".into(),
+        advice: "Send less (compression, splitting, a shorter certificate chain), or find the \
+                 slowest link of the path."
+            .into(),
         avoided_by: None,
         concerns: None,
         change: None,
@@ -159,14 +165,14 @@ fn slow_client(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
     found.push(Finding {
         kind: FindingKind::SlowClient,
-        title: "this client takes long".into(),
+        title: "This client is slow".into(),
         cost: time,
         evidence: format!(
-            "{} of its own between flights, in the median of {}",
+            "The client itself took {} between flights (median of {} connections).",
             ms(time),
             seen.count()
         ),
-        advice: "measure from a machine that is less busy; users' devices may be as slow".into(),
+        advice: "Measure from a less busy machine. Users' devices may be just as slow.".into(),
         avoided_by: None,
         concerns: None,
         change: None,

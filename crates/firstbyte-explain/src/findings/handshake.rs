@@ -30,17 +30,17 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(cost) = seen.cost(Fault::Tls12) else { return };
     let of_it = seen.how_many(is_12);
     let refused = seen.evidence.way(WayKind::Tls13).is_some_and(|way| way.proven.is_empty());
-    let refused = if refused { "; TLS 1.3 alone is refused" } else { "" };
+    let refused = if refused { "; the server refuses TLS 1.3 alone" } else { "" };
     found.push(Finding {
         kind: FindingKind::Tls12,
-        title: "TLS 1.2 is spoken: its handshake takes a round trip more than TLS 1.3".into(),
+        title: "The server chooses TLS 1.2, which takes one round trip more than TLS 1.3".into(),
         cost,
         evidence: format!(
-            "the server chose TLS 1.2 in {of_it} of {} handshakes; a round trip is {}{refused}",
+            "The server chose TLS 1.2 in {of_it} of {} handshakes; a round trip takes {}{refused}.",
             seen.count(),
             ms(rtt)
         ),
-        advice: "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)".into(),
+        advice: "Enable TLS 1.3 on the server (nginx: ssl_protocols TLSv1.2 TLSv1.3).".into(),
         avoided_by: None,
         concerns: None,
         change: Some(Change::Tls13),
@@ -60,19 +60,19 @@ fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     };
     let (true, Some(rtt)) = (seen.most(retried), seen.rtt) else { return };
     let group = seen.subject.middle().and_then(tls).and_then(|t| t.group.clone());
-    let wanted = group.map_or_else(String::new, |group| format!(", for a share of {group}"));
+    let wanted = group.map_or_else(String::new, |group| format!(" with a key share for {group}"));
     found.push(Finding {
         kind: FindingKind::HelloRetryRequest,
-        title: "the server asks for another key share (HelloRetryRequest)".into(),
+        title: "The server asks for another key share (HelloRetryRequest)".into(),
         cost: rtt,
         evidence: format!(
-            "{} of {} handshakes had a second ClientHello{wanted}",
+            "{} of {} handshakes had a second ClientHello{wanted}.",
             seen.how_many(retried),
             seen.count()
         ),
         advice:
-            "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
-                 (nginx: ssl_ecdh_curve)"
+            "Allow a group on the server that clients send a key share for: X25519MLKEM768, X25519 \
+             (nginx: ssl_ecdh_curve)."
                 .into(),
         avoided_by: None,
         concerns: None,
@@ -102,14 +102,17 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         let cost = cost / u32::try_from(lost).unwrap_or(u32::MAX);
         found.push(Finding {
             kind: FindingKind::HandshakeLoss,
-            title: "segments of the handshake are lost".into(),
+            title: "Segments of the TLS handshake are lost".into(),
             cost,
             evidence: format!(
-                "{lost} of {} connections sent segments again within the TLS handshake, and waited {}",
+                "{lost} of {} connections retransmitted segments in the TLS handshake and waited \
+                 {}.",
                 seen.count(),
                 ms(cost)
             ),
-            advice: "look for loss on the way; large ClientHellos are dropped by some middleboxes".into(),
+            advice: "Look for packet loss on the path. Some middleboxes drop large \
+                     ClientHellos."
+                .into(),
             avoided_by: None,
             concerns: (lost < seen.count()).then_some("some connections"),
             change: None,
@@ -123,16 +126,17 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if let Some(time) = time.filter(beyond) {
         found.push(Finding {
             kind: FindingKind::SlowHandshake,
-            title: "the server takes long over its handshake messages".into(),
+            title: "The server takes long to send its handshake messages".into(),
             cost: time,
             evidence: format!(
-                "{} of the TLS handshake are neither round trips nor client, in the median of {}",
+                "{} of the TLS handshake are neither round trips nor client time (median of {} \
+                 connections).",
                 ms(time),
                 seen.count()
             ),
             advice:
-                "look at what the server does before its ServerHello: OCSP responses fetched on \
-                     demand, keys on another machine, a full queue, large RSA keys"
+                "Examine what the server does before its ServerHello: OCSP responses fetched on \
+                 demand, keys on another machine, a full queue, large RSA keys."
                     .into(),
             avoided_by: None,
             concerns: None,
@@ -147,15 +151,19 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if seen.most(asked) && time >= SLOW_CLIENT {
         found.push(Finding {
             kind: FindingKind::ClientCertificate,
-            title: "the server asks for a client certificate".into(),
+            title: "The server asks for a client certificate".into(),
             cost: time,
             evidence: format!(
-                "a CertificateRequest in {} of {} handshakes, and {} of the client's time in them",
+                "{} of {} handshakes had a CertificateRequest; the client took {} in the \
+                 handshake.",
                 seen.how_many(asked),
                 seen.count(),
                 ms(time)
             ),
-            advice: "ask for client certificates only where they are needed; keep keys near".into(),
+            advice:
+                "Ask for client certificates only where they are needed, and keep the client's \
+                     keys close to it."
+                    .into(),
             avoided_by: None,
             concerns: None,
             change: None,

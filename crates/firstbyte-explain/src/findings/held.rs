@@ -9,8 +9,8 @@ use crate::{Change, Finding, FindingKind, Saving, WayKind};
 use firstbyte_core::split::{Held, Split, Why};
 use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
 
-const NODELAY: &str = "turn Nagle's algorithm off at the server (TCP_NODELAY; nginx: tcp_nodelay on), \
-                       or write all that is there at once";
+const NODELAY: &str = "Disable Nagle's algorithm on the server (TCP_NODELAY; nginx: tcp_nodelay \
+                       on), or write the whole answer at once.";
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     nagle(seen, found);
@@ -46,7 +46,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let delayed = seen.median(|c| held(c, is_nagle).iter().map(|held| held.delayed).sum());
     let delayed = match delayed {
         Duration::ZERO => String::new(),
-        delayed => format!(", {} of it for acknowledgements that this client delays", ms(delayed)),
+        delayed => format!(", {} of it because this client delays acknowledgements", ms(delayed)),
     };
     let reused = match reused {
         Some(reused) if !before.is_zero() => {
@@ -56,11 +56,11 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     };
     found.push(Finding {
         kind: FindingKind::Nagle,
-        title: "the server waits for acknowledgements (Nagle's algorithm)".into(),
+        title: "The server waits for acknowledgements (Nagle's algorithm)".into(),
         cost: time,
         evidence: format!(
-            "less than a full segment was held back until what went before it was acknowledged, in {n} of {} \
-             connections, for {}{delayed}{reused}",
+            "In {n} of {} connections, the server held back a partial segment until earlier data \
+             was acknowledged. This cost {}{delayed}{reused}.",
             seen.count(),
             ms(time)
         ),
@@ -97,15 +97,17 @@ fn small_window(seen: &Seen<'_>, window: u32, cost: Duration) -> Finding {
     let segments = if window == 1 { "one segment".into() } else { format!("{window} segments") };
     Finding {
         kind: FindingKind::SmallWindow,
-        title: format!("the server's congestion window begins with {segments}"),
+        title: format!("The server's initial congestion window is {segments}"),
         cost,
         evidence: format!(
-            "its arrivals are those of a server that stands still with so much under way, in {}; with ten \
-             segments it would save {}",
+            "In {} connections, data arrived as from a server that sends {segments} and then waits \
+             for acknowledgements; an initial window of ten segments would save {}.",
             seen.count(),
             ms(cost)
         ),
-        advice: "begin with ten segments, as is usual (RFC 6928; ip route … initcwnd 10)".into(),
+        advice: "Use the usual initial window of ten segments (RFC 6928; ip route … initcwnd \
+                 10)."
+            .into(),
         avoided_by: None,
         concerns: None,
         change: None,
@@ -117,23 +119,23 @@ fn small_window(seen: &Seen<'_>, window: u32, cost: Duration) -> Finding {
 fn large_chain(middle: &Connection, cost: Duration) -> Finding {
     let chain = middle.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
     let chain = chain.map_or_else(
-        || "the certificates are large".into(),
-        |n| format!("the certificates are {}", bytes(n)),
+        || "The certificates are large".into(),
+        |n| format!("The certificates have {}", bytes(n)),
     );
     let stalled = stalled(middle, PhaseName::Tls);
     let title = if stalled.is_zero() {
-        "the certificates are long for this link"
+        "The certificates are large for this link"
     } else {
-        "the certificates outgrow the server's initial congestion window"
+        "The certificates exceed the server's initial congestion window"
     };
     Finding {
         kind: FindingKind::LargeChain,
         title: title.into(),
         cost,
-        evidence: format!("{chain}; {}", waited(middle, stalled)),
+        evidence: format!("{chain}; {}.", waited(middle, stalled)),
         advice:
-            "send a shorter chain (no root, ECDSA instead of RSA), or begin with a larger window: \
-                 ten segments are usual (RFC 6928; ip route … initcwnd 10)"
+            "Send a shorter chain (no root, ECDSA instead of RSA), or use a larger initial window: \
+             ten segments are usual (RFC 6928; ip route … initcwnd 10)."
                 .into(),
         avoided_by: None,
         concerns: None,
@@ -145,11 +147,11 @@ fn large_chain(middle: &Connection, cost: Duration) -> Finding {
 /// What an answer waited for, in words.
 fn waited(middle: &Connection, stalled: Duration) -> String {
     if stalled.is_zero() {
-        return "the link was busy with them".into();
+        return "sending them kept the link busy".into();
     }
     let window = before_first_stall(middle);
     let window = window.map_or_else(String::new, |n| format!("after {} ", bytes(n)));
-    format!("{window}the server stood still for {}", ms(stalled))
+    format!("{window}the server waited {} for acknowledgements", ms(stalled))
 }
 
 /// Bytes that arrived until the window was full for the first time.
@@ -164,22 +166,22 @@ fn before_first_stall(connection: &Connection) -> Option<u64> {
 fn slow_start(middle: &Connection, cost: Duration) -> Finding {
     let size = middle.facts.http.as_ref().and_then(|http| http.body_bytes);
     let size =
-        size.map_or_else(|| "the response".into(), |n| format!("a response of {}", bytes(n)));
+        size.map_or_else(|| "The response".into(), |n| format!("A response of {}", bytes(n)));
     let stalled = stalled(middle, PhaseName::Receive);
     let (title, kept) = if stalled.is_zero() {
-        ("the response is large for this link", "kept the link busy".to_owned())
+        ("The response is large for this link", "kept the link busy".to_owned())
     } else {
-        let title = "the response outgrows the server's congestion window";
-        (title, format!("stood still for {}", ms(stalled)))
+        let title = "The response exceeds the server's congestion window";
+        (title, format!("waited {} for acknowledgements", ms(stalled)))
     };
     Finding {
         kind: FindingKind::SlowStart,
         title: title.into(),
         cost,
-        evidence: format!("{size} {kept}"),
+        evidence: format!("{size} {kept}."),
         advice:
-            "send less before it is needed (compress, split), keep connections open so that the \
-                 window has grown, or begin with a larger one"
+            "Send less at first (compression, splitting), keep connections open so that the window \
+             has grown, or use a larger initial window."
                 .into(),
         avoided_by: None,
         concerns: None,

@@ -24,12 +24,12 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if retried * 2 > n {
         found.push(Finding {
             kind: FindingKind::QuicRetry,
-            title: "QUIC connections begin with a Retry".into(),
+            title: "QUIC connections start with a Retry".into(),
             cost: rtt,
-            evidence: format!("a Retry packet in {retried} of {n} handshakes"),
+            evidence: format!("{retried} of {n} handshakes had a Retry packet."),
             advice:
-                "ask for it only under attack; give clients address tokens (NEW_TOKEN, RFC 9000 \
-                     §8.1.3)"
+                "Send Retry only under attack; give clients address tokens (NEW_TOKEN, RFC 9000 \
+                 §8.1.3)."
                     .into(),
             avoided_by: None,
             concerns,
@@ -47,17 +47,19 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             .and_then(|c| c.facts.tls.as_ref())
             .and_then(TlsFacts::certificate_chain_bytes);
         let chain =
-            chain.map_or_else(String::new, |n| format!("; the certificates are {}", bytes(n)));
+            chain.map_or_else(String::new, |n| format!("; the certificates have {}", bytes(n)));
         found.push(Finding {
             kind: FindingKind::AmplificationLimit,
-            title: "the certificates outgrow what an unvalidated QUIC server may send".into(),
+            title: "The certificates exceed what a QUIC server may send before it has validated \
+                    the client's address"
+                .into(),
             cost,
             evidence: format!(
-                "the server stood still at three times the client's bytes in {stalled} of {n} \
-                 handshakes{chain}"
+                "The server stopped at three times the client's bytes in {stalled} of {n} \
+                 handshakes{chain}."
             ),
             advice:
-                "send a chain below about 3,000 bytes (no root, ECDSA, certificate compression)"
+                "Send a chain below about 3,000 bytes (no root, ECDSA, certificate compression)."
                     .into(),
             avoided_by: None,
             concerns,

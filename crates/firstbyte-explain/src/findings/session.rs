@@ -31,7 +31,7 @@ fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
     let (none, refused) = (lacks(Shortfall::NoSession), lacks(Shortfall::NotResumed));
     let mut evidence = Vec::new();
     if none > 0 {
-        evidence.push(format!("no session was left for {none} of {completed} visits"));
+        evidence.push(format!("{none} of {completed} visits had no session to offer"));
     }
     if refused > 0 {
         evidence.push(format!("{refused} of {} sessions offered were declined", completed - none));
@@ -45,11 +45,11 @@ fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
     let round_trip = if seen.most(is_12) { seen.rtt.unwrap_or_default() } else { Duration::ZERO };
     found.push(Finding {
         kind: FindingKind::NoResumption,
-        title: "sessions are not resumed".into(),
+        title: "The server does not resume sessions".into(),
         cost: round_trip + seen.median(certificates_take),
-        evidence: evidence.join("; "),
-        advice: "turn session tickets on, with one key for all servers behind the name (nginx: \
-                 ssl_session_tickets, ssl_session_ticket_key)"
+        evidence: format!("{}.", evidence.join("; ")),
+        advice: "Enable session tickets, with one key for all servers behind the name (nginx: \
+                 ssl_session_tickets, ssl_session_ticket_key)."
             .into(),
         avoided_by: None,
         concerns: Some(REPEATED),
@@ -74,27 +74,30 @@ fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     );
     let mut evidence = Vec::new();
     if refused > 0 {
-        evidence
-            .push(format!("tickets did not allow early data for {refused} of {completed} visits"));
+        evidence.push(format!(
+            "{refused} of {completed} visits had tickets that do not allow early \
+                           data"
+        ));
     }
     if rejected > 0 {
-        evidence.push(format!("early data was rejected {rejected} times"));
+        evidence.push(format!("{rejected} of {completed} visits had their early data rejected"));
     }
     if too_early > 0 {
-        evidence.push(format!("it was answered 425 (Too Early) {too_early} times"));
+        evidence.push(format!("{too_early} of {completed} visits were answered 425 (Too Early)"));
     }
     if evidence.is_empty() {
         return;
     }
     found.push(Finding {
         kind: FindingKind::NoEarlyData,
-        title: "sessions are resumed, but the request waits for the handshake (no early data)"
+        title: "The server resumes sessions, but the request waits for the handshake (no early \
+                data)"
             .into(),
         cost: rtt,
-        evidence: evidence.join("; "),
+        evidence: format!("{}.", evidence.join("; ")),
         advice:
-            "take early data for requests that may be repeated (nginx: ssl_early_data on, with \
-                 425 from the application where it matters, RFC 8470)"
+            "Accept early data for requests that may be repeated (nginx: ssl_early_data on; the \
+             application answers 425 where a repeat does harm, RFC 8470)."
                 .into(),
         avoided_by: None,
         concerns: Some(REPEATED),
@@ -118,7 +121,7 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     };
     let said = seen.how_many(closes);
     let said = if said > 0 {
-        format!("; it says so in {said} of {} responses (Connection: close)", seen.count())
+        format!("; {said} of {} responses announce it (Connection: close)", seen.count())
     } else {
         String::new()
     };
@@ -127,13 +130,16 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let cost = seen.subject.median(setup).unwrap_or_default();
     found.push(Finding {
         kind: FindingKind::NoReuse,
-        title: "the server closes the connection after each response".into(),
+        title: "The server closes the connection after each response".into(),
         cost,
         evidence: format!(
-            "none of {completed} second requests found its connection open{said}; setting one up takes {}",
+            "None of {completed} second requests found its connection open{said}; setting up a \
+             connection takes {}.",
             ms(cost)
         ),
-        advice: "keep connections open (nginx: keepalive_timeout; HTTP/1.1 or 2 towards clients)".into(),
+        advice: "Keep connections open (nginx: keepalive_timeout; HTTP/1.1 or HTTP/2 towards \
+                 clients)."
+            .into(),
         avoided_by: None,
         concerns: Some("further requests"),
         change: Some(Change::Reuse),

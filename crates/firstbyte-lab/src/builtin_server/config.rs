@@ -225,7 +225,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Tls(error) => write!(f, "cannot set up TLS: {error}"),
             Self::Redirect(to) => write!(f, "cannot redirect to {to:?}"),
-            Self::ContentType(text) => write!(f, "{text:?} is no content type"),
+            Self::ContentType(text) => write!(f, "{text:?} is not a content type"),
             Self::Io(error) => write!(f, "cannot start: {error}"),
         }
     }

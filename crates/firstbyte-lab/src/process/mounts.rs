@@ -60,8 +60,8 @@ pub(super) fn scratch(needed: &[PathBuf]) -> Result<PathBuf, LabError> {
     };
     let directory =
         OFTEN_EMPTY.iter().map(Path::new).find(free).ok_or_else(|| LabError::System {
-            step: "find room for the lab's files".to_owned(),
-            reason: format!("none of these directories is empty: {}", OFTEN_EMPTY.join(", ")),
+            step: "find a directory for the lab's files".to_owned(),
+            reason: format!("one of these directories must be empty: {}", OFTEN_EMPTY.join(", ")),
         })?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(Some("firstbyte-lab"), directory, Some("tmpfs"), flags, Some("mode=755"))

@@ -45,12 +45,12 @@ pub(super) fn refused(reason: &str) -> LabError {
         )
     } else if set_to("/proc/sys/kernel/unprivileged_userns_clone", "0") {
         Some(
-            "user namespaces are for root only here: run as root, or once as root: \
+            "only root may use user namespaces: run as root, or once as root: \
              sysctl kernel.unprivileged_userns_clone=1",
         )
     } else if set_to("/proc/sys/user/max_user_namespaces", "0") {
         Some(
-            "user namespaces are limited to none here: run as root, or once as root: \
+            "the limit of user namespaces is 0: run as root, or once as root: \
              sysctl user.max_user_namespaces=10000",
         )
     } else {

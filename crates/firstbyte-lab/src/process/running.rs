@@ -152,7 +152,7 @@ impl RunningLab {
         }
         Err(LabError::System {
             step: "end the lab".to_owned(),
-            reason: format!("process {} is still there", self.pid),
+            reason: format!("process {} is still running", self.pid),
         })
     }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use firstbyte_core::toml_errors::describe_toml_message;
 use firstbyte_core::units::{BareTime, parse_time};
 use toml::{Table, Value};
 
@@ -81,7 +82,7 @@ fn moment(place: &Place<'_>, text: &str, earliest: Duration) -> Result<Duration,
         return Err(place.bad(quoted(text), r#"a time up to "24h", such as "30s""#));
     };
     match time < earliest {
-        true => Err(place.bad(quoted(text), "not before the change above it")),
+        true => Err(place.bad(quoted(text), "not earlier than the change before it")),
         false => Ok(time),
     }
 }
@@ -107,8 +108,8 @@ fn may_change(place: &Place<'_>, before: &Host, after: &Host) -> Result<(), Scen
     for (key, before, after) in [("up", &before.up, &after.up), ("down", &before.down, &after.down)]
     {
         if fixed(before) != fixed(after) {
-            let allowed = "delay, jitter, loss, reorder, rate, queue, drop_syn and drop_data: the rest is the \
-                           device's, or a route's";
+            let allowed =
+                "changes of delay, jitter, loss, reorder, rate, queue, drop_syn and drop_data";
             return Err(place.at(key).bad("mtu or initial_window", allowed));
         }
     }
@@ -121,8 +122,11 @@ fn fixed(link: &LinkSettings) -> (usize, [(usize, Option<u32>); 2]) {
 }
 
 fn syntax(place: &Place<'_>, error: &toml::de::Error) -> ScenarioError {
+    // Without a span, the reader says in the text's last line in which key it was.
+    let whole = error.to_string();
+    let key = whole.trim_end().rsplit_once("\nin `").map(|(_, key)| key.trim_end_matches('`'));
     ScenarioError::Syntax {
         file: place.file.to_owned(),
-        reason: format!("{}: {}", place.key, error.to_string().trim_end()),
+        reason: format!("{}: {}", place.key, describe_toml_message(error.message(), key)),
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn check(
         let hidden = name.starts_with('.') || name.is_empty();
         if hidden || !name.chars().all(plain) || OF_THE_LAB.contains(&name.as_str()) {
             let others = OF_THE_LAB.join(", ");
-            let allowed = format!("plain file names, none of {others}");
+            let allowed = format!("plain file names other than {others}");
             return Err(server.at("files").bad(quoted(name), allowed));
         }
     }

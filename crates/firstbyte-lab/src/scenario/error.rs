@@ -64,8 +64,8 @@ impl fmt::Display for ScenarioError {
         match self {
             Self::Unknown { name, shipped } => write!(
                 f,
-                "no scenario is called `{name}`\n  shipped: {}\n  a file is given by its path, \
-                 such as ./{name}.toml",
+                "unknown scenario `{name}`\n  shipped: {}\n  give a file by its path, such as \
+                 ./{name}.toml",
                 shipped.join(", ")
             ),
             Self::Read { file, reason } => write!(f, "cannot read scenario {file}: {reason}"),

@@ -21,6 +21,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use firstbyte_core::toml_errors::describe_toml_error;
+
 pub use change::Change;
 pub use command::{CommandSettings, Paths};
 pub use error::ScenarioError;
@@ -180,10 +182,11 @@ impl Scenario {
 
     /// Reads and checks the text of a scenario file; `file` is what errors call it.
     pub fn parse(name: &str, file: &str, source: &str) -> Result<Self, ScenarioError> {
-        let document = toml::from_str(source).map_err(|error| ScenarioError::Syntax {
-            file: file.to_owned(),
-            reason: error.to_string().trim_end().to_owned(),
-        })?;
+        let document =
+            toml::from_str(source).map_err(|error: toml::de::Error| ScenarioError::Syntax {
+                file: file.to_owned(),
+                reason: describe_toml_error(source, error.message(), error.span()),
+            })?;
         check::scenario(name, file, source, document)
     }
 

@@ -106,50 +106,54 @@ impl ServerSettings {
         match software {
             ServerChoice::Auto => None,
             ServerChoice::Command if self.command.is_none() => {
-                Some(("no command", "there is nothing to start"))
+                Some(("no command", "kind = \"command\" needs a program to start"))
             }
-            ServerChoice::Command if self.is_for_servers_of_the_labs() => {
-                Some(("settings of the lab's own servers", "the program's are in its command"))
-            }
+            ServerChoice::Command if self.is_for_servers_of_the_labs() => Some((
+                "settings of the lab's own servers",
+                "a program is configured by its command",
+            )),
             ServerChoice::Command => None,
-            _ if self.command.is_some() => Some(("command", "it is started in place of others")),
+            _ if self.command.is_some() => {
+                Some(("command", "only kind = \"command\" starts a program"))
+            }
             ServerChoice::Builtin if !self.nginx_directives.is_empty() => {
                 Some(("nginx.directives", "the built-in server has no directives"))
             }
             ServerChoice::Builtin => None,
             ServerChoice::Nginx if delays || self.content_thinks() => {
-                Some(("think_time or handshake_delay", "nginx has neither"))
+                Some(("think_time or handshake_delay", "nginx supports neither"))
             }
             ServerChoice::Nginx if self.groups.contains(&KexGroup::X25519MlKem768) => {
-                Some(("groups with x25519mlkem768", "nginx has it only with OpenSSL 3.5"))
+                Some(("groups with x25519mlkem768", "nginx supports it only with OpenSSL 3.5"))
             }
             ServerChoice::Nginx if self.nagle => {
                 Some(("nagle", "nginx turns Nagle's algorithm off for TLS"))
             }
             ServerChoice::Nginx if self.early_data == EarlyData::AfterFinished => {
-                Some(("early_data = \"after-finished\"", "nginx answers it at once"))
+                Some(("early_data = \"after-finished\"", "nginx answers early data at once"))
             }
-            ServerChoice::Nginx if self.early_data == EarlyData::Reject => {
-                Some(("early_data = \"reject\"", "nginx rejects none that its tickets allow"))
-            }
+            ServerChoice::Nginx if self.early_data == EarlyData::Reject => Some((
+                "early_data = \"reject\"",
+                "nginx accepts all early data that its tickets allow",
+            )),
             ServerChoice::Nginx => None,
             ServerChoice::Caddy if delays => {
-                Some(("think_time or handshake_delay", "Caddy has neither"))
+                Some(("think_time or handshake_delay", "Caddy supports neither"))
             }
             ServerChoice::Caddy if self.nagle => {
                 Some(("nagle", "Caddy turns Nagle's algorithm off"))
             }
             ServerChoice::Caddy if !self.redirects.is_empty() => {
-                Some(("redirects", "the lab does not tell Caddy of them"))
+                Some(("redirects", "the lab does not configure redirects in Caddy"))
             }
             ServerChoice::Caddy if !self.content.is_empty() => {
-                Some(("content", "the lab does not tell Caddy of it"))
+                Some(("content", "the lab does not configure content in Caddy"))
             }
             ServerChoice::Caddy if !self.nginx_directives.is_empty() => {
-                Some(("nginx.directives", "they are nginx's"))
+                Some(("nginx.directives", "only nginx has directives"))
             }
             ServerChoice::Caddy if self.groups.contains(&KexGroup::X25519MlKem768) => {
-                Some(("groups with x25519mlkem768", "Caddy has it from 2.10 only"))
+                Some(("groups with x25519mlkem768", "Caddy supports it from version 2.10"))
             }
             // Neither `on` nor `off` is wholly true: see docs/scenarios.md.
             ServerChoice::Caddy
@@ -158,13 +162,14 @@ impl ServerSettings {
                 Some(("early_data other than \"off\" and \"on\"", "Caddy has no setting for it"))
             }
             ServerChoice::Caddy if self.resumption == Resumption::SessionIds => {
-                Some(("resumption = \"session-ids\"", "Caddy resumes by ticket only"))
+                Some(("resumption = \"session-ids\"", "Caddy resumes only by ticket"))
             }
-            ServerChoice::Caddy if self.tickets != DEFAULT_TICKETS => {
-                Some(("tickets", "Caddy always sends one; resumption = \"none\" turns it off"))
-            }
+            ServerChoice::Caddy if self.tickets != DEFAULT_TICKETS => Some((
+                "tickets",
+                "Caddy always sends one ticket; resumption = \"none\" turns it off",
+            )),
             ServerChoice::Caddy if self.retry => {
-                Some(("retry", "Caddy decides for itself when it sends one"))
+                Some(("retry", "Caddy decides itself when to send a Retry"))
             }
             ServerChoice::Caddy => None,
         }
@@ -227,7 +232,7 @@ pub(super) fn check(
     }
     settings.choice = choice(place, &settings)?;
     if settings.retry && !settings.http3 {
-        return Err(place.at("retry").bad(true, "only with http3 = true: a Retry is QUIC's"));
+        return Err(place.at("retry").bad(true, "only with http3 = true; Retry is part of QUIC"));
     }
     if settings.early_data != EarlyData::Off && !settings.can_have_early_data() {
         let allowed = "only with TLS 1.3, tickets and resumption: early data needs all three";
@@ -282,10 +287,10 @@ fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, 
             ))
         }
         Some((what, why)) => {
-            let other = if wanted == ServerChoice::Nginx { "\"builtin\"" } else { "another" };
+            let other = if wanted == ServerChoice::Nginx { "\"builtin\"" } else { "another kind" };
             Err(place
                 .at("kind")
-                .bad(quoted(&wanted.to_string()), format!("{other} with {what}: {why}")))
+                .bad(quoted(&wanted.to_string()), format!("{other} ({what}: {why})")))
         }
     }
 }
@@ -349,7 +354,7 @@ fn groups(place: &Place<'_>, names: Option<Vec<String>>) -> Result<Vec<KexGroup>
     for name in names.unwrap_or_default() {
         let group = word(place, Some(name.clone()), &all)?;
         if groups.contains(&group) {
-            return Err(place.bad(quoted(&name), "each group once"));
+            return Err(place.bad(quoted(&name), "each group only once"));
         }
         groups.push(group);
     }
@@ -370,7 +375,7 @@ fn redirects(
         let place = place.at(from);
         plain_url(to).ok_or_else(|| place.bad(quoted(to), PLAIN_URL))?;
         if to == from {
-            return Err(place.bad(quoted(to), "another URL than itself"));
+            return Err(place.bad(quoted(to), "a URL other than itself"));
         }
     }
     Ok(redirects)

@@ -226,13 +226,13 @@ impl Running {
         while let Some(down) = place
             .namespace
             .within(|| (!self.refuses).then(|| missing(host, self.http3)).flatten())
-            .map_err(|errno| self.failed(format!("cannot enter its host: {errno}")))?
+            .map_err(|errno| self.failed(format!("cannot enter the host's namespace: {errno}")))?
         {
             if let Some(reason) = self.process.as_mut().and_then(Spawned::ended) {
                 return Err(self.failed(reason));
             }
             if monotonic_ns() - begun > limit.as_nanos() as u64 {
-                let reason = format!("nothing listens at {down} after {} s", limit.as_secs());
+                let reason = format!("nothing listens on {down} after {} s", limit.as_secs());
                 return Err(self.failed(reason));
             }
             std::thread::sleep(START_POLL);
@@ -299,7 +299,7 @@ impl Start<'_> {
         installed: &mut Installed,
     ) -> Result<Running, LabError> {
         if let Some((what, why)) = self.settings.beyond(choice) {
-            let reason = format!("the scenario asks for {what}, and {why}");
+            let reason = format!("the scenario has {what}: {why}");
             return Err(self.failed(&choice.to_string(), &reason));
         }
         let host = || self.host.name.clone();
@@ -308,7 +308,7 @@ impl Start<'_> {
             ServerChoice::Command => match &self.settings.command {
                 Some(command) => self.command(command),
                 // The check above has said so.
-                None => Err(self.failed("command", "there is none")),
+                None => Err(self.failed("command", "no command is given")),
             },
             ServerChoice::Caddy => match installed.caddy() {
                 Some(caddy) => self.caddy(caddy),
@@ -377,7 +377,9 @@ impl Start<'_> {
             .place
             .namespace
             .within(|| TcpListener::bind(at))
-            .map_err(|errno| self.failed(BUILTIN, &format!("cannot enter its host: {errno}")))?
+            .map_err(|errno| {
+                self.failed(BUILTIN, &format!("cannot enter the host's namespace: {errno}"))
+            })?
             .map_err(|error| self.failed(BUILTIN, &format!("cannot listen: {error}")))?;
         let config = builtin_server::Config {
             page_bytes: self.settings.page_bytes,
@@ -393,7 +395,9 @@ impl Start<'_> {
             .place
             .namespace
             .within(|| well_known(self.host, ports))
-            .map_err(|errno| self.failed(kind, &format!("cannot enter its host: {errno}")))?
+            .map_err(|errno| {
+                self.failed(kind, &format!("cannot enter the host's namespace: {errno}"))
+            })?
             .map_err(|error| self.failed(kind, &format!("cannot listen: {error}")))?;
         let log = fs::create_dir_all(&self.directory)
             .and_then(|()| File::options().create(true).append(true).open(&self.log))

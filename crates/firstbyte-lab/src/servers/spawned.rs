@@ -66,7 +66,7 @@ impl Spawned {
     /// Why it is no longer there, if it is not.
     pub(super) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
-        Some(format!("it ended with {status}"))
+        Some(format!("the program ended with {status}"))
     }
 
     pub(super) fn output(&self) -> String {

@@ -149,7 +149,7 @@ pub(crate) fn bad_directive() {
     let error = firstbyte_lab::run(&scenario, &LabOptions::default(), |_| 0).unwrap_err();
     let LabError::Server { host, reason, output, .. } = &error else { panic!("{error}") };
     assert_eq!(host, "server");
-    assert!(reason.starts_with("it ended with exit status: 1"), "{reason}");
+    assert!(reason.starts_with("the program ended with exit status: 1"), "{reason}");
     assert!(output.contains("unknown directive \"no_such_thing\""), "{output}");
 }
 

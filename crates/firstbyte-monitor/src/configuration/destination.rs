@@ -19,13 +19,13 @@ impl<'t> Document<'t> {
         let hint = || Some(format!("write {key} = \"https://…\""));
         let Some((text, at)) = self.text(table, key) else {
             if !table.contains_key(key) {
-                self.mistakes.add(at, format!("{what} without a URL"), hint());
+                self.mistakes.add(at, format!("{what} needs a URL"), hint());
             }
             return None;
         };
         let lower = text.to_ascii_lowercase();
         if !lower.starts_with("http://") && !lower.starts_with("https://") {
-            let what = format!("the URL of {what} begins with http:// or https://");
+            let what = format!("the URL of {what} must begin with http:// or https://");
             self.mistakes.add(at, what, hint());
             return None;
         }
@@ -33,12 +33,12 @@ impl<'t> Document<'t> {
             Ok(target) => Some(target),
             Err(BadTarget::Credentials) => {
                 let hint = Some("write headers = { Authorization = \"…\" }".to_owned());
-                let what = format!("the URL of {what} has a user or a password");
+                let what = format!("the URL of {what} contains a user or a password");
                 self.mistakes.add(at, what, hint);
                 None
             }
             Err(_) => {
-                self.mistakes.add(at, format!("the URL of {what} cannot be read"), hint());
+                self.mistakes.add(at, format!("the URL of {what} is not valid"), hint());
                 None
             }
         }
@@ -56,18 +56,18 @@ impl<'t> Document<'t> {
             let written = name.get_ref();
             let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
             if written.is_empty() || !written.chars().all(is_token) {
-                let what = format!("{written:?} cannot be a header field's name");
+                let what = format!("{written:?} is not a valid header field name");
                 self.mistakes.add(name.span(), what, None);
                 continue;
             }
             if own.iter().any(|own| own.eq_ignore_ascii_case(written)) {
-                let what = format!("{written} is the request's own");
-                self.mistakes.add(name.span(), what, Some("leave it out".to_owned()));
+                let what = format!("{written} is set by firstbyte itself");
+                self.mistakes.add(name.span(), what, Some("remove it".to_owned()));
                 continue;
             }
             let Some(text) = self.text_of(value, written) else { continue };
             if !text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
-                let what = format!("{written}: not one line of ASCII");
+                let what = format!("{written}: expected one line of ASCII text");
                 self.mistakes.add(value.span(), what, None);
                 continue;
             }

@@ -101,7 +101,7 @@ impl<'t> Document<'t> {
         }
         if targets.all.is_empty() && !root.contains_key("target") {
             let hint = "write [[target]] and url = \"https://…\"".to_owned();
-            self.mistakes.add(0..0, "no target", Some(hint));
+            self.mistakes.add(0..0, "the file has no target", Some(hint));
         }
         Configuration { place, store, keep, limits, server, webhooks, pushes, targets: targets.all }
     }
@@ -136,8 +136,8 @@ impl<'t> Document<'t> {
                 None => {
                     let known = templates.keys().map(String::as_str);
                     let hint = closest(name, known).map(did_you_mean);
-                    let hint = hint.or_else(|| Some(format!("write a [template.{name}]")));
-                    self.mistakes.add(at, format!("no template is called {name:?}"), hint);
+                    let hint = hint.or_else(|| Some(format!("add a table [template.{name}]")));
+                    self.mistakes.add(at, format!("unknown template {name:?}"), hint);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl<'t> Document<'t> {
         let written = self.urls(table, at, read_file);
         if let (Some((_, at)), true) = (&name, written.len() > 1) {
             let what = format!("{} URLs cannot share one name", written.len());
-            let hint = "leave it out: each is called by its URL".to_owned();
+            let hint = "remove it; each target is then named by its URL".to_owned();
             self.mistakes.add(at.clone(), what, Some(hint));
         }
         let mut first = true;
@@ -169,8 +169,12 @@ impl<'t> Document<'t> {
                 self.check_ways(&settings, at.clone());
             }
             if let Err(name) = targets.add(settings) {
-                let hint = "give one of them a name of its own".to_owned();
-                self.mistakes.add(at, format!("another target is called {name:?}"), Some(hint));
+                let hint = "give one of them another name".to_owned();
+                self.mistakes.add(
+                    at,
+                    format!("another target is already called {name:?}"),
+                    Some(hint),
+                );
             }
         }
     }
@@ -179,7 +183,7 @@ impl<'t> Document<'t> {
     fn check_ways(&mut self, settings: &TargetSettings, at: Range<usize>) {
         let matrix = Matrix::new(&settings.axes, &settings.visit());
         if let (true, Some((way, why))) = (matrix.variants.is_empty(), matrix.left_out.first()) {
-            self.mistakes.add(at, format!("none of its ways can be had: {way}: {why}"), None);
+            self.mistakes.add(at, format!("none of its variants is possible: {way}: {why}"), None);
             return;
         }
         let names_edge = |variant: &&Variant| {
@@ -188,8 +192,11 @@ impl<'t> Document<'t> {
         };
         if let (true, Some(variant)) = (settings.all_edges, matrix.variants.iter().find(names_edge))
         {
-            let what = format!("edges \"all\", and an edge of its own: {}", variant.cell.name());
-            let hint = "write edges = \"any\" here, or leave the edge out".to_owned();
+            let what = format!(
+                "edges \"all\" and a given edge exclude each other: {}",
+                variant.cell.name()
+            );
+            let hint = "write edges = \"any\", or remove the edge".to_owned();
             self.mistakes.add(at, what, Some(hint));
         }
     }
@@ -224,7 +231,7 @@ impl<'t> Document<'t> {
         let given = ["url", "urls", "urls_file"];
         if given.iter().all(|key| !table.contains_key(*key)) {
             let hint = "write url = \"https://…\"".to_owned();
-            self.mistakes.add(at, "a target without a URL", Some(hint));
+            self.mistakes.add(at, "a target needs a URL", Some(hint));
         }
         let mut all = Vec::new();
         for Written { url, at } in patterns {
@@ -251,8 +258,8 @@ impl<'t> Document<'t> {
             "all" => Some(true),
             "any" => Some(false),
             _ => {
-                let what = format!("edges {text:?} is neither \"all\" nor \"any\"");
-                let hint = "\"all\" measures each address of a name by itself".to_owned();
+                let what = format!("edges {text:?}: expected \"all\" or \"any\"");
+                let hint = "\"all\" measures each address of a name separately".to_owned();
                 self.mistakes.add(at, what, Some(hint));
                 None
             }
@@ -310,7 +317,7 @@ impl<'t> Document<'t> {
                 Ok(axis) if axes.iter().any(|other| other.name == axis.name) => {
                     self.mistakes.add(
                         value.span(),
-                        format!("vary: {} is there twice", axis.name),
+                        format!("vary: {} is given twice", axis.name),
                         None,
                     );
                 }
@@ -341,16 +348,15 @@ impl<'t> Document<'t> {
                 && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
                 && !written.starts_with("__");
             if !is_label {
-                let hint = format!("write letters, digits and _: {key} become labels of metrics");
-                let what = format!("{written:?} cannot be a {kind}'s name");
+                let hint =
+                    format!("use letters, digits and _, because {key} become labels of metrics");
+                let what = format!("{written:?} is not a valid {kind} name");
                 self.mistakes.add(at, what, Some(hint));
                 continue;
             }
             let Some(text) = self.text_of(value, written) else { continue };
             if text.chars().count() > 200 || text.chars().any(char::is_control) {
-                let what = format!(
-                    "{kind} {written}: longer than 200 characters, or not one line of text"
-                );
+                let what = format!("{kind} {written}: expected one line of at most 200 characters");
                 self.mistakes.add(value.span(), what, None);
                 continue;
             }
@@ -392,8 +398,8 @@ impl<'t> Document<'t> {
         let mut server = ServerSettings { listen: None, token_file, modules };
         let Some((text, at)) = self.text(root, "listen") else { return server };
         let Ok(address) = text.parse() else {
-            let what = format!("listen {text:?} is no address with a port");
-            let hint = "write listen = \"127.0.0.1:9115\", or \"[::1]:9115\"".to_owned();
+            let what = format!("listen {text:?} is not an address with a port");
+            let hint = "write for example listen = \"127.0.0.1:9115\" or \"[::1]:9115\"".to_owned();
             self.mistakes.add(at, what, Some(hint));
             return server;
         };
@@ -421,7 +427,7 @@ impl<'t> Document<'t> {
                 None => {
                     self.mistakes.add(
                         value.span(),
-                        format!("{key} is a number from 1 to {most}"),
+                        format!("{key}: expected a whole number from 1 to {most}"),
                         None,
                     );
                 }
@@ -458,11 +464,11 @@ impl<'t> Document<'t> {
             }
             let hint = match closest(written, known.iter().copied()) {
                 Some(name) => did_you_mean(name),
-                None => format!("there are {}", known.join(", ")),
+                None => format!("known keys: {}", known.join(", ")),
             };
             self.mistakes.add(
                 key.span(),
-                format!("no key of {place} is called {written:?}"),
+                format!("unknown key {written:?} in {place}"),
                 Some(hint),
             );
         }
@@ -481,7 +487,11 @@ impl<'t> Document<'t> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             let hint = Some("write it in quotes".to_owned());
-            self.mistakes.add(value.span(), format!("{key} is {}, not text", kind(value)), hint);
+            self.mistakes.add(
+                value.span(),
+                format!("{key}: expected text, found {}", kind(value)),
+                hint,
+            );
         }
         text
     }
@@ -502,7 +512,7 @@ impl<'t> Document<'t> {
     ) -> Option<&'d DeTable<'t>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
-            let what = format!("{place} is {}, not a table", kind(value));
+            let what = format!("{place}: expected a table, found {}", kind(value));
             self.mistakes.add(value.span(), what, None);
         }
         table
@@ -518,7 +528,7 @@ impl<'t> Document<'t> {
                     "target" | "webhook" | "push" => format!("write [[{key}]], with two brackets"),
                     _ => "write it in [ ]".to_owned(),
                 };
-                let what = format!("{key} is {}, not a list", kind(value));
+                let what = format!("{key}: expected a list, found {}", kind(value));
                 self.mistakes.add(value.span(), what, Some(hint));
                 &[]
             }

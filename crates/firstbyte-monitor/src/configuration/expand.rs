@@ -14,11 +14,11 @@ pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, String> 
         };
         let inside = &from[1..close];
         if inside.contains('{') {
-            return Err("braces within braces".into());
+            return Err("braces cannot be nested".into());
         }
         let choices = choices(inside, most)?;
         if all.len().saturating_mul(choices.len()) > most {
-            return Err(format!("it stands for more than {most} targets"));
+            return Err(format!("the braces expand to more than {most} targets"));
         }
         let with = |text: &String| -> Vec<String> {
             choices.iter().map(|choice| format!("{text}{before}{choice}")).collect()
@@ -38,20 +38,20 @@ fn choices(inside: &str, most: usize) -> Result<Vec<String>, String> {
     if let Some((first, last)) = inside.split_once("..") {
         let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
         let (Some(from), Some(to)) = (number(first), number(last)) else {
-            return Err(format!("{{{inside}}} is not like {{1..9}}"));
+            return Err(format!("{{{inside}}}: expected two numbers, as in {{1..9}}"));
         };
         if from > to {
-            return Err(format!("{{{inside}}} counts down"));
+            return Err(format!("{{{inside}}}: the first number is larger than the second"));
         }
         if to - from >= most as u64 {
-            return Err(format!("it stands for more than {most} targets"));
+            return Err(format!("the braces expand to more than {most} targets"));
         }
         let width = if first.starts_with('0') { first.len() } else { 1 };
         return Ok((from..=to).map(|number| format!("{number:0width$}")).collect());
     }
     let choices: Vec<String> = inside.split(',').map(|choice| choice.trim().to_owned()).collect();
     if choices.len() < 2 {
-        return Err(format!("{{{inside}}} is neither like {{a,b}} nor like {{1..9}}"));
+        return Err(format!("{{{inside}}}: expected {{a,b}} or {{1..9}}"));
     }
     Ok(choices)
 }
@@ -74,13 +74,13 @@ mod tests {
         for (pattern, wrong) in [
             ("{a,b", "{ is not closed"),
             ("a}", "} has no {"),
-            ("{a}", "{a} is neither like {a,b} nor like {1..9}"),
+            ("{a}", "{a}: expected {a,b} or {1..9}"),
             ("{9..1}", "{9..1} counts down"),
-            ("{a..b}", "{a..b} is not like {1..9}"),
-            ("{a,{b,c}}", "braces within braces"),
-            ("{1..101}", "it stands for more than 100 targets"),
-            ("{1..18446744073709551615}", "it stands for more than 100 targets"),
-            ("{1..20}{1..20}", "it stands for more than 100 targets"),
+            ("{a..b}", "{a..b}: expected two numbers, as in {1..9}"),
+            ("{a,{b,c}}", "braces cannot be nested"),
+            ("{1..101}", "the braces expand to more than 100 targets"),
+            ("{1..18446744073709551615}", "the braces expand to more than 100 targets"),
+            ("{1..20}{1..20}", "the braces expand to more than 100 targets"),
         ] {
             assert_eq!(expand(pattern, 100).unwrap_err(), wrong, "{pattern}");
         }

@@ -75,8 +75,9 @@ impl ServerSettings {
         match address.ip().to_canonical().is_loopback() || self.token_file.is_some() {
             true => Ok(()),
             false => Err((
-                format!("listen {address}: whoever reaches it could read all that is measured"),
-                "listen at 127.0.0.1, or name a token_file in the configuration: requests then have to bring its token"
+                format!("listen {address}: other machines could read all measurements"),
+                "listen on 127.0.0.1, or set token_file in the configuration; requests then need \
+                 its token"
                     .to_owned(),
             )),
         }
@@ -205,7 +206,7 @@ impl Configuration {
             let target = Target::parse(url).map_err(|error| bad(error.to_string()))?;
             let settings = layer.clone().settle(name_of(&target), target);
             if targets.iter().any(|other| other.name == settings.name) {
-                return Err(bad("it is there twice".into()));
+                return Err(bad("the URL is given twice".into()));
             }
             targets.push(settings);
         }

@@ -39,8 +39,8 @@ impl<'t> Document<'t> {
             }
             let Some(push) = self.push(table, value.span()) else { continue };
             if all.iter().any(|other| other.url == push.url) {
-                let what = "another [[push]] sends the same to the same URL";
-                self.mistakes.add(value.span(), what, Some("leave one of them out".to_owned()));
+                let what = "another [[push]] has the same URL";
+                self.mistakes.add(value.span(), what, Some("remove one of them".to_owned()));
                 continue;
             }
             all.push(push);
@@ -59,18 +59,18 @@ impl<'t> Document<'t> {
             &token_file,
             headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization")),
         ) {
-            let what = format!("both token_file and a header {name}");
-            self.mistakes.add(at.clone(), what, Some("leave one of them out".to_owned()));
+            let what = format!("token_file and the header {name} exclude each other");
+            self.mistakes.add(at.clone(), what, Some("remove one of them".to_owned()));
         }
         let (key, form) = match (table.get("remote_write"), table.get("otlp")) {
             (Some(_), Some(_)) => {
-                let hint = "write a [[push]] for each".to_owned();
-                self.mistakes.add(at, "both remote_write and otlp", Some(hint));
+                let hint = "write one [[push]] for each".to_owned();
+                self.mistakes.add(at, "remote_write and otlp exclude each other", Some(hint));
                 return None;
             }
             (None, None) => {
                 let hint = "write remote_write = \"https://…\" or otlp = \"https://…\"".to_owned();
-                self.mistakes.add(at, "a push without a URL", Some(hint));
+                self.mistakes.add(at, "a push needs a URL", Some(hint));
                 return None;
             }
             (Some(_), None) => {
@@ -79,8 +79,8 @@ impl<'t> Document<'t> {
             }
             (None, Some(_)) => {
                 if let Some((_, at)) = native {
-                    let hint = "leave it out: histograms of OTLP are exponential ones".to_owned();
-                    self.mistakes.add(at, "native is a key of remote_write alone", Some(hint));
+                    let hint = "remove it; OTLP always sends exponential histograms".to_owned();
+                    self.mistakes.add(at, "native is only possible with remote_write", Some(hint));
                 }
                 ("otlp", PushForm::Otlp)
             }
@@ -96,8 +96,12 @@ impl<'t> Document<'t> {
         match value.get_ref().as_bool() {
             Some(flag) => Some((flag, value.span())),
             None => {
-                let hint = "without quotes".to_owned();
-                self.mistakes.add(value.span(), format!("{key} is true or false"), Some(hint));
+                let hint = "write it without quotes".to_owned();
+                self.mistakes.add(
+                    value.span(),
+                    format!("{key}: expected true or false"),
+                    Some(hint),
+                );
                 None
             }
         }
@@ -159,19 +163,19 @@ otlp = "https://b.test/"
 "#;
         let found = read(text).unwrap_err();
         for expected in [
-            "2:16: the URL of a push begins with http:// or https://: write remote_write",
-            "3:10: native is true or false: without quotes",
-            "5:8: the URL of a push has a user or a password: write headers",
-            "6:10: native is a key of remote_write alone: leave it out",
+            "2:16: the URL of a push must begin with http:// or https://; write remote_write",
+            "3:10: native: expected true or false; write it without quotes",
+            "5:8: the URL of a push contains a user or a password; write headers",
+            "6:10: native is only possible with remote_write; remove it",
             "7:9: every \"1ms\" is not from 1s to 1h",
-            "8:12: \"a-b\" cannot be a label's name",
-            "8:30: ok is an integer, not text",
-            "9:1: a push without a URL: write remote_write",
-            "10:1: no key of [[push]] is called \"remote_writ\": did you mean \"remote_write\"?",
-            "11:1: both remote_write and otlp: write a [[push]] for each",
-            "14:1: both token_file and a header authorization",
-            "17:39: Content-Encoding is the request's own",
-            "18:1: another [[push]] sends the same to the same URL",
+            "8:12: \"a-b\" is not a valid label name",
+            "8:30: ok: expected text, found an integer",
+            "9:1: a push needs a URL; write remote_write",
+            "10:1: unknown key \"remote_writ\" in [[push]]; did you mean \"remote_write\"?",
+            "11:1: remote_write and otlp exclude each other; write one [[push]] for each",
+            "14:1: token_file and the header authorization exclude each other",
+            "17:39: Content-Encoding is set by firstbyte itself",
+            "18:1: another [[push]] has the same URL",
         ] {
             assert!(
                 found.iter().any(|mistake| mistake.starts_with(expected)),

@@ -117,10 +117,10 @@ vary = ["tls=1.3"]
 "#;
     let found = mistakes(text);
     let expected = [
-        r#"1:1: no key of the file is called "plase": did you mean "place"?"#,
-        "2:9: store is an integer, not text: write it in quotes",
-        r#"4:1: no key of [defaults] is called "evry": did you mean "every"?"#,
-        r#"5:9: every "1" is not a time: it has no unit: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)"#,
+        r#"1:1: unknown key "plase" in the file; did you mean "place"?"#,
+        "2:9: store: expected text, found an integer; write it in quotes",
+        r#"4:1: unknown key "evry" in [defaults]; did you mean "every"?"#,
+        r#"5:9: every "1" is not a time: it has no unit; write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)"#,
         r#"6:10: jitter "90%": not a share from 0% to 50%"#,
         "7:9: vary: ",
         "7:20: vary: unknown axis \"famly\"",
@@ -129,15 +129,15 @@ vary = ["tls=1.3"]
         "11:13: in_flight is a number from 1 to 10000",
         r#"13:7: no template is called "shp": did you mean "shop"?"#,
         "14:7: scheme ftp:// is not supported",
-        "16:8: 2 URLs cannot share one name: leave it out",
+        "16:8: 2 URLs cannot share one name; remove it",
         "17:47: { is not closed",
-        r#"18:10: "a-b" cannot be a tag's name: write letters"#,
-        "18:28: ok is an integer, not text",
-        r#"23:7: another target is called "double": give one"#,
-        "25:1: a target without a URL: write url",
+        r#"18:10: "a-b" is not a valid tag name; use letters"#,
+        "18:28: ok: expected text, found an integer",
+        r#"23:7: another target is already called "double"; give one"#,
+        "25:1: a target needs a URL; write url",
         r#"26:11: timeout "1h" is not from 1ms to 10min"#,
         r#"28:13: cannot read "gone.txt": no gone.txt"#,
-        "30:7: none of its ways can be had: ",
+        "30:7: none of its variants is possible: ",
     ];
     for expected in expected {
         assert!(
@@ -154,7 +154,10 @@ fn what_is_no_toml_is_named_with_the_rest() {
     let found = mistakes("place = fra1\n[[target]]\nurl = \"https://a.test/\"\nevery = \"1\"\n");
     assert!(found[0].starts_with("1:"), "{found:?}");
     assert!(found.iter().any(|mistake| mistake.starts_with("4:9: every")), "{found:?}");
-    assert_eq!(mistakes(""), ["1:1: no target: write [[target]] and url = \"https://…\""]);
+    assert_eq!(
+        mistakes(""),
+        ["1:1: the file has no target; write [[target]] and url = \"https://…\""]
+    );
     let found = mistakes("[target]\nurl = \"https://a.test/\"\n");
     assert!(found[0].contains("write [[target]], with two brackets"), "{found:?}");
 }
@@ -172,10 +175,13 @@ fn a_server_beyond_this_machine_needs_a_token() {
         assert!(read(good).unwrap().server.listen.is_some(), "{good}");
     }
     for (bad, part) in [
-        ("listen = \"0.0.0.0:9115\"", "1:10: listen 0.0.0.0:9115: whoever reaches it"),
-        ("listen = \"[::]:9115\"", "name a token_file"),
-        ("listen = \"localhost:9115\"", "is no address with a port: write listen = "),
-        ("listen = 9115", "listen is an integer, not text"),
+        ("listen = \"0.0.0.0:9115\"", "1:10: listen 0.0.0.0:9115: other machines could"),
+        ("listen = \"[::]:9115\"", "set token_file"),
+        (
+            "listen = \"localhost:9115\"",
+            "is not an address with a port; write for example listen = ",
+        ),
+        ("listen = 9115", "listen: expected text, found an integer"),
         ("token_fil = \"x\"", "did you mean \"token_file\"?"),
     ] {
         let found = mistakes(&format!("{bad}{target}"));
@@ -189,9 +195,9 @@ fn a_server_beyond_this_machine_needs_a_token() {
 fn edges_are_all_or_any_and_not_beside_others() {
     let with = |text: &str| format!("[[target]]\nurl = \"https://a.test/\"\n{text}\n");
     for (bad, part) in [
-        ("edges = \"some\"", "3:9: edges \"some\" is neither \"all\" nor \"any\""),
-        ("edges = true", "edges is a boolean, not text"),
-        ("edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]", "and an edge of its own: X"),
+        ("edges = \"some\"", "3:9: edges \"some\": expected \"all\" or \"any\""),
+        ("edges = true", "edges: expected text, found a boolean"),
+        ("edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]", "and a given edge exclude each other: X"),
         ("edges = \"all\"\nway = [\"x: edge=x:192.0.2.1\"]", "or leave the edge out"),
     ] {
         let found = mistakes(&with(bad));
@@ -214,7 +220,10 @@ fn urls_alone_are_a_configuration() {
         Configuration::of_urls(&urls, UrlSettings::default())
     };
     let twice = of_urls(&["a.test", "https://a.test/"]);
-    assert_eq!(twice.unwrap_err(), ("https://a.test/".to_owned(), "it is there twice".to_owned()));
+    assert_eq!(
+        twice.unwrap_err(),
+        ("https://a.test/".to_owned(), "the URL is given twice".to_owned())
+    );
     assert!(of_urls(&["ftp://a.test"]).is_err());
 }
 
@@ -259,8 +268,9 @@ url = "https://b.test/"
     assert_eq!(
         mistakes(text),
         [
-            "3:17: nothing is promised by \"ttfb.p96\": after the full stop is one of median, p75, p90, p95, p99",
-            "3:40: failures is an integer, not text: write it in quotes",
+            "3:17: unknown budget \"ttfb.p96\"; after the dot write one of median, p75, p90, \
+             p95, p99",
+            "3:40: failures: expected text, found an integer; write it in quotes",
         ]
     );
 }

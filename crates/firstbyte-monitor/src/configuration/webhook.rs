@@ -89,8 +89,8 @@ impl<'t> Document<'t> {
             match STATES.into_iter().find(|state| state.name() == text) {
                 Some(state) => states.push(state),
                 None => {
-                    let hint = Some("there are provisional, confirmed, withdrawn".to_owned());
-                    self.mistakes.add(value.span(), format!("no state is called {text:?}"), hint);
+                    let hint = Some("known states: provisional, confirmed, withdrawn".to_owned());
+                    self.mistakes.add(value.span(), format!("unknown state {text:?}"), hint);
                 }
             }
         }
@@ -152,17 +152,18 @@ template = "gone.txt"
 "#;
         let found = read(text).unwrap_err();
         for expected in [
-            "2:7: the URL of a webhook begins with http:// or https://: write url",
-            "4:7: the URL of a webhook has a user or a password: write headers",
-            "5:11: no state is called \"confirmd\": there are provisional, confirmed, withdrawn",
-            "5:23: states is an integer, not text",
+            "2:7: the URL of a webhook must begin with http:// or https://; write url",
+            "4:7: the URL of a webhook contains a user or a password; write headers",
+            "5:11: unknown state \"confirmd\"; known states: provisional, confirmed, \
+             withdrawn",
+            "5:23: states: expected text, found an integer",
             "6:1: a webhook without a URL",
-            "7:12: template \"bad.txt\": line 2: no value is called \"sentense\"",
-            "8:1: no key of [[webhook]] is called \"secrt_file\": did you mean \"secret_file\"?",
-            "9:13: \"a b\" cannot be a header field's name",
-            "9:26: Host is the request's own",
-            "9:43: Ok: not one line of ASCII",
-            "11:7: the URL of a webhook cannot be read",
+            "7:12: template \"bad.txt\": line 2: unknown value \"sentense\"",
+            "8:1: unknown key \"secrt_file\" in [[webhook]]; did you mean \"secret_file\"?",
+            "9:13: \"a b\" is not a valid header field name",
+            "9:26: Host is set by firstbyte itself",
+            "9:43: Ok: expected one line of ASCII text",
+            "11:7: the URL of a webhook is not valid",
             "12:12: cannot read \"gone.txt\"",
         ] {
             assert!(

@@ -261,7 +261,7 @@ impl Event {
         }
         text.push('.');
         if !self.annotations.is_empty() {
-            let _ = write!(text, " Noted then: {}.", self.annotations.join("; "));
+            let _ = write!(text, " Annotations at that time: {}.", self.annotations.join("; "));
         }
         text
     }
@@ -338,7 +338,7 @@ fn phrase(metric: &str) -> &str {
         "send" => "Send",
         "total" => "Total",
         "failures" => "Failures",
-        "shortfalls" => "Not as asked",
+        "shortfalls" => "Unverified samples",
         other => other,
     }
 }
@@ -369,10 +369,10 @@ fn cause_phrase(causes: &[Cause]) -> Option<String> {
 }
 
 fn trips(difference: f64) -> String {
-    let how = if difference < 0.0 { "less" } else { "more" };
+    let how = if difference < 0.0 { "fewer" } else { "more" };
     let number = difference.abs();
     if (number - 1.0).abs() < 0.05 {
-        format!("a round trip {how}")
+        format!("one round trip {how}")
     } else if (number - number.round()).abs() < 0.05 {
         format!("{number:.0} round trips {how}")
     } else {

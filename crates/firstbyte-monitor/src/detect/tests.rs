@@ -370,7 +370,11 @@ fn what_people_noted_is_told_with_the_change() {
     let told = detector.look(&history, now);
     let [event] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(event.annotations, ["deploy 4812"]);
-    assert!(event.sentence().ends_with(". Noted then: deploy 4812."), "{}", event.sentence());
+    assert!(
+        event.sentence().ends_with(". Annotations at that time: deploy 4812."),
+        "{}",
+        event.sentence()
+    );
     assert_eq!(detector.look(&history, now + MINUTE), []);
     history.add_note(note(62, "rolled out", &[("target", "a")]));
     let told = detector.look(&history, now + 2 * MINUTE);

@@ -39,7 +39,7 @@ fn parse(text: &str) -> Option<i64> {
 
 fn parsed<E: de::Error>(text: &str) -> Result<i64, E> {
     parse(text)
-        .ok_or_else(|| E::custom(format!("\"{text}\" is no time such as 2026-04-15T09:40:00Z")))
+        .ok_or_else(|| E::custom(format!("\"{text}\" is not a time such as 2026-04-15T09:40:00Z")))
 }
 
 pub(super) fn serialize<S: Serializer>(at: &i64, serializer: S) -> Result<S::Ok, S::Error> {

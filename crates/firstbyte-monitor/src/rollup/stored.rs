@@ -36,15 +36,15 @@ impl fmt::Display for StoredRollupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version(version) => {
-                write!(f, "a rollup of version {version}, which is later than this one")
+                write!(f, "the rollup has version {version}; this firstbyte is older")
             }
-            Self::Number(Leb128Error::Incomplete) => f.write_str("a rollup that breaks off"),
+            Self::Number(Leb128Error::Incomplete) => f.write_str("the rollup is cut short"),
             Self::Number(Leb128Error::OutOfRange) => {
-                f.write_str("a rollup with a number that is out of range")
+                f.write_str("the rollup has a number out of range")
             }
             Self::Histogram(error) => error.fmt(f),
             Self::Unknown(what, number) => {
-                write!(f, "a rollup with {what} {number}, which is not known")
+                write!(f, "the rollup has an unknown {what} {number}")
             }
         }
     }

@@ -66,7 +66,7 @@ impl fmt::Display for StoreError {
             Self::Version { path, version } => {
                 write!(
                     f,
-                    "{}: a store of version {version}: a later firstbyte wrote it",
+                    "{}: the store has version {version}; a later version of firstbyte wrote it",
                     path.display()
                 )
             }

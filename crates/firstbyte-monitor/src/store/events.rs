@@ -39,7 +39,7 @@ pub(super) fn put_event(connection: &Connection, event: &StoredEvent) -> Result<
         )
         .and_then(|mut statement| statement.execute(params![id, at, state, json]))
         .map(drop)
-        .map_err(StoreError::sqlite("keep an event"))
+        .map_err(StoreError::sqlite("store an event"))
 }
 
 /// Those from `from` on and before `until`, the last one first.
@@ -74,7 +74,7 @@ pub(super) fn put_annotation(
         .prepare_cached("INSERT INTO annotation (at, text, tags) VALUES (?1, ?2, ?3)")
         .and_then(|mut statement| statement.execute(params![annotation.at, annotation.text, tags]))
         .map(drop)
-        .map_err(StoreError::sqlite("keep an annotation"))
+        .map_err(StoreError::sqlite("store an annotation"))
 }
 
 pub(super) fn annotations(

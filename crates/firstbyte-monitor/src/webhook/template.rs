@@ -29,7 +29,7 @@ impl Template {
             let line = text[..text.len() - behind.len()].matches('\n').count() + 1;
             let (inside, after) = behind
                 .split_once("}}")
-                .ok_or_else(|| format!("line {line}: {{{{ is not closed: write }}}}"))?;
+                .ok_or_else(|| format!("line {line}: {{{{ is not closed; write }}}}"))?;
             let inside = inside.trim();
             let (as_json, written) = match inside.strip_prefix("json ") {
                 Some(name) => (true, name.trim()),
@@ -37,7 +37,7 @@ impl Template {
             };
             let name = NAMES.into_iter().find(|name| *name == written).ok_or_else(|| {
                 let all = NAMES.join(", ");
-                format!("line {line}: no value is called {written:?}: there are {all}")
+                format!("line {line}: unknown value {written:?}; known values: {all}")
             })?;
             pieces.push(Piece::Text(before.to_owned()));
             pieces.push(Piece::Value { name, as_json });
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         let why = Template::parse("a\nb {{sentense}}").unwrap_err();
-        assert!(why.starts_with("line 2: no value is called \"sentense\": there are sentence, "));
+        assert!(why.starts_with("line 2: unknown value \"sentense\"; known values: sentence, "));
         let why = Template::parse("{{id").unwrap_err();
-        assert_eq!(why, "line 1: {{ is not closed: write }}");
+        assert_eq!(why, "line 1: {{ is not closed; write }}");
     }
 }

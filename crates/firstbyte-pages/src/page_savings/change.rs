@@ -81,11 +81,11 @@ pub enum WhyNot {
 impl fmt::Display for WhyNot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NothingToChange => "nothing of this page is other than that",
-            Self::NoRoundTrip => "no round trip is known",
-            Self::NotMultiplexed => "the document's connection carries one response at a time",
-            Self::NeedsTls13 => "TLS 1.2 has no early data",
-            Self::FalseStart => "with False Start, TLS 1.2 takes no more round trips",
+            Self::NothingToChange => "this page already does so",
+            Self::NoRoundTrip => "the round-trip time is unknown",
+            Self::NotMultiplexed => "the document's connection carries only one response at a time",
+            Self::NeedsTls13 => "TLS 1.2 does not support early data",
+            Self::FalseStart => "with False Start, TLS 1.2 takes no additional round trip",
         })
     }
 }

@@ -322,7 +322,7 @@ impl<'a> Flow<'a> {
                 return Ok(self.played(None));
             }
             if next >= LIMIT {
-                let message = "losses kept it from ending within ten minutes".into();
+                let message = "losses kept the connection from finishing within ten minutes".into();
                 return Ok(self.played(Some(GaveUp { at: LIMIT, name: "timed-out", message })));
             }
             now = next.max(now);

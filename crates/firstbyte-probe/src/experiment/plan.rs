@@ -117,16 +117,14 @@ impl ExperimentPlan {
         matrix.leave_out_impossible(clients);
         if matrix.variants.is_empty() {
             let (cell, why) = matrix.left_out.first().cloned().unwrap_or_default();
-            return Err(PlanError::new(format!(
-                "none of the combinations can be had: {cell}: {why}"
-            )));
+            return Err(PlanError::new(format!("none of the variants is possible: {cell}: {why}")));
         }
         if self.aa {
             matrix.add_twin();
         }
         if matrix.variants.len() > usize::from(u16::MAX) {
             let cells = matrix.variants.len();
-            return Err(PlanError::new(format!("{cells} cells are too many")));
+            return Err(PlanError::new(format!("{cells} variants are too many")));
         }
         let until = self.until.as_deref().map(Until::read).transpose();
         let until = until.map_err(|why| PlanError::new(format!("--until {why}")))?;
@@ -152,14 +150,14 @@ impl ExperimentPlan {
             let wrong = |why| PlanError::new(shown_urls_within(&format!("--vary {why}")));
             let axis = Axis::read(text.reveal()).map_err(wrong)?;
             if axes.iter().any(|other| other.name == axis.name) {
-                return Err(PlanError::new(format!("--vary {} is there twice", axis.name))
-                    .hint(format!("put all values behind one: --vary {}=VALUE,VALUE", axis.name)));
+                return Err(PlanError::new(format!("--vary {} is given twice", axis.name))
+                    .hint(format!("give all values at once: --vary {}=VALUE,VALUE", axis.name)));
             }
             axes.push(axis);
         }
         if axes.is_empty() && !self.aa {
-            return Err(PlanError::new("there is nothing to compare")
-                .hint("--vary tls=1.2,1.3, for example"));
+            return Err(PlanError::new("nothing to compare")
+                .hint("vary something, for example --vary tls=1.2,1.3"));
         }
         Ok(axes)
     }
@@ -172,7 +170,7 @@ fn lanes(names: Option<&[String]>, axes: &[Axis], matrix: &Matrix) -> Result<Lan
         return Ok(Lanes::Abreast);
     }
     if let Some(name) = names.iter().find(|name| axes.iter().all(|axis| axis.name != **name)) {
-        return Err(PlanError::new(format!("--concurrent={name}: that axis is not varied")));
+        return Err(PlanError::new(format!("--concurrent={name}: this axis does not vary")));
     }
     let mut lanes: Vec<(Vec<&str>, Vec<usize>)> = Vec::new();
     for (index, variant) in matrix.variants.iter().enumerate() {

@@ -25,14 +25,15 @@ impl Until {
     /// # Errors
     /// What it should have been.
     pub fn read(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?}: not like median±1% or ttfb.median±0.5% (+- will do for ±)");
+        let bad =
+            || format!("{text:?}: expected median±1% or ttfb.median±0.5% (or +- instead of ±)");
         let (what, width) =
             text.split_once('±').or_else(|| text.split_once("+-")).ok_or_else(bad)?;
         let metric = match what.trim().rsplit_once('.') {
             None if what.trim() == "median" => Metric::Total,
             Some((name, "median")) => Metric::named(name).ok_or_else(|| {
                 let names: Vec<&str> = Metric::ALL.iter().map(|m| m.name()).collect();
-                format!("{text:?}: no metric is called {name:?}: {}", names.join(", "))
+                format!("{text:?}: unknown metric {name:?}; known metrics: {}", names.join(", "))
             })?,
             _ => return Err(bad()),
         };
@@ -71,7 +72,7 @@ impl Until {
 
     /// What it is called.
     pub fn describe(&self) -> String {
-        format!("{} within ±{} % at the median", self.metric.name(), self.half_width * 100.0)
+        format!("median {} within ±{} %", self.metric.name(), self.half_width * 100.0)
     }
 }
 

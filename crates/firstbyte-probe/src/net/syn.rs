@@ -57,7 +57,7 @@ impl SynWatch {
                 return Some(open);
             }
             let socket = sys::open_syn_watch().inspect_err(|error| {
-                tracing::debug!(%error, "no packet socket: SYNs are timed by brackets");
+                tracing::debug!(%error, "no packet socket: SYN times are estimated");
             });
             let socket = socket.ok()?;
             let opened = Rc::new(Self { socket, passed: RefCell::default() });

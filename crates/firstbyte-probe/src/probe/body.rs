@@ -138,7 +138,7 @@ impl Body {
             // What is only noticed at the end is that there is no proper end.
             Cause::BadContentEncoding { encoding, .. } => Cause::BadContentEncoding {
                 encoding,
-                detail: "it is cut short, or its checksum is wrong".into(),
+                detail: "the data is cut short, or its checksum is wrong".into(),
             },
             other => other,
         })

@@ -48,7 +48,7 @@ impl Clients {
         if options.requests.is_some() {
             let name = options.client.name();
             return Err(format!(
-                "{name} is asked for one request at a time: several are firstbyte's"
+                "{name} makes one request per sample; only firstbyte can make several"
             ));
         }
         let pinned = !(options.resolve.is_empty() && options.connect_to.is_empty());
@@ -56,13 +56,13 @@ impl Clients {
             // It would ask DNS, and measure another edge, without a word.
             let name = options.client.name();
             return Err(format!(
-                "{name} cannot be given an address for a name with a dot at its end"
+                "{name} cannot use given addresses for a host name that ends with a dot"
             ));
         }
         self.maker(options.client)?.check(target, options)
     }
 
     pub(super) fn maker(&self, client: Client) -> Result<&Rc<dyn ProberMaker>, String> {
-        self.0.get(&client).ok_or_else(|| format!("{} is not driven from here", client.name()))
+        self.0.get(&client).ok_or_else(|| format!("{} is not supported here", client.name()))
     }
 }

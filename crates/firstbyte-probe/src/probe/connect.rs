@@ -83,7 +83,7 @@ where
             () = sleep_until(next_due), if !due && !waiting.is_empty() => due = true,
             else => {
                 return Err(failure.unwrap_or(Cause::SocketSetup {
-                    detail: "there was no address to try".into(),
+                    detail: "there is no address to connect to".into(),
                 }));
             }
         }

@@ -199,7 +199,9 @@ impl Open {
         let facts = FactsAtEnd { stream: &stream, options, seen: first };
         let conversation = async {
             let Sender::Http2(sender) = self.greet().await? else {
-                return Err(Problem::Told(Cause::Http2 { detail: "it is not spoken".into() }));
+                return Err(Problem::Told(Cause::Http2 {
+                    detail: "the server does not speak HTTP/2".into(),
+                }));
             };
             let streams = seen.iter().map(|seen| {
                 let request = request(target, options, true);
@@ -614,12 +616,14 @@ fn http2_cause(error: &h2::Error, reason: h2::Reason, watch: &HttpWatch) -> Caus
         (true, true) => {
             Cause::Http2Stream { detail: format!("server reset the stream with {reason:?}") }
         }
-        (true, false) => {
-            Cause::Http2Stream { detail: format!("server broke the stream: {reason:?}") }
-        }
+        (true, false) => Cause::Http2Stream {
+            detail: format!("server violated the protocol on the stream: {reason:?}"),
+        },
         (false, true) => {
             Cause::Http2 { detail: format!("server ended the connection with {reason:?}") }
         }
-        (false, false) => Cause::Http2 { detail: format!("server broke the protocol: {reason:?}") },
+        (false, false) => {
+            Cause::Http2 { detail: format!("server violated the protocol: {reason:?}") }
+        }
     }
 }

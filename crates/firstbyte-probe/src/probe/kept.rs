@@ -58,7 +58,7 @@ impl Write for Sink {
         held.bytes.extend_from_slice(&bytes[..fit]);
         if fit < bytes.len() {
             held.is_cut = true;
-            return Err(io::Error::other("the body is longer than what is kept"));
+            return Err(io::Error::other("the body is longer than the limit"));
         }
         Ok(fit)
     }

@@ -348,7 +348,7 @@ impl NetProber {
     /// Name and QUIC.
     async fn open_quic(&self, target: &Target, early: bool, seen: &Shared) -> Result<Open, Cause> {
         if !target.tls {
-            return Err(Cause::Http3 { detail: "there is no HTTP/3 without TLS".into() });
+            return Err(Cause::Http3 { detail: "HTTP/3 requires an https:// URL".into() });
         }
         let tls = self.tls.begin_quic(&target.host);
         let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;
@@ -397,7 +397,12 @@ impl NetProber {
             })?;
             return Ok((stream, http2));
         }
-        stream.handshake(session).await?;
+        stream.handshake(session).await.map_err(|cause| match cause {
+            Cause::NotTls { looks_like, .. } => {
+                Cause::NotTls { looks_like, server: Some(target.host_and_port()) }
+            }
+            cause => cause,
+        })?;
         let http2 = stream.alpn_is_http2();
         if let Some(offered) = offered.filter(|_| !http2) {
             return Err(Cause::AlpnMismatch { offered });

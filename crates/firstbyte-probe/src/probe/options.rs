@@ -51,7 +51,7 @@ impl Client {
     /// That it is none of theirs.
     pub fn read(text: &str) -> Result<Self, String> {
         let named = |client: &Self| client.name().eq_ignore_ascii_case(text);
-        Self::ALL.into_iter().find(named).ok_or_else(|| "not a client".to_owned())
+        Self::ALL.into_iter().find(named).ok_or_else(|| "unknown client".to_owned())
     }
 }
 
@@ -118,38 +118,39 @@ impl Options {
         let version_name = parallel.http_version();
         if ![HttpVersion::Negotiate, version].contains(&self.http.version) {
             return Err(format!(
-                "parallel {parallel} is HTTP/{version_name}, and another is asked for"
+                "parallel={parallel} uses HTTP/{version_name}, but another version is requested"
             ));
         }
         if version != HttpVersion::Http1 && !over_tls {
-            return Err("it is spoken over https only".into());
+            return Err("HTTP/2 and HTTP/3 require https".into());
         }
         if version == HttpVersion::Http3 {
             if self.tls.max < TlsVersion::V1_3 {
-                return Err("QUIC has TLS 1.3 only".into());
+                return Err("HTTP/3 requires TLS 1.3".into());
             }
             self.tls.min = TlsVersion::V1_3;
         }
         if u32::from(parallel.connections()) > count {
-            return Err(format!(
-                "{parallel} connections for {count} requests: some would have none"
-            ));
+            return Err(format!("{parallel} connections are more than the {count} requests"));
         }
         if self.reuse {
             return Err(
-                "several requests open their connections: an open one is for one request".into()
+                "several requests always open new connections; only one request can reuse a \
+                 connection"
+                    .into(),
             );
         }
         if matches!(self.tls.session, SessionUse::EarlyData { .. }) {
             return Err(
-                "early data is for one request: several are sent after the handshake".into()
+                "early data is possible for one request only; several are sent after the handshake"
+                    .into(),
             );
         }
         if self.max_redirects.is_some() {
-            return Err("of several requests, redirects are not followed".into());
+            return Err("redirects are not followed if a sample has several requests".into());
         }
         if self.http.output.is_some() {
-            return Err("of several responses, bodies are not written".into());
+            return Err("bodies are not written if a sample has several requests".into());
         }
         self.http.version = version;
         Ok(())

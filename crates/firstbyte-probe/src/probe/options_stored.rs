@@ -61,8 +61,9 @@ pub(super) mod body {
         let bytes = match Option::<StoredBody>::deserialize(deserializer)? {
             None => return Ok(None),
             Some(StoredBody::Text(text)) => Bytes::from(text),
-            Some(StoredBody::Hex(digits)) => from_hex(&digits)
-                .ok_or_else(|| D::Error::custom("a body that is not hexadecimal"))?,
+            Some(StoredBody::Hex(digits)) => {
+                from_hex(&digits).ok_or_else(|| D::Error::custom("the body is not hexadecimal"))?
+            }
         };
         Ok(Some(Secret::new(bytes)))
     }

@@ -81,14 +81,14 @@ impl Target {
             Some(Host::Domain(name)) => name.trim_end_matches('.').to_owned(),
             Some(Host::Ipv4(address)) => address.to_string(),
             Some(Host::Ipv6(address)) => address.to_string(),
-            None => return Err(BadTarget::Malformed { detail: "it names no host".into() }),
+            None => return Err(BadTarget::Malformed { detail: "the host is missing".into() }),
         };
         if host.is_empty() {
-            return Err(BadTarget::Malformed { detail: "it names no host".into() });
+            return Err(BadTarget::Malformed { detail: "the host is missing".into() });
         }
         let port = url.port_or_known_default().unwrap_or(if tls { 443 } else { 80 });
         if port == 0 {
-            return Err(BadTarget::Malformed { detail: "port 0 cannot be connected to".into() });
+            return Err(BadTarget::Malformed { detail: "port 0 is not a valid port".into() });
         }
         // A URL with a host can be without either.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
@@ -104,6 +104,11 @@ impl Target {
     pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or(&self.host);
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// Host and port, the port always.
+    pub fn host_and_port(&self) -> String {
+        format!("{}:{}", self.url.host_str().unwrap_or(&self.host), self.port)
     }
 }
 

@@ -24,7 +24,7 @@ fn connection(connection: &Connection) {
         debug!(%url, kind = ?lookup.record_type, addresses = ?lookup.addresses, "looked up");
     }
     for attempt in &connection.attempts {
-        debug!(%url, remote = %attempt.remote, "connected to, or tried");
+        debug!(%url, remote = %attempt.remote, "connection attempt");
     }
     let tls = facts.tls.as_ref();
     debug!(

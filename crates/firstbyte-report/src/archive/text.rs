@@ -68,12 +68,12 @@ const PHASES: [(&str, HarPhaseOf); 7] = [
 
 /// What is left out of the times, and what that is called.
 const LEFT_OUT: [(HarOutcome, &str); 6] = [
-    (HarOutcome::Cached, "out of a cache"),
+    (HarOutcome::Cached, "from a cache"),
     (HarOutcome::Worker, "by a service worker"),
     (HarOutcome::Failed, "failed"),
     (HarOutcome::Untimed, "without times"),
     (HarOutcome::Local, "to no server (data:, blob:)"),
-    (HarOutcome::Flawed, "with times that cannot be so"),
+    (HarOutcome::Flawed, "with impossible times"),
 ];
 
 impl View<'_> {
@@ -108,19 +108,20 @@ impl View<'_> {
             .map(|(n, words)| format!("{} {words}", grouped(*n)))
             .collect();
         if !left.is_empty() {
-            lines.extend(self.joined("not counted in times: ", &left));
+            lines.extend(self.joined("not included in times: ", &left));
         }
         match end {
             HarEnd::Whole => {}
             HarEnd::Cut { offset } => lines.push(self.style.paint(
                 Ink::Loss,
                 &format!(
-                    "cut: the file ends at byte {}, what was whole is shown",
+                    "cut: the file ends at byte {}; everything complete before it is shown",
                     grouped(*offset)
                 ),
             )),
             HarEnd::Damaged { detail } => {
-                let words = [format!("damaged: {detail};"), "what was before is shown".to_owned()];
+                let words =
+                    [format!("damaged: {detail};"), "everything before it is shown".to_owned()];
                 lines.extend(wrap("", &words, self.style.columns()));
             }
         }
@@ -210,7 +211,7 @@ impl View<'_> {
             lines.push(row(self.name(&origin.authority, width), &cells));
         }
         if hidden > 0 {
-            lines.push(format!("and {}, which --csv has", count(hidden as u64, "more origin")));
+            lines.push(format!("and {}, listed by --csv", count(hidden as u64, "more origin")));
         }
         lines
     }
@@ -254,7 +255,8 @@ impl View<'_> {
             }
         }
         lines.push(String::new());
-        let of = "Medians of the requests that opened their connection; p95 from 20 of them on.";
+        let of = "Medians of the requests that opened their connection; p95 with 20 or more of \
+                  them.";
         lines.extend(self.sentence(of));
         lines
     }
@@ -296,23 +298,25 @@ impl View<'_> {
         }
         let beyond = self.shown.archive.entries_beyond;
         if beyond > 0 {
-            lines
-                .push(format!("{} were not read: there is a limit", count(beyond, "more request")));
+            lines.push(format!("{} were not read: over the limit", count(beyond, "more request")));
         }
         let opened = counts.with(HarOutcome::Opened);
         if self.rules.creator == "Chrome's DevTools" && opened > 0 {
             lines.extend(self.sentence(
-                "Chrome's times are those that a request was blocked on a step: less than the wire's where the connection was begun ahead.",
+                "Chrome reports how long a request was blocked on a step: less than on the wire if \
+                 the connection was opened in advance.",
             ));
         }
         if self.rules.zero == ZeroMeans::NotDone && counts.with(HarOutcome::Reused) > 0 {
             lines.extend(self.sentence(
-                "Whole milliseconds, and 0 for what was not done: what took less than half a millisecond counts as not done.",
+                "Whole milliseconds, and 0 for steps that did not happen: a step shorter than half \
+                 a millisecond counts as not done.",
             ));
         }
         if self.rules.proven.is_none() {
             lines.extend(self.sentence(
-                "Unproven: nobody has held this program's files against a known network yet. They are read as it documents them.",
+                "Unverified: files of this program have not been checked against a known network. \
+                 They are read as its documentation says.",
             ));
         }
         lines

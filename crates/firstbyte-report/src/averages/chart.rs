@@ -49,7 +49,7 @@ pub(super) fn chart(averages: &DailyAverages, found: &SeriesChanges, style: &Sty
     out += &format!("{:width$}{corner}{}\n", "", style.cells(&rule), width = SCALE - 1);
     out += &format!("{:SCALE$}{}\n", "", labels(averages, found, columns, &column));
     let what = format!(
-        "{} a day, without its weekday   {} the level",
+        "{} a day, weekday effect removed   {} the level",
         style.glyph('·', '.'),
         style.glyph('━', '=')
     );

@@ -105,19 +105,19 @@ fn heading(averages: &DailyAverages) -> Vec<String> {
 fn not_searched(averages: &DailyAverages) -> String {
     if averages.days.len() < FEWEST_SLOTS {
         return format!(
-            "No change is looked for in fewer than {FEWEST_SLOTS} days: weekdays, chance and slow states of the world \
-             cannot be told apart yet."
+            "Not searched for changes: fewer than {FEWEST_SLOTS} days. Weekday effects, chance and \
+             slow variation cannot be told apart yet."
         );
     }
-    "All days have the same average: nothing varies that could be judged.".into()
+    "All days have the same average: there is no variation to judge.".into()
 }
 
 /// What was found: a sentence or two for each change.
 pub(crate) fn sentences(averages: &DailyAverages, found: &SeriesChanges) -> Vec<String> {
     if found.changes.is_empty() {
         return vec![format!(
-            "No change. One of {} ms or more in the middle of these days would have been found nine times in ten; \
-             a smaller one may hide.",
+            "No change found. A change of {} ms or more in the middle of these days would have \
+             been found nine times in ten; a smaller change may have been missed.",
             ms(found.would_be_seen)
         )];
     }
@@ -144,28 +144,31 @@ fn sentence(averages: &DailyAverages, change: &LevelChange) -> Vec<String> {
         }
     };
     let mut sentences = vec![match change.pace {
-        Pace::AtOnce | Pace::Unclear => format!("It {verb} {when}, {size}."),
-        Pace::Slow => format!("It drifts, and {verb} slowly {when}, {size}. No day stands out."),
+        Pace::AtOnce | Pace::Unclear => format!("The average {verb} {when}, {size}."),
+        Pace::Slow => format!(
+            "The average drifts: it {verb} slowly {when}, {size}. No single day \
+                               stands out."
+        ),
     }];
     match change.pace {
         Pace::AtOnce if change.longest > 1 => sentences.push(format!(
-            "At once, as far as days can tell: over {} days at most.",
+            "The change was sudden as far as daily values show: it took {} days at most.",
             change.longest
         )),
-        Pace::AtOnce => sentences.push("At once.".into()),
+        Pace::AtOnce => sentences.push("The change was sudden.".into()),
         Pace::Unclear => sentences.push(format!(
-            "Whether at once cannot be told: a slope of up to {} days fits as well.",
+            "Whether the change was sudden is unknown: a slope of up to {} days fits as well.",
             change.longest
         )),
         Pace::Slow => {}
     }
     if !change.interval.excludes_zero() {
-        sentences.push("Its interval holds no change: take it as a hint.".into());
+        sentences.push("The interval includes zero: treat this change as a hint.".into());
     }
     if let Some(ratio) = averages.visits_ratio(change.form).filter(|r| !(0.8..=1.25).contains(r)) {
         sentences.push(format!(
-            "Beware: with it the number of visits went to {:.0} % of what it was. Who is averaged may have changed, and \
-             not what they wait for.",
+            "Caution: the number of visits changed to {:.0} % of its earlier value at the same \
+             time. The mix of visitors may have changed rather than how long they wait.",
             ratio * 100.0
         ));
     }
@@ -179,7 +182,8 @@ fn notes(averages: &DailyAverages, found: &SeriesChanges, style: &Style) -> Stri
         out += &wrapped(&line, 0, style);
     }
     let mut line = format!(
-        "A day lies {} ms beside its level by chance; {} of that is still there the next day.",
+        "A day deviates from its level by {} ms by chance; {} of that deviation remains the next \
+         day.",
         ms(found.spread),
         percent(found.next_slot)
     );
@@ -188,11 +192,7 @@ fn notes(averages: &DailyAverages, found: &SeriesChanges, style: &Style) -> Stri
         let days: Vec<String> = days.take(4).map(|day| date(day.day)).collect();
         let more = found.outliers.len().saturating_sub(days.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = write!(
-            line,
-            " Far from the days around them, and counted as less far: {}{more}.",
-            days.join(", ")
-        );
+        let _ = write!(line, " Outliers, counted with less weight: {}{more}.", days.join(", "));
     }
     out += &wrapped(&line, 0, style);
     out
@@ -213,7 +213,8 @@ fn weekdays(found: &SeriesChanges) -> Option<String> {
             Some(format!("{} {}", NAMES[part], signed(apart)))
         })
         .collect();
-    (parts.len() == 7).then(|| format!("Days of the week, ms, taken off: {}.", parts.join(", ")))
+    (parts.len() == 7)
+        .then(|| format!("Weekday effects that were subtracted, ms: {}.", parts.join(", ")))
 }
 
 /// What averages of samples hide, as far as it concerns these.
@@ -224,35 +225,35 @@ pub(crate) fn caveats(view: &AveragesView<'_>) -> Vec<String> {
     if let Some((samples, views)) = share.filter(|(samples, views)| samples < views) {
         let share = samples as f64 / views as f64 * 100.0;
         lines.push(format!(
-            "{share:.1} % of page views were timed. Which ones is the product's choice, and a day's average is as uncertain \
-             as its few samples are."
+            "{share:.1} % of page views were timed. The product chooses which, and a day's average \
+             is only as certain as its few samples."
         ));
     }
     lines.push(
-        "A mean has no percentiles: a few visits that take seconds move it as much as many that take 10 ms more. Who \
-         gained, and who did not, is not in it."
+        "A mean has no percentiles: a few visits that take seconds move it as much as many that \
+         take 10 ms more. It does not show which visitors gained."
             .into(),
     );
     lines.push(
-        "A mean moves with its mix: another share of mobile visits, of countries, of new visitors changes it, and nothing \
-         became faster."
+        "A mean depends on the mix of visits: a different share of mobile visits, countries or new \
+         visitors changes it without anything becoming faster."
             .into(),
     );
     if matches!(averages.time, AveragedTime::Connection | AveragedTime::Network) {
         lines.push(
-            "A connection that is used again counts as no time: more of those lower the mean, and a handshake that \
-             was saved is spread over all page views."
+            "A reused connection counts as zero: more reuse lowers the mean, and a saved handshake \
+             is spread over all page views."
                 .into(),
         );
     }
     if !averages.unit_was_said {
-        lines.push("The header names no unit: milliseconds were taken.".into());
+        lines.push("The header names no unit: milliseconds were assumed.".into());
     }
     let step = averages.step_ns();
     let steps_matter = view.found.is_some_and(|found| step > found.spread / 2.0);
     if steps_matter {
         lines.push(format!(
-            "Averages are written in steps of {} ms: changes of that size may be of rounding alone.",
+            "Averages are written in steps of {} ms: changes of that size may come from rounding.",
             ms(step)
         ));
     }
@@ -260,15 +261,19 @@ pub(crate) fn caveats(view: &AveragesView<'_>) -> Vec<String> {
         lines.push(
             match averages.page_views() {
                 Some(_) => {
-                    "How many samples a day has is not in the file: days count by their page views."
+                    "The file does not say how many samples each day has: days are weighted by \
+                     their page views."
                 }
-                None => "How many samples a day has is not in the file: all days count the same.",
+                None => {
+                    "The file does not say how many samples each day has: all days have the \
+                         same weight."
+                }
             }
             .into(),
         );
     }
     if averages.product == AveragesProduct::Matomo {
-        lines.push("Matomo's network time holds the name lookup too.".into());
+        lines.push("Matomo's network time includes the name lookup.".into());
     }
     lines
 }

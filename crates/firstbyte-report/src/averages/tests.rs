@@ -46,13 +46,13 @@ fn days_that_are_too_few_and_days_without_change() {
     let averages = DailyAverages::read(few.join("\n").as_bytes()).unwrap();
     let view = AveragesView { averages: &averages, found: None };
     let text = table(&view, &Style::default());
-    assert!(text.contains("No change is looked for in fewer than 42 days"), "{text}");
+    assert!(text.contains("Not searched for changes: fewer than 42 days"), "{text}");
     assert_eq!(chart::averages(&view).panels().count(), 0);
     let half: Vec<&str> = STORY.lines().take(73).collect();
     let averages = DailyAverages::read(half.join("\n").as_bytes()).unwrap();
     let found = averages.changes();
     let view = AveragesView { averages: &averages, found: found.as_ref() };
     let text = table(&view, &Style::default());
-    assert!(text.contains("No change. One of "), "{text}");
+    assert!(text.contains("No change found. A change of "), "{text}");
     assert!(json(&view).unwrap().contains("\"changes\":[]"));
 }

@@ -18,7 +18,7 @@ const NAME: usize = 33;
 /// For a terminal.
 pub(super) fn text(beside: &Beside, style: &Style) -> Vec<String> {
     let table = Table::fill(beside, style);
-    let heading = format!("{} beside it, {}", style.safe(&name(beside)), table.unit);
+    let heading = format!("against {}, {}", style.safe(&name(beside)), table.unit);
     let [ours, other, more] = table.heads.each_ref().map(|head| style.safe(head));
     let interval =
         if table.rows.iter().any(|row| !row.range.is_empty()) { "95 % interval" } else { "" };
@@ -41,10 +41,13 @@ pub(super) fn html(html: &mut String, beside: &Beside) {
     let [ours, other, more] = table.heads.each_ref().map(|head| escape(head));
     let _ = write!(
         html,
-        "<section id=\"beside\" aria-labelledby=\"beside-h\">\n<h2 id=\"beside-h\">{} beside it</h2>\n\
+        "<section id=\"beside\" aria-labelledby=\"beside-h\">\n\
+         <h2 id=\"beside-h\">Compared with {}</h2>\n\
          <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-labelledby=\"beside-h\"><table>\n\
-         <thead><tr><th scope=\"col\">{}</th><th scope=\"col\">{ours}</th><th scope=\"col\">{other}</th>\
-         <th scope=\"col\">{more}</th><th scope=\"col\">95 % interval</th></tr></thead>\n<tbody>\n",
+         <thead><tr><th scope=\"col\">{}</th><th scope=\"col\">{ours}</th><th \
+         scope=\"col\">{other}</th><th scope=\"col\">{more}</th><th scope=\"col\">95 % \
+         interval</th></tr></thead>\n\
+         <tbody>\n",
         escape(&name(beside)),
         table.unit,
     );
@@ -163,8 +166,10 @@ fn notes(beside: &Beside) -> String {
         notes.push(format!("{} of {} connections count.", beside.connections, beside.asked));
     }
     if beside.unlike.is_empty() {
-        notes
-            .push(format!("As far as both say, they connect alike: what is more is {name}'s own."));
+        notes.push(format!(
+            "As far as both report, they connect alike: the additional time is \
+                           {name}'s own."
+        ));
     } else {
         let unlike: Vec<String> = beside
             .unlike
@@ -172,7 +177,7 @@ fn notes(beside: &Beside) -> String {
             .map(|u| format!("{} {} (firstbyte: {})", u.what, u.other, u.ours))
             .collect();
         notes.push(format!(
-            "Not alike: {}. What is more is not {name}'s own alone.",
+            "They connect differently: {}. The additional time is not only {name}'s own.",
             unlike.join(", ")
         ));
     }

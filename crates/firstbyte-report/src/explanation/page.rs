@@ -108,7 +108,7 @@ fn equation(html: &mut String, explanation: &Explanation) {
 fn findings(html: &mut String, explanation: &Explanation) {
     *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\">Findings</h2>\n";
     if explanation.findings.is_empty() {
-        *html += "<p>Nothing was found that costs time and could be otherwise.</p>\n";
+        *html += "<p>No avoidable delay was found.</p>\n";
     } else {
         *html += "<ol class=\"found\">\n";
         for finding in &explanation.findings {

@@ -95,7 +95,7 @@ fn the_text_fits_eighty_columns() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     assert!(text.contains("TLS 2 × 81.1"));
-    assert!(text.contains("1. TLS 1.2 is spoken"));
+    assert!(text.contains("1. The server chooses TLS 1.2"));
     insta::assert_snapshot!(text);
 }
 
@@ -202,18 +202,15 @@ fn an_access_log_says_what_lies_outside_of_what_it_counts() {
     let less = said(20, &mut explanation);
     for words in [
         "the access log (nginx, 19 of 20 requests found) says 20.0 ms",
-        "22.0 ms lie outside what nginx counts",
-        "of that its upstream: header after 18.0 ms",
-        "logged as resumed: 40 of 40 as proven here, 20 yes",
+        "22.0 ms lie outside the span that nginx counts",
+        "of that, the upstream: header after 18.0 ms",
+        "logged as resumed: 40 of 40 agree with the client, 20 yes",
     ] {
         assert!(less.contains(words), "{words}: {less}");
     }
     assert!(!less.contains("early data: 0"), "{less}");
     let more = said(60, &mut explanation);
-    assert!(
-        more.contains("nginx counts until the last byte is with its kernel: 18.0 ms"),
-        "{more}"
-    );
+    assert!(more.contains("nginx counts until the last byte is in its kernel: 18.0 ms"), "{more}");
     assert!(said(42, &mut explanation).contains("they agree"));
     let value: Value = serde_json::from_str(&json(&explanation)).unwrap();
     assert_eq!(value["server"][0]["log"]["upstream_header_ns"], 18_000_000);

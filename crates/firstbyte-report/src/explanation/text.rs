@@ -34,7 +34,7 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
     }
     if let Some(way) = explanation.subject() {
         lines.push(String::new());
-        lines.push(style.paint(Ink::Faint, "the connection in the middle by total time"));
+        lines.push(style.paint(Ink::Faint, "the connection with the median total time"));
         let diagram = sequence::diagram(&Sequence::lay_out(&way.middle), style);
         lines.extend(diagram.lines().map(str::to_owned));
     }
@@ -266,7 +266,7 @@ pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<
     };
     let unit = scale.name(style);
     let mut words = vec![format!(
-        "{} {unit}, {} {unit} than those after it{}",
+        "{} {unit}, {} {unit} than later attempts{}",
         scale.time_figure(*total),
         if difference < 0 {
             format!(
@@ -310,7 +310,7 @@ pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<
 fn ways(explanation: &Explanation, scale: Scale, style: &Style) -> Vec<String> {
     let heads = ["total", "set-up", "request", "server", "client", "other"];
     let heads: String = heads.iter().map(|head| format!(" {head:>8}")).collect();
-    let unit = format!("ways to connect, {}", scale.name(style));
+    let unit = format!("variants, {}", scale.name(style));
     let mut lines = vec![style.paint(Ink::Faint, &format!("{unit:<WAY$}{heads}  trips"))];
     lines.extend(explanation.ways.iter().map(|way| way_line(way, scale, style)));
     for (kind, why) in &explanation.left_out {
@@ -349,7 +349,7 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
     let proven = if way.proven < way.asked {
         style.paint(
             Ink::Loss,
-            &format!("\n{:<WAY$}   {} of {} were made so", "", way.proven, way.asked),
+            &format!("\n{:<WAY$}   {} of {} succeeded", "", way.proven, way.asked),
         )
     } else {
         String::new()
@@ -378,18 +378,18 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
         apart(log, *said, *estimated, &time)
     } else if estimated > said {
         format!(
-            "{} more: spent between the network and what it counts (queues, proxies, TLS)",
+            "{} more, spent outside the span that it counts (queues, proxies, TLS)",
             time(*estimated - *said)
         )
     } else {
         format!(
-            "{} less: part of what it counts was not waited for from here",
+            "{} less: the client did not wait for part of what it counts",
             time(*said - *estimated)
         )
     };
     let words = vec![
         format!("{who} {};", time(*said)),
-        format!("from here it is {} {sign} {}:", time(*estimated), time(*tolerance)),
+        format!("the client sees {} {sign} {}:", time(*estimated), time(*tolerance)),
         outcome,
     ];
     let mut lines = wrap("server's time  ", &words, style.columns());
@@ -411,18 +411,18 @@ fn apart(
 ) -> String {
     if estimated > said {
         return format!(
-            "{} lie outside what {} counts: before it reads the request (queues, a proxy in front), or \
-             after it has handed the response to its kernel",
+            "{} lie outside the span that {} counts: before it reads the request (queues, a proxy \
+             in front), or after it has handed the response to its kernel",
             time(estimated - said),
             log.form
         );
     }
     let rest = time(said - estimated);
     match log.to_first_byte {
-        true => format!("{rest} of what it counts were not waited for from here"),
+        true => format!("the client did not wait for {rest} of what it counts"),
         false => format!(
-            "{} counts until the last byte is with its kernel: {rest} of that come after the first \
-             byte, or were not waited for from here",
+            "{} counts until the last byte is in its kernel: {rest} of that come after the first \
+             byte, or the client did not wait for them",
             log.form
         ),
     }
@@ -443,7 +443,8 @@ fn beside(log: &ServerLogWitness, scale: Scale, style: &Style) -> Vec<String> {
         let ours = signed(difference.value);
         let step = scale.time(log.step, style);
         lines.push(format!(
-            "request by request ours less its: {ours}{}; its clock steps by {step}",
+            "difference per request, firstbyte minus log: {ours}{}; the log's clock has steps of \
+             {step}",
             interval.unwrap_or_default()
         ));
     }
@@ -454,15 +455,18 @@ fn beside(log: &ServerLogWitness, scale: Scale, style: &Style) -> Vec<String> {
         .filter_map(|(name, time)| Some(format!("{name} {}", scale.time(time?, style))));
     let upstream: Vec<String> = upstream.collect();
     if !upstream.is_empty() {
-        lines.push(format!("of that its upstream: {}", upstream.join(", ")));
+        lines.push(format!("of that, the upstream: {}", upstream.join(", ")));
     }
     let agreements = [("resumed", log.resumed), ("early data", log.early_data)];
     let agreements = agreements.iter().filter(|(_, it)| it.compared > 0).map(|(name, it)| {
-        format!("{name}: {} of {} as proven here, {} yes", it.agree, it.compared, it.logged_yes)
+        format!(
+            "{name}: {} of {} agree with the client, {} yes",
+            it.agree, it.compared, it.logged_yes
+        )
     });
     let agreements: Vec<String> = agreements.collect();
     if !agreements.is_empty() {
-        lines.push(format!("all ways, logged as {}", agreements.join("; ")));
+        lines.push(format!("all variants, logged as {}", agreements.join("; ")));
     }
     lines
 }
@@ -470,14 +474,11 @@ fn beside(log: &ServerLogWitness, scale: Scale, style: &Style) -> Vec<String> {
 fn findings(explanation: &Explanation, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
     if explanation.findings.is_empty() {
-        lines.push(
-            style.paint(Ink::Strong, "Nothing was found that costs time and could be otherwise."),
-        );
+        lines.push(style.paint(Ink::Strong, "No avoidable delay was found."));
     } else {
         let n = explanation.findings.len() as u64;
-        lines.push(
-            style.paint(Ink::Strong, &format!("{}, the most costly first", count(n, "finding"))),
-        );
+        lines
+            .push(style.paint(Ink::Strong, &format!("{}, most costly first", count(n, "finding"))));
     }
     for (number, finding) in (1..).zip(&explanation.findings) {
         lines.push(String::new());
@@ -523,12 +524,12 @@ pub(super) fn saves(finding: &Finding, style: &Style) -> String {
     let mut saves = Vec::new();
     if let Some(measured) = finding.saving.measured {
         let interval = measured.interval.map_or_else(String::new, |i| {
-            format!(" ({:.1} {} {:.1})", i.low / 1e6, style.glyph("…", "to"), i.high / 1e6)
+            format!(" (95 % interval {:.1} to {:.1} ms)", i.low / 1e6, i.high / 1e6)
         });
-        saves.push(format!("{:.1} ms{interval} measured", measured.value / 1e6));
+        saves.push(format!("measured {:.1} ms{interval}", measured.value / 1e6));
     }
     if let Some(predicted) = finding.saving.predicted {
-        saves.push(format!("{} predicted", milliseconds(predicted, style)));
+        saves.push(format!("predicted {}", milliseconds(predicted, style)));
     }
     saves.join(", ")
 }

@@ -154,7 +154,7 @@ fn drawn(
     let scale = Scale::for_largest(total);
     let gap = "  ";
     let mut lines = Vec::with_capacity(length + 3);
-    let heading = "a line is half a round trip";
+    let heading = "each line is half a round trip";
     lines.push(style.paint(Ink::Faint, heading));
     let titles: Vec<String> =
         columns.iter().map(|c| format!("{:^width$}", c.title, width = INNER + 2)).collect();

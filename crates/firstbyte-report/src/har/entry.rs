@@ -61,7 +61,7 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
         entry.insert("connection".into(), local.port().to_string().into());
     }
     if started.is_none() {
-        entry.insert("comment".into(), "when it was measured is not known".into());
+        entry.insert("comment".into(), "the time of the measurement is unknown".into());
     }
     entry.insert("_firstbyte".into(), proof(connection, of_the_run));
     Value::Object(entry)

@@ -44,7 +44,7 @@ pub fn page_archive(page: &Navigation) -> Vec<u8> {
         },
     });
     if origin.is_none() {
-        first["comment"] = "when it was loaded is not known".into();
+        first["comment"] = "the time of the load is unknown".into();
     }
     let archive = json!({ "log": {
         "version": "1.2",

@@ -141,7 +141,7 @@ const LOG: &[Member] = &[
 ];
 
 fn check(at: &str, value: &Value, kind: Kind) {
-    let number = || value.as_f64().unwrap_or_else(|| panic!("{at} is no number: {value}"));
+    let number = || value.as_f64().unwrap_or_else(|| panic!("{at} is not a number: {value}"));
     match kind {
         Any => {}
         Text => assert!(value.is_string(), "{at}: {value}"),

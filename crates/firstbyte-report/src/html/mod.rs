@@ -85,9 +85,13 @@ fn header(html: &mut String, study: &Study<'_>, digest: &Digest) {
     let links = elsewhere(study.links);
     let _ = write!(
         html,
-        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the findings</a>\n<header>\n{links}\
-         <h1>{}</h1>\n<p class=\"sub\">{}{}{} ways to connect · {} rounds · {} of {} samples \
-         count</p>\n</header>\n<main id=\"main\" tabindex=\"-1\">\n",
+        "<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip to the findings</a>\n\
+         <header>\n\
+         {links}<h1>{}</h1>\n\
+         <p class=\"sub\">{}{}{} variants · {} rounds · {} of {} samples count</p>\n\
+         </header>\n\
+         <main id=\"main\" tabindex=\"-1\">\n",
         escape(study.title),
         escape(study.date),
         if study.date.is_empty() { "" } else { " · " },
@@ -128,7 +132,7 @@ fn findings(html: &mut String, sentences: &[Sentence]) {
     *html +=
         "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\" class=\"vh\">Findings</h2>\n";
     if sentences.is_empty() {
-        *html += "<p>Nothing is compared here.</p>\n";
+        *html += "<p>This page compares nothing.</p>\n";
     } else {
         *html += "<ul class=\"found\">\n";
         for sentence in sentences {

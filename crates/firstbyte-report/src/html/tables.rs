@@ -65,7 +65,7 @@ pub(super) fn phases(html: &mut String, study: &Study<'_>, digest: &Digest, grou
         .iter()
         .map(|(m, q)| scale(order().filter_map(|c| value(c, *m, *q)).map(|e| e.value)))
         .collect();
-    let mut heads = vec!["Way to connect".to_owned(), "n".to_owned()];
+    let mut heads = vec!["Variant".to_owned(), "n".to_owned()];
     heads.extend(columns.iter().zip(&scales).map(|((metric, q), scale)| {
         let quantile = if *q == 0.5 { String::new() } else { format!(" {}", quantile_name(*q)) };
         format!("{}{quantile}, {}", phase_label(*metric), scale.name(&Style::default()))
@@ -189,8 +189,13 @@ fn probability(p: f64) -> String {
 
 /// How the values of each cell are spread over rounds: what is far out, and what neighbours have in common.
 pub(super) fn spread(html: &mut String, study: &Study<'_>) {
-    let columns = ["Way to connect", "n", "outliers", "lag-1 autocorrelation"];
-    open(html, "Total time: outliers, and how alike neighbouring rounds are", &columns);
+    let columns = ["Variant", "n", "outliers", "lag-1 autocorrelation"];
+    open(
+        html,
+        "Total time: outliers (included in every figure) and similarity of neighbouring \
+                rounds",
+        &columns,
+    );
     for (index, cell) in study.cells.iter().enumerate() {
         let Some(summary) = study.summary(index, Metric::Total) else { continue };
         head(html, &cell.name());
@@ -224,8 +229,8 @@ pub(super) fn missing(html: &mut String, study: &Study<'_>) {
 pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
     open(
         html,
-        "What the samples proved",
-        &["Way to connect", "asked", "proven", "share", "the rest"],
+        "What was verified on the wire",
+        &["Variant", "asked", "proven", "share", "the rest"],
     );
     for (cell, series) in study.cells.iter().zip(&digest.cells) {
         head(html, &cell.name());
@@ -248,7 +253,7 @@ pub(super) fn panels(html: &mut String, study: &Study<'_>) {
         return;
     }
     let title = "What the browsers' network panels show";
-    open(html, title, &["Way to connect", "n", "shown as", "median, ms"]);
+    open(html, title, &["Variant", "n", "shown as", "median, ms"]);
     for panel in study.panels {
         for time in &panel.medians {
             head(html, &panel.way);
@@ -266,8 +271,8 @@ pub(super) fn processors(html: &mut String, study: &Study<'_>) {
     if study.processors.is_empty() {
         return;
     }
-    let title = "What a visit takes of the client's processor: medians";
-    open(html, title, &["Way to connect", "n", "in all, ms", "user, ms", "system, ms"]);
+    let title = "Client processor time of a visit: medians";
+    open(html, title, &["Variant", "n", "in all, ms", "user, ms", "system, ms"]);
     for processor in study.processors {
         head(html, &processor.way);
         figure(html, &grouped(processor.samples as u64));
@@ -318,8 +323,8 @@ pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
 pub(super) fn examined(html: &mut String, study: &Study<'_>) {
     let Some(examined) = study.examined else { return };
     let [mark, n, median, p99, meaning] = TestimonyFigures::HEADINGS;
-    let title = "What the clients say, less what the capture shows";
-    open(html, title, &["Way to connect", mark, n, median, p99, meaning]);
+    let title = "Clients' own times minus the capture's";
+    open(html, title, &["Variant", mark, n, median, p99, meaning]);
     for (name, way) in &examined.ways {
         for row in examined_figures(way) {
             head(html, name);
@@ -342,7 +347,7 @@ pub(super) fn failures(html: &mut String, study: &Study<'_>) {
         *html += "<p>No sample failed.</p>\n";
         return;
     }
-    open(html, "Failures by cause", &["Way to connect", "count", "cause"]);
+    open(html, "Failures by cause", &["Variant", "count", "cause"]);
     for failure in &study.failures {
         head(html, &study.cells.get(failure.cell).map_or_else(String::new, |c| c.name()));
         figure(html, &grouped(failure.count));

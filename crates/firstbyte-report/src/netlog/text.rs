@@ -118,7 +118,7 @@ fn hosts(hosts: &[&HostSum], most: usize, style: &Style) -> Vec<String> {
     if hosts.len() > most {
         let left: Duration = hosts.iter().skip(most).map(|host| host.waited).sum();
         let more = count((hosts.len() - most) as u64, "more host");
-        let said = format!("{more}, which waited {}", milliseconds(left));
+        let said = format!("{more}, waited {}", milliseconds(left));
         lines.push(style.paint(Ink::Faint, &said));
     }
     lines
@@ -126,12 +126,12 @@ fn hosts(hosts: &[&HostSum], most: usize, style: &Style) -> Vec<String> {
 
 fn findings(findings: &[FindingGroup<'_>], style: &Style) -> Vec<String> {
     if findings.is_empty() {
-        let none = "Nothing was found that costs time and could be otherwise.";
+        let none = "No avoidable delay was found.";
         return vec![style.paint(Ink::Strong, none)];
     }
     let title = match findings.len() {
         1 => "1 finding".to_owned(),
-        n => format!("{}, the most costly first", count(n as u64, "finding")),
+        n => format!("{}, most costly first", count(n as u64, "finding")),
     };
     let mut lines = vec![style.paint(Ink::Strong, &title)];
     for (number, finding) in (1..).zip(findings) {
@@ -214,7 +214,7 @@ fn race(request: &NetLogRequest) -> Vec<String> {
                     format!("failed ({error}{}{silent})", after.unwrap_or_default())
                 }
                 JobOutcome::NothingToTry => "had nothing to try".to_owned(),
-                JobOutcome::Open => "was under way at the log's end".to_owned(),
+                JobOutcome::Open => "was still running at the log's end".to_owned(),
                 JobOutcome::Won | JobOutcome::Lost => "was later".to_owned(),
             };
             format!("{}{quic} {what}", job.name)
@@ -264,8 +264,8 @@ fn lookup(request: &NetLogRequest) -> Vec<String> {
 fn stalled(request: &NetLogRequest) -> Vec<String> {
     let Some(stall) = &request.stall else { return Vec::new() };
     let limit = match stall.limit {
-        PoolLimit::Host => "as many connections to the host as the browser allows",
-        PoolLimit::Pool => "as many connections as the browser allows at all",
+        PoolLimit::Host => "the browser's limit of connections to the host",
+        PoolLimit::Pool => "the browser's limit of connections in total",
     };
     let took = stall.took.map(|took| format!("{}: ", milliseconds(took))).unwrap_or_default();
     vec![format!("{took}{limit}")]
@@ -278,7 +278,7 @@ fn tried(request: &NetLogRequest) -> Vec<String> {
             AttemptEnd::Connected => String::new(),
             AttemptEnd::Failed(error) => format!(", {error}"),
             AttemptEnd::GivenUp => ", given up".to_owned(),
-            AttemptEnd::Unknown => ", not seen to its end".to_owned(),
+            AttemptEnd::Unknown => ", end not in the log".to_owned(),
         };
         format!("{} {took}{end}", attempt.address)
     });

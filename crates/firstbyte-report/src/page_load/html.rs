@@ -129,9 +129,9 @@ impl View<'_> {
             self.load.requests.iter().filter(|r| r.connection_use == Some(wanted)).count() as u64
         };
         let uses = [
-            (uses(ConnectionUse::Opened), "waited for a connection to be opened"),
-            (uses(ConnectionUse::Reused), "found one that was open"),
-            (uses(ConnectionUse::Coalesced), "went over one of another host's"),
+            (uses(ConnectionUse::Opened), "waited for a new connection"),
+            (uses(ConnectionUse::Reused), "found an open connection"),
+            (uses(ConnectionUse::Coalesced), "used another host's connection"),
         ];
         let uses = uses.into_iter().filter(|(number, _)| *number > 0);
         let uses: Vec<String> = uses.map(|(number, what)| format!("{number} {what}")).collect();
@@ -140,13 +140,13 @@ impl View<'_> {
             let cost: Duration = self.load.in_vain().filter_map(|(_, set_up)| set_up.cost).sum();
             let tried = count(self.load.in_vain().count() as u64, "connection");
             let cost = if cost.is_zero() { "no time".to_owned() } else { self.time(cost) };
-            line("Tried in vain", format!("{tried}, which cost {cost}"));
+            line("Failed attempts", format!("{tried}, cost {cost}"));
         }
         let far = self.load.origins.iter().filter(|origin| origin.round_trip.is_some());
         if let Some(far) = far.max_by_key(|origin| origin.round_trip) {
             let trip = self.time(far.round_trip.unwrap_or_default());
             let host = far.authority.trim_end_matches(":443");
-            line("Farthest origin", format!("{host}, {trip} a round trip"));
+            line("Farthest origin", format!("{host}, round trip {trip}"));
         }
         *html += "</dl>\n</section>\n";
     }
@@ -157,14 +157,13 @@ impl View<'_> {
         }
         let begun = match self.page.loaded {
             Some(_) => format!("Loaded in {}", self.time(whole(self.load))),
-            None => format!(
-                "Not loaded to its end; the last byte came at {}",
-                self.time(whole(self.load))
-            ),
+            None => {
+                format!("Not fully loaded; the last byte came at {}", self.time(whole(self.load)))
+            }
         };
         match self.load.set_up_share() {
             Some(share) => format!(
-                "{begun}. For {} of that ({:.0} %) it waited for connections to be set up.",
+                "{begun}. For {} of that ({:.0} %) the page waited for connections to be set up.",
                 self.time(self.load.set_up_waited),
                 share * 100.0
             ),
@@ -190,12 +189,12 @@ impl View<'_> {
 
     fn connections(&self, html: &mut String) {
         if self.page.connections.is_empty() {
-            *html += "<p>Nothing is known of connections.</p>\n";
+            *html += "<p>Nothing is known about connections.</p>\n";
             return;
         }
         self.open(
             html,
-            "Connections, in the order in which they were begun",
+            "Connections, in the order they were opened",
             &[
                 ("Host", true),
                 ("Address", true),
@@ -252,7 +251,7 @@ impl View<'_> {
                 ("Protocol", true),
                 ("Begun", false),
                 ("Cost", false),
-                ("Used in its place", true),
+                ("Used instead", true),
                 ("Why", true),
             ],
         );
@@ -341,7 +340,7 @@ fn used(set_up: &SetUp) -> String {
     let requests = count(set_up.requests as u64, "request");
     match set_up.fate {
         Fate::Used if set_up.coalesced > 0 => {
-            format!("{requests}, {} of another host's", set_up.coalesced)
+            format!("{requests}, {} of another host", set_up.coalesced)
         }
         Fate::Used => requests,
         Fate::Unused => "not used".to_owned(),
@@ -354,7 +353,7 @@ fn used(set_up: &SetUp) -> String {
 fn began(connection: &PageConnection) -> &'static str {
     let tls = connection.tls.as_ref();
     match (connection.beginning, tls.and_then(|tls| tls.handshake)) {
-        (Some(Beginning::OpenBefore { .. }), _) => "open before",
+        (Some(Beginning::OpenBefore { .. }), _) => "already open",
         _ if took_early_data(connection) => "0-RTT",
         (_, Some(Handshake::Resumed)) => "resumed",
         (Some(Beginning::Opened), _) => "new",
@@ -407,7 +406,7 @@ mod tests {
             assert!(html.contains(connection.authority.trim_end_matches(":443")), "{html}");
         }
         for wanted in [
-            "it waited for connections to be set up",
+            "the page waited for connections to be set up",
             "script-src 'none'",
             "Failed attempts and lost races",
             "firstbyte page https://shop.test/",
@@ -424,6 +423,6 @@ mod tests {
         let mut page = Navigation::default();
         page.main.requested_url = "https://a.test/?token=s3cret".into();
         let html = page_html(&PageDocument { page: &page, savings: None, date: "", command: &[] });
-        assert!(html.contains("Nothing is known of connections") && !html.contains("s3cret"));
+        assert!(html.contains("Nothing is known about connections") && !html.contains("s3cret"));
     }
 }

@@ -99,7 +99,7 @@ fn a_viewers_parser_reads_all_events_with_their_values() {
     assert_eq!(common.group_id.as_deref(), Some("0102"));
     let started = common.reference_time.wall_clock_time;
     assert_eq!(started.as_deref(), Some("2023-11-14T22:13:20.000000Z"));
-    assert!(file.description.unwrap().contains("2 further packets were not noted"));
+    assert!(file.description.unwrap().contains("2 further packets were not recorded"));
     assert!(events.is_sorted_by(|a, b| a.time <= b.time));
     let of = |wanted: fn(&EventData) -> bool| events.iter().filter(|e| wanted(&e.data)).count();
     assert_eq!(of(|e| matches!(e, EventData::QuicConnectionStarted(_))), 1);

@@ -223,7 +223,7 @@ fn told<'a>(
                 None => "",
             };
             amount = amount.map(|all| match early.bytes_before_server_hello.map(grouped) {
-                Some(sent) => format!("{all}, of them {sent} early data{fate}"),
+                Some(sent) => format!("{all}, {sent} of them early data{fate}"),
                 None => format!("{all}, with early data{fate}"),
             });
         }

@@ -40,7 +40,7 @@ fn log() -> Vec<LoggedRequest> {
 }
 
 fn shown(requests: &[LoggedRequest], style: &Style) -> String {
-    let skipped = BTreeMap::from([("no JSON, or cut".to_owned(), (17, 2))]);
+    let skipped = BTreeMap::from([("not JSON, or cut short".to_owned(), (17, 2))]);
     text(
         &ServerLogReport {
             name: "access.log",

@@ -247,7 +247,7 @@ fn paths(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         lines.push(row(&style.safe(path), cells.each_ref().map(String::as_str)));
     }
     if summary.paths_left_out() {
-        let said = "There were more paths than are kept: those that never took long were given up.";
+        let said = "There were more paths than are kept: paths that were never slow were dropped.";
         lines.extend(wrap("", &words(said), style.columns()));
     }
     lines
@@ -259,16 +259,16 @@ fn missing(report: &ServerLogReport<'_>) -> Vec<String> {
     let mut missing = Vec::new();
     if summary.forms().contains_key(&LogForm::Combined) {
         missing.push(
-            "times, hosts, TLS: the combined format has none of them. `firstbyte log-format nginx` \
-             (or apache) prints the configuration of a log that has"
+            "times, hosts, TLS: not in the combined format. `firstbyte log-format nginx` (or \
+             apache) prints a log configuration that has them"
                 .to_owned(),
         );
     }
     let only = |form| summary.forms().len() == 1 && summary.forms().contains_key(&form);
     if only(LogForm::Nginx) && summary.resumed().of > 0 && summary.early_data().of == 0 {
         missing.push(
-            "early data: no server { } has the line `set $firstbyte_early_data …` of `firstbyte \
-             log-format nginx`"
+            "early data: the line `set $firstbyte_early_data …` of `firstbyte log-format nginx` is \
+             missing in every server { }"
                 .to_owned(),
         );
     }

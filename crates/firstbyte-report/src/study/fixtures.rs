@@ -344,7 +344,7 @@ fn summarise(made: &mut Made) {
         let failed = made.rows.iter().filter(|r| usize::from(r.cell) == cell);
         let count = failed.filter(|r| r.standing == Standing::Failed).count() as u64;
         if count > 0 {
-            let cause = "connect: no address answered within 5 s (network fault)".to_owned();
+            let cause = "connect: no address answered within 5 s".to_owned();
             made.failures.push(FailureView { cell, cause, count });
         }
     }

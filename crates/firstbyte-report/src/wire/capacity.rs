@@ -20,7 +20,7 @@ const NAMES: [&str; KINDS] = ["full", "resumed"];
 pub fn capacities(servers: &[ServerCapacity], most: usize, left_out: u64, style: &Style) -> String {
     let mut text = String::new();
     if servers.is_empty() {
-        text.push_str("Capacity: there is no handshake that is known to be full or resumed\n\n");
+        text.push_str("Capacity: no handshake is known to be full or resumed\n\n");
     }
     for server in servers.iter().take(most) {
         let head = fit(&format!("Capacity of {}", name(server, style)), style.columns());
@@ -40,12 +40,15 @@ pub fn capacities(servers: &[ServerCapacity], most: usize, left_out: u64, style:
     }
     if servers.len() > most {
         let all = count(servers.len() as u64);
-        let _ = writeln!(text, "capacity of {most} of {all} servers, those with most handshakes\n");
+        let _ = writeln!(
+            text,
+            "capacity of {most} of {all} servers, those with the most \
+                                handshakes\n"
+        );
     }
     if left_out > 0 {
         let connections = counted(left_out, "connection");
-        let _ =
-            writeln!(text, "{connections} of servers beyond the limit are left out of capacity\n");
+        let _ = writeln!(text, "capacity leaves out {connections} of servers beyond the limit\n");
     }
     text
 }
@@ -87,7 +90,7 @@ fn seconds(seconds: f64) -> String {
 fn sustained(server: &ServerCapacity, in_order: bool) -> Vec<String> {
     let capacity = &server.capacity;
     let mut sentences =
-        vec!["handshakes wait for each other; while they do, the server sustains:".to_owned()];
+        vec!["handshakes wait for each other; during that time the server sustains:".to_owned()];
     for (name, demand) in NAMES.iter().zip(&capacity.demands) {
         let Some(Demand { seconds: each, handshakes, .. }) = demand else { continue };
         let rate = demand.map(|demand| rate(demand.rate())).unwrap_or_default();
@@ -105,8 +108,8 @@ fn sustained(server: &ServerCapacity, in_order: bool) -> Vec<String> {
     sentences.extend(missing.map(|kind| {
         let name = NAMES[kind];
         match in_order {
-            true => format!("- {name}: not known, too few of them waited"),
-            false => format!("- {name}: not known, several are worked on at once, of both kinds"),
+            true => format!("- {name}: unknown, too few of them waited"),
+            false => format!("- {name}: unknown, the server handles several of both kinds at once"),
         }
     }));
     sentences
@@ -115,12 +118,12 @@ fn sustained(server: &ServerCapacity, in_order: bool) -> Vec<String> {
 fn unknown(server: &ServerCapacity) -> String {
     let capacity = &server.capacity;
     let at_least = match server.most_per_second {
-        Some(most) => format!("; it makes at least {} a second", count(most)),
+        Some(most) => format!("; the server completes at least {} a second", count(most)),
         None => String::new(),
     };
     let why = match capacity.standing {
         Standing::TooFew => {
-            format!("{} with times are too few", counted(capacity.handshakes, "handshake"))
+            format!("only {} with times", counted(capacity.handshakes, "handshake"))
         }
         Standing::InDoubt => format!(
             "the times of {} of {} handshakes are in doubt",
@@ -128,21 +131,21 @@ fn unknown(server: &ServerCapacity) -> String {
             count(server.untimed + capacity.handshakes)
         ),
         Standing::OneAtATime if capacity.most_at_once < 2 => {
-            "never more than one handshake was there at a time".to_owned()
+            "the server never had more than one handshake at a time".to_owned()
         }
         Standing::OneAtATime => {
-            "hardly ever was more than one handshake there at a time".to_owned()
+            "the server rarely had more than one handshake at a time".to_owned()
         }
         Standing::NoQueue => format!(
-            "up to {} handshakes were there at once and did not wait for each other: not saturated",
+            "up to {} handshakes ran at once without waiting for each other: not saturated",
             capacity.most_at_once
         ),
         Standing::Unclear | Standing::Queueing { .. } => format!(
-            "up to {} handshakes were there at once, and whether they waited for each other cannot be told",
+            "up to {} handshakes ran at once; whether they waited for each other is unknown",
             capacity.most_at_once
         ),
     };
-    format!("capacity not known: {why}{at_least}")
+    format!("capacity unknown: {why}{at_least}")
 }
 
 /// What one takes by itself, and what that bounds.
@@ -151,14 +154,15 @@ fn alone(capacity: &Capacity) -> Vec<String> {
         let demand = (*demand)?;
         let ms = seconds(demand.seconds);
         Some(format!(
-            "- {name}, alone there: {ms} in the server; one after the other, {}",
+            "- {name}, alone in the server: {ms}; one after the other, {}",
             rate(demand.rate())
         ))
     });
     let mut sentences: Vec<String> = each.collect();
     if !sentences.is_empty() {
         sentences.push(
-            "one after the other is a bound of one worker that does nothing else, no capacity"
+            "one after the other is the limit of a single worker that does nothing else, not a \
+             capacity"
                 .to_owned(),
         );
     }
@@ -168,10 +172,10 @@ fn alone(capacity: &Capacity) -> Vec<String> {
 fn seen(server: &ServerCapacity) -> Vec<String> {
     let capacity = &server.capacity;
     let mut parts = Vec::new();
-    parts.extend(server.most_per_second.map(|most| format!("most in a second: {}", count(most))));
+    parts.extend(server.most_per_second.map(|most| format!("most per second: {}", count(most))));
     parts.extend(capacity.busy_share.map(|share| {
         let periods = counted(capacity.busy_periods, "busy period");
-        format!("a handshake is there {:.0} % of the time, in {periods}", share * 100.0)
+        format!("the server has a handshake {:.0} % of the time, in {periods}", share * 100.0)
     }));
     if server.untimed > 0 {
         parts.push(format!("{} in doubt", count(server.untimed)));
@@ -187,7 +191,7 @@ fn table(capacity: &Capacity, style: &Style) -> String {
     }
     let head = format!(
         "    {:>12}{:>10}{:>18}{:>22}",
-        "others there", "n", "in server p50", "between departures"
+        "others", "n", "in server p50", "between departures"
     );
     let _ = writeln!(text, "{}", style.paint(Ink::Faint, &head));
     for AtOnce { others: (least, most), visits, stayed_seconds, spent_seconds } in &capacity.at_once
@@ -263,30 +267,31 @@ mod tests {
         for part in [
             "full: 500 a second (95 % interval 455 to 556), service demand 2.00 ms (n 1,234)",
             "as mixed (52 % resumed): 1,000 a second (95 % interval 909 to 1,111)",
-            "resumed: not known, too few of them waited",
-            "most in a second: 2,500; a handshake is there 88 % of the time, in 1 busy period; 3 in doubt",
+            "resumed: unknown, too few of them waited",
+            "most per second: 2,500; the server has a handshake 88 % of the time, in 1 busy \
+             period; 3 in doubt",
             "2 to 3 10,000 100 ms 2 µs",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(shown(queueing(false), 16).contains("several are worked on at once"));
+        assert!(shown(queueing(false), 16).contains("the server handles several"));
     }
 
     #[test]
     fn no_capacity_is_stated_where_there_is_none() {
         for (standing, most, why) in [
-            (Standing::TooFew, 3, "3,097 handshakes with times are too few"),
+            (Standing::TooFew, 3, "only 3,097 handshakes with times"),
             (Standing::InDoubt, 3, "the times of 3 of 3,100 handshakes are in doubt"),
-            (Standing::OneAtATime, 1, "never more than one handshake"),
-            (Standing::OneAtATime, 2, "hardly ever was more than one"),
-            (Standing::NoQueue, 7, "up to 7 handshakes were there at once and did not wait"),
-            (Standing::Unclear, 7, "whether they waited for each other cannot be told"),
+            (Standing::OneAtATime, 1, "the server never had more than one handshake"),
+            (Standing::OneAtATime, 2, "the server rarely had more than one"),
+            (Standing::NoQueue, 7, "up to 7 handshakes ran at once without waiting"),
+            (Standing::Unclear, 7, "whether they waited for each other is unknown"),
         ] {
             let text = shown(standing, most);
-            assert!(text.contains("capacity not known: ") && text.contains(why), "{why}: {text}");
-            assert!(text.contains("it makes at least 2,500 a second"), "{text}");
+            assert!(text.contains("capacity unknown: ") && text.contains(why), "{why}: {text}");
+            assert!(text.contains("the server completes at least 2,500 a second"), "{text}");
             assert!(!text.contains("service demand") && !text.contains("sustains"), "{text}");
-            let bound = text.contains("full, alone there: 4.00 ms in the server");
+            let bound = text.contains("full, alone in the server: 4.00 ms");
             assert_eq!(bound, standing != Standing::TooFew, "{text}");
         }
     }

@@ -187,23 +187,29 @@ fn session_words(tls: &TlsSeen) -> Vec<String> {
         }
         (Some(offered), None) => words.push(format!("offered {}", offered.name())),
         (None, _) if tls.offer_is_unknown() && resumption.id_sent.is_some() => {
-            words.push("offered or not: a session ID, of a session of before or random".into());
+            words.push(
+                "offer unknown: a session ID, either of an earlier session or \
+                        random"
+                    .into(),
+            );
         }
         (None, _) if tls.offer_is_unknown() => {}
         (None, _) if tls.client_hello => words.push("none offered".into()),
         (None, _) => {}
     }
-    words.extend(resumption.accepted.map(|mechanism| format!("taken up by {}", mechanism.name())));
+    words.extend(resumption.accepted.map(|mechanism| format!("resumed by {}", mechanism.name())));
     if resumption.declined {
         words.push("declined".into());
     }
     if let Some(early) = tls.early_data {
         let fate = match (early.bytes, early.accepted, early.inferred) {
             (0, ..) => "early data offered, none sent".to_owned(),
-            (n, Some(true), true) => format!("{} bytes of early data, taken (inferred)", count(n)),
-            (n, Some(true), false) => format!("{} bytes of early data, taken", count(n)),
-            (n, Some(false), _) => format!("{} bytes of early data, not taken", count(n)),
-            (n, None, _) => format!("{} bytes of early data, taken or not", count(n)),
+            (n, Some(true), true) => {
+                format!("{} bytes of early data, accepted (inferred)", count(n))
+            }
+            (n, Some(true), false) => format!("{} bytes of early data, accepted", count(n)),
+            (n, Some(false), _) => format!("{} bytes of early data, rejected", count(n)),
+            (n, None, _) => format!("{} bytes of early data, outcome unknown", count(n)),
         };
         words.push(fate);
     }
@@ -263,11 +269,10 @@ fn quic_lines(quic: &QuicSeen) -> Vec<Line> {
     words.extend(quic.token_bytes.map(|bytes| format!("token of {bytes} bytes")));
     if let (Some(sent), Some(limit)) = (quic.unvalidated_bytes, quic.unvalidated_limit) {
         let (sent, limit) = (count(sent), count(limit));
-        words.push(format!("{sent} of {limit} bytes before the client was validated"));
+        words.push(format!("{sent} of {limit} bytes before the client's address was validated"));
     }
-    words.extend(
-        quic.limit_stall.map(|stall| format!("stood still at that limit for {}", time(stall))),
-    );
+    words
+        .extend(quic.limit_stall.map(|stall| format!("stopped at that limit for {}", time(stall))));
     words.extend(quic.spin_round_trip.map(|rtt| format!("spin bit {}", time(rtt))));
     vec![("QUIC", words)]
 }
@@ -303,7 +308,7 @@ fn exchanges(observed: &Observed, style: &Style) -> String {
         count(exchanges.answered.into()),
     );
     match exchanges.time {
-        Some(all) => text += &format!(", {} in all, at the tap\n", time(all)),
+        Some(all) => text += &format!(", {} in total, at the tap\n", time(all)),
         None => return text + "\n",
     }
     let heading = format!(
@@ -316,7 +321,7 @@ fn exchanges(observed: &Observed, style: &Style) -> String {
     }
     let left = (all as usize).saturating_sub(exchanges.first.len());
     if left > 0 {
-        text += &format!("  and {} more that were not kept one by one\n", count(left as u64));
+        text += &format!("  and {} more that were not kept individually\n", count(left as u64));
     }
     style.plain(&text).into_owned()
 }

@@ -21,28 +21,28 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
     if let Some(dropped) = hygiene.dropped {
         let what = match dropped {
             0 => "frames were dropped",
-            _ => "frames were dropped: the capture did not keep up",
+            _ => "frames were dropped: the capture could not keep up",
         };
         let _ = writeln!(text, "  {:>9}  {what}", count(dropped));
     }
     let findings = [
         (hygiene.duplicates, "copies of packets made by the capture were removed"),
-        (hygiene.port_reuses, "times a port was used again: a new connection each"),
-        (hygiene.cut_payloads, "packets were cut by the snap length: read as far as they go"),
+        (hygiene.port_reuses, "times a port was reused: a new connection each"),
+        (hygiene.cut_payloads, "packets were cut by the snap length: read up to the cut"),
         (hygiene.cut_headers, "packets were cut within their headers: not read"),
         (hygiene.malformed, "packets have headers that contradict each other: not read"),
-        (hygiene.unknown_links, "frames are of a link type that is not known: not read"),
-        (hygiene.untimed, "frames have no time: those before them lend theirs"),
+        (hygiene.unknown_links, "frames have an unknown link type: not read"),
+        (hygiene.untimed, "frames have no time: the time of the frame before is used"),
         (hygiene.fragments, "fragments of IP"),
-        (hygiene.reassembled, "datagrams put together from fragments"),
+        (hygiene.reassembled, "datagrams reassembled from fragments"),
         (hygiene.not_ip, "frames without IP"),
         (hygiene.other_transports, "packets that are neither TCP nor UDP"),
         (hygiene.out_of_order_times, "frames are older than the one before, by less than a second"),
-        (hygiene.clock_steps, "times the capture's clock was set back"),
-        (hygiene.idle, "connections were given up after a long silence"),
-        (hygiene.evicted, "connections were given up because there were too many"),
-        (hygiene.half_open_evicted, "half-open connections were given up, and are not shown"),
-        (hygiene.held_overflow, "times more was out of order than is held"),
+        (hygiene.clock_steps, "times the capture's clock went backwards"),
+        (hygiene.idle, "connections were dropped after a long silence"),
+        (hygiene.evicted, "connections were dropped because there were too many"),
+        (hygiene.half_open_evicted, "half-open connections were dropped, and are not shown"),
+        (hygiene.held_overflow, "times more data was out of order than the buffer holds"),
     ];
     let unread = &hygiene.unread_quic;
     if unread.connections() > 0 {
@@ -52,7 +52,7 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
             .collect();
         let _ = writeln!(
             text,
-            "  {:>9}  QUIC connections are of versions that cannot be read: {}",
+            "  {:>9}  QUIC connections have unsupported versions: {}",
             count(unread.connections()),
             versions.join(", ")
         );

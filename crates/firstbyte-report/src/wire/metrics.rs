@@ -114,7 +114,11 @@ impl Metrics {
         let hygiene = &self.hygiene;
         text.counter("frames", "Frames captured that pass the filter.");
         text.value("frames_total", "", hygiene.frames);
-        text.counter("frames_dropped", "Frames that the kernel dropped: the buffer was full.");
+        text.counter(
+            "frames_dropped",
+            "Frames that the kernel dropped because the buffer was \
+                                        full.",
+        );
         text.value("frames_dropped_total", "", hygiene.dropped.unwrap_or(0));
         text.counter("frame_bytes", "Bytes of frames on the wire.");
         text.value("frame_bytes_total", "", hygiene.wire_bytes);
@@ -123,7 +127,7 @@ impl Metrics {
         text.value("packets_total", r#"transport="udp""#, hygiene.udp_packets);
         text.counter("duplicates", "Copies of packets made by the capture, removed.");
         text.value("duplicates_total", "", hygiene.duplicates);
-        text.counter("evictions", "Connections given up before their end.");
+        text.counter("evictions", "Connections dropped before their end.");
         for (reason, number) in [
             ("too-many", hygiene.evicted),
             ("half-open", hygiene.half_open_evicted),
@@ -131,7 +135,7 @@ impl Metrics {
         ] {
             text.value("evictions_total", &format!("reason=\"{reason}\""), number);
         }
-        text.head("open_connections", "gauge", "Connections under way.");
+        text.head("open_connections", "gauge", "Open connections.");
         text.value("open_connections", "", self.live as u64);
     }
 
@@ -142,17 +146,22 @@ impl Metrics {
                 text.value(&format!("{name}_total"), &server.labels, of(server));
             }
         };
-        plain("connections", "Connections that are over.", |s| s.connections);
-        plain("doubtful_connections", "Of these, with a doubt about a figure.", |s| s.doubtful);
-        plain("sessions_offered", "ClientHellos with a session.", |s| s.offered);
-        plain("sessions_declined", "Sessions offered and full handshakes all the same.", |s| {
-            s.declined
+        plain("connections", "Finished connections.", |s| s.connections);
+        plain("doubtful_connections", "Finished connections with a doubtful figure.", |s| {
+            s.doubtful
         });
+        plain("sessions_offered", "ClientHellos that offered a session.", |s| s.offered);
+        plain(
+            "sessions_declined",
+            "Sessions offered and declined: a full handshake \
+                                    followed.",
+            |s| s.declined,
+        );
         plain("early_data_sent", "Connections that sent early data.", |s| s.early_data);
-        plain("early_data_accepted", "Connections whose early data was taken.", |s| {
+        plain("early_data_accepted", "Connections whose early data was accepted.", |s| {
             s.early_data_accepted
         });
-        plain("exchanges", "Exchanges that were answered.", |s| s.exchanges);
+        plain("exchanges", "Answered exchanges.", |s| s.exchanges);
         let mut parted = |name: &str, help, label: &str, values: &[&str], of: Parted| {
             text.counter(name, help);
             for server in &self.series {
@@ -164,17 +173,21 @@ impl Metrics {
         };
         parted("handshakes", "Handshakes by session.", "session", &SESSIONS, |s| &s.handshakes);
         let types = Failed::TYPES.map(FailureType::as_str);
-        let failures = "Connections that failed, by type of Network Error Logging.";
+        let failures = "Failed connections, by Network Error Logging type.";
         parted("errors", failures, "error", &types, |s| &s.failures);
-        let retransmitted = "Segments sent again, by who sent them.";
+        let retransmitted = "Retransmitted segments, by sender.";
         parted("retransmitted_segments", retransmitted, "by", &SIDES, |s| &s.retransmitted);
-        parted("payload_bytes", "Bytes of payload, by who sent them.", "by", &SIDES, |s| &s.bytes);
+        parted("payload_bytes", "Payload bytes, by sender.", "by", &SIDES, |s| &s.bytes);
     }
 
     fn histograms(&self, text: &mut Text) {
         let of_sessions: [(&str, &str, BySession); 2] = [
-            ("handshake_seconds", "Time of confident handshakes.", |s| &s.handshake),
-            ("handshake_server_seconds", "The server's part of it.", |s| &s.server_time),
+            ("handshake_seconds", "Duration of handshakes whose parts are certain.", |s| {
+                &s.handshake
+            }),
+            ("handshake_server_seconds", "The server's part of these handshakes.", |s| {
+                &s.server_time
+            }),
         ];
         for (name, help, of) in of_sessions {
             text.head(name, "histogram", help);
@@ -185,7 +198,7 @@ impl Metrics {
                 }
             }
         }
-        let help = "Smallest round trip between the tap and that side.";
+        let help = "Smallest round trip between the tap and the client or server.";
         text.head("round_trip_seconds", "histogram", help);
         for server in &self.series {
             for (side, histogram) in SIDES.iter().zip(&server.round_trip) {
@@ -193,7 +206,7 @@ impl Metrics {
                 text.histogram("round_trip_seconds", &labels, histogram);
             }
         }
-        let help = "From a request's first byte to its response's last.";
+        let help = "From a request's first byte to its response's last byte.";
         text.head("exchange_seconds", "histogram", help);
         for server in &self.series {
             text.histogram("exchange_seconds", &server.labels, &server.exchange);

@@ -107,7 +107,7 @@ pub(super) fn findings_read(html: &mut String, hygiene: &Hygiene) {
     let _ = writeln!(html, "<p>{}.</p>", escape(lines.next().unwrap_or_default()));
     let findings: Vec<&str> = lines.map(str::trim).collect();
     if findings.is_empty() {
-        *html += "<p class=\"note\">Nothing had to be removed or left out.</p>\n";
+        *html += "<p class=\"note\">Nothing was removed or left out.</p>\n";
         return;
     }
     *html += "<ul>\n";
@@ -131,7 +131,7 @@ fn findings(html: &mut String, servers: &[ServerSummary]) {
     *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\">Findings</h2>\n";
     let told = by_weight(servers);
     if told.is_empty() {
-        *html += "<p>No server has handshakes enough to say anything.</p>\n";
+        *html += "<p>No server has enough handshakes for a verdict.</p>\n";
     }
     *html += "<ul class=\"found\">\n";
     for (summary, verdict) in told.iter().take(TOLD) {
@@ -174,7 +174,10 @@ fn figures(page: &Page<'_>) -> Vec<Figure> {
             .collect();
         let note = match with_times.len().saturating_sub(DRAWN) {
             0 => String::new(),
-            more => format!(" The {DRAWN} with most connections; {more} more are in the table."),
+            more => format!(
+                " The {DRAWN} servers with the most connections; {more} more are in \
+                             the table."
+            ),
         };
         figures.push(captured::servers(&bars, &note));
     }
@@ -226,7 +229,7 @@ fn diagrams(page: &Page<'_>) -> Option<Figure> {
         .collect();
     let note = match page.flows.len().saturating_sub(NAMED) {
         0 => String::new(),
-        more => format!("{more} more connections that were asked for are not drawn."),
+        more => format!("{more} more requested connections are not drawn."),
     };
     (!drawn.is_empty()).then(|| captured::diagrams(drawn, &note))
 }
@@ -298,7 +301,8 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         assert!(
-            page.contains("takes up every session offered") || page.contains("no client offers")
+            page.contains("resumes every session that clients offer")
+                || page.contains("no client offers")
         );
         assert!(page.contains("All 3."));
     }

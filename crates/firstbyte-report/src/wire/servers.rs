@@ -74,7 +74,7 @@ pub fn servers(summaries: &[ServerSummary], most: usize, judged: bool, style: &S
     }
     if summaries.len() > most {
         let all = count(summaries.len() as u64);
-        let _ = writeln!(text, "{most} of {all} servers, those with most connections\n");
+        let _ = writeln!(text, "{most} of {all} servers, those with the most connections\n");
     }
     text
 }
@@ -89,7 +89,7 @@ fn counts(summary: &ServerSummary) -> Vec<String> {
     for (number, what) in [
         (counts.hello_retry_requests, "HelloRetryRequest"),
         (counts.early_data, "sent early data"),
-        (counts.early_data_accepted, "had it taken"),
+        (counts.early_data_accepted, "early data accepted"),
         (counts.errors(), "failed"),
         (counts.doubtful, "in doubt"),
     ] {
@@ -140,13 +140,14 @@ pub fn left_out(left_out: LeftOut) -> Vec<String> {
     let mut sentences = Vec::new();
     if left_out.connections > 0 {
         sentences.push(format!(
-            "{} connections are of servers that are left out: those with the fewest, where there were too many",
+            "{} connections belong to servers that are left out: too many servers, those with the \
+             fewest connections",
             count(left_out.connections)
         ));
     }
     if let Some((kept, met)) = left_out.times {
         sentences.push(format!(
-            "percentiles are of {} times out of {}, taken at random",
+            "percentiles come from {} of {} times, chosen at random",
             count(kept),
             count(met)
         ));
@@ -199,7 +200,7 @@ mod tests {
     fn what_is_left_out_is_said() {
         assert!(left_out(LeftOut::default()).is_empty());
         let told = left_out(LeftOut { connections: 1_234, times: Some((1_000, 2_500)) });
-        assert!(told[0].starts_with("1,234 connections are of servers that are left out"));
-        assert_eq!(told[1], "percentiles are of 1,000 times out of 2,500, taken at random");
+        assert!(told[0].starts_with("1,234 connections belong to servers that are left out"));
+        assert_eq!(told[1], "percentiles come from 1,000 of 2,500 times, chosen at random");
     }
 }

@@ -56,8 +56,8 @@ fn held_back(summary: &ServerSummary) -> Option<String> {
     let counts = &summary.counts;
     let each = summary.held_back?;
     Some(format!(
-        "waits for delayed acknowledgements (Nagle's algorithm) in {} of {}, {} each: turn it off \
-         (TCP_NODELAY)",
+        "the server waits for delayed acknowledgements (Nagle's algorithm) in {} of {}, {} each: \
+         disable the algorithm (TCP_NODELAY)",
         count(counts.held_back),
         counted(counts.connections, "connection"),
         time(each)
@@ -81,7 +81,10 @@ fn sessions(summary: &ServerSummary) -> Option<String> {
                 _ if seen == all => String::new(),
                 all => format!(" (seen in {} of {})", count(seen), counted(all, "full handshake")),
             };
-            return Some(format!("issues no session ticket{of}: clients have nothing to offer"));
+            return Some(format!(
+                "the server issues no session ticket{of}, so clients have none to \
+                                 offer"
+            ));
         }
         (0, 0) if counts.resumed == 0 => {
             let all = counts.full > 0 && counts.undetermined == 0;
@@ -93,21 +96,21 @@ fn sessions(summary: &ServerSummary) -> Option<String> {
             return all.then(|| format!("no client offers a session{unseen}"));
         }
         (0, offered) if offered > counts.resumed => {
-            return (counts.resumed > 0).then(|| "declines no session".into());
+            return (counts.resumed > 0).then(|| "the server declines no session".into());
         }
         (0, _) if counts.undetermined > 0 => {
-            return Some("takes up every session known to be offered".into());
+            return Some("the server resumes every session known to be offered".into());
         }
-        (0, _) => return Some("takes up every session offered".into()),
-        (1, 1) => "declines the one session offered".into(),
-        (declined, all) if declined == all => format!("declines all {offered} offered"),
+        (0, _) => return Some("the server resumes every session that clients offer".into()),
+        (1, 1) => "the server declines the only session offered".into(),
+        (declined, all) if declined == all => format!("the server declines all {offered} offered"),
         (declined, all) => {
             let share = 100.0 * declined as f64 / all as f64;
-            format!("declines {} of {offered} offered ({share:.1} %)", count(declined))
+            format!("the server declines {} of {offered} offered ({share:.1} %)", count(declined))
         }
     };
     if let Some(more) = summary.full_above_short() {
-        text += &format!(", each for {} more than a short handshake", time(more));
+        text += &format!("; each full handshake takes {} longer than a short one", time(more));
     }
     Some(text)
 }
@@ -121,7 +124,8 @@ pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
     {
         let of = version.map_or_else(String::new, |version| format!(" in {version}"));
         sentences.push(format!(
-            "full is {ratio:.1} × as long as short{of} (p50 {}, n {}, against {}, n {})",
+            "a full handshake takes {ratio:.1} times as long as a short one{of} (p50 {}, n {}; \
+             short: {}, n {})",
             p50(full.p50_seconds),
             count(full.count),
             p50(short.p50_seconds),
@@ -129,7 +133,10 @@ pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
         ));
     }
     if let Some(ratio) = summary.full_to_exchange() {
-        sentences.push(format!("a full handshake costs {ratio:.1} × the exchange it carries"));
+        sentences.push(format!(
+            "a full handshake takes {ratio:.1} times as long as the exchange it \
+                                carries"
+        ));
     }
     sentences
 }
@@ -186,9 +193,25 @@ pub(super) mod tests {
     fn every_session_declined_is_a_finding() {
         let counts =
             Counts { connections: 43, full: 43, offered: 12, declined: 12, ..Counts::default() };
-        assert_eq!(said(counts, [None; 3]), (true, "declines all 12 sessions offered".into()));
+        assert_eq!(
+            said(counts, [None; 3]),
+            (
+                true,
+                "the server declines all 12 sessions \
+                                                    offered"
+                    .into()
+            )
+        );
         let one = Counts { offered: 1, declined: 1, ..counts };
-        assert_eq!(said(one, [None; 3]), (true, "declines the one session offered".into()));
+        assert_eq!(
+            said(one, [None; 3]),
+            (
+                true,
+                "the server declines the only session \
+                                                 offered"
+                    .into()
+            )
+        );
     }
 
     #[test]
@@ -196,8 +219,9 @@ pub(super) mod tests {
         let counts = Counts::default();
         let told = costs(&server(counts, [Some(0.004), Some(0.001), Some(0.002)]));
         let expected = [
-            "full is 4.0 × as long as short (p50 4.00 ms, n 10, against 1.00 ms, n 10)",
-            "a full handshake costs 2.0 × the exchange it carries",
+            "a full handshake takes 4.0 times as long as a short one (p50 4.00 ms, n 10; short: \
+             1.00 ms, n 10)",
+            "a full handshake takes 2.0 times as long as the exchange it carries",
         ];
         assert_eq!(told, expected);
         assert_eq!(costs(&server(counts, [Some(0.004), None, None])), [""; 0]);
@@ -214,12 +238,16 @@ pub(super) mod tests {
             failed: [0, 0, 4, 2, 0],
             ..Counts::default()
         };
-        let expected = "declines 12 of 122 sessions offered (9.8 %), each for 1.40 ms more than a \
-                        short handshake; 6 of 180 connections failed (4 by alert, 2 reset)";
+        let expected = "the server declines 12 of 122 sessions offered (9.8 %); each full \
+                        handshake takes 1.40 ms longer than a short one; 6 of 180 connections \
+                        failed (4 by alert, 2 reset)";
         assert_eq!(said(counts, [Some(0.0038), Some(0.0024), None]), (true, expected.into()));
         // A short handshake that is the longer one saves nothing.
         let none = said(counts, [Some(0.002), Some(0.0024), None]).1;
-        assert!(none.starts_with("declines 12 of 122 sessions offered (9.8 %); 6 of"), "{none}");
+        assert!(
+            none.starts_with("the server declines 12 of 122 sessions offered (9.8 %); 6 of"),
+            "{none}"
+        );
     }
 
     #[test]
@@ -227,23 +255,23 @@ pub(super) mod tests {
         let counts = Counts { connections: 9, held_back: 4, ..Counts::default() };
         let held_back = Some(Duration::from_millis(40));
         let verdict = verdict(&ServerSummary { held_back, ..server(counts, [None; 3]) }).unwrap();
-        let expected = "waits for delayed acknowledgements (Nagle's algorithm) in 4 of 9 \
-                        connections, 40.0 ms each: turn it off (TCP_NODELAY)";
+        let expected = "the server waits for delayed acknowledgements (Nagle's algorithm) in 4 of \
+                        9 connections, 40.0 ms each: disable the algorithm (TCP_NODELAY)";
         assert_eq!((verdict.is_finding, &*verdict.sentence), (true, expected));
     }
 
     #[test]
     fn nothing_to_be_mended_is_no_finding() {
         let all = Counts { connections: 9, full: 1, resumed: 8, offered: 8, ..Counts::default() };
-        let taken = "takes up every session offered";
+        let taken = "the server resumes every session that clients offer";
         assert_eq!(said(all, [None; 3]), (false, taken.into()));
         // Of one that was offered the handshake was not seen to its end.
         let unseen = Counts { offered: 9, ..all };
-        assert_eq!(said(unseen, [None; 3]), (false, "declines no session".into()));
+        assert_eq!(said(unseen, [None; 3]), (false, "the server declines no session".into()));
         let failed = Counts { connections: 2, full: 1, offered: 1, ..Counts::default() };
         assert_eq!(verdict(&server(failed, [None; 3])), None);
         let unknown = Counts { undetermined: 1, ..all };
-        let taken = "takes up every session known to be offered";
+        let taken = "the server resumes every session known to be offered";
         assert_eq!(said(unknown, [None; 3]), (false, taken.into()));
         let full = Counts { connections: 2, full: 2, ..Counts::default() };
         let unknown = Counts { undetermined: 1, ..full };
@@ -257,16 +285,25 @@ pub(super) mod tests {
     #[test]
     fn a_server_that_issues_no_ticket_is_why_no_client_offers_one() {
         let full = Counts { connections: 9, full: 9, ticketless: 9, ..Counts::default() };
-        let none = "issues no session ticket: clients have nothing to offer";
+        let none = "the server issues no session ticket, so clients have none to offer";
         assert_eq!(said(full, [None; 3]), (true, none.into()));
         let some = Counts { ticketless: 4, ..full };
-        let seen = "issues no session ticket (seen in 4 of 9 full handshakes): clients have nothing to offer";
+        let seen = "the server issues no session ticket (seen in 4 of 9 full handshakes), so \
+                    clients have none to offer";
         assert_eq!(said(some, [None; 3]), (true, seen.into()));
         // One that issues some, or was offered one, does not issue none.
         let issuing = Counts { issuing: 1, ticketless: 8, ..full };
         assert_eq!(said(issuing, [None; 3]), (false, "no client offers a session".into()));
         let declined = Counts { offered: 1, declined: 1, ..full };
-        assert_eq!(said(declined, [None; 3]), (true, "declines the one session offered".into()));
+        assert_eq!(
+            said(declined, [None; 3]),
+            (
+                true,
+                "the server declines the only session \
+                                                      offered"
+                    .into()
+            )
+        );
     }
 
     #[test]

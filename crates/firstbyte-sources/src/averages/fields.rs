@@ -12,7 +12,8 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, AveragesError> {
                 _ => 0xfffd,
             })
             .collect();
-        String::from_utf16(&units).map_err(|_| AveragesError::at(1, 1, "the file is no text"))
+        String::from_utf16(&units)
+            .map_err(|_| AveragesError::at(1, 1, "the file is not a text file in UTF-8 or UTF-16"))
     };
     match bytes {
         [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
@@ -21,7 +22,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, AveragesError> {
             Ok(text) => Ok(text.to_owned()),
             Err(error) => {
                 let line = rest[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
-                Err(AveragesError::at(line, 1, "the line is no text in UTF-8"))
+                Err(AveragesError::at(line, 1, "the line is not UTF-8"))
             }
         },
     }
@@ -54,7 +55,7 @@ pub(super) fn split(
         }
     }
     if quoted {
-        return Err(AveragesError::at(number, fields.len(), "a quote is not closed"));
+        return Err(AveragesError::at(number, fields.len(), "a quotation mark is not closed"));
     }
     Ok(fields.into_iter().map(|field| field.trim().to_owned()).collect())
 }

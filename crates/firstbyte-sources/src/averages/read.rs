@@ -44,7 +44,11 @@ impl DailyAverages {
             .take(PREFACE)
             .find_map(|(number, line)| Layout::from_header(line, number).transpose())
             .ok_or_else(|| {
-                AveragesError::at(1, 1, "no header with a date and an average: see docs/formats.md")
+                AveragesError::at(
+                    1,
+                    1,
+                    "no header line with a date and an average found; see docs/formats.md",
+                )
             })??;
         let (rows, passed_over) = layout.rows(lines)?;
         layout.days(&rows, passed_over)
@@ -80,12 +84,12 @@ impl Layout {
             (Some(found), _) | (None, [found]) => *found,
             (None, []) => {
                 let message =
-                    "no column with an average: see docs/formats.md for the names that are known";
+                    "no column with an average found; see docs/formats.md for the known names";
                 return Err(AveragesError::at(number, 1, message));
             }
             (None, [_, second, ..]) => {
-                let message =
-                    "several averages, none of them of connections: leave in the one that is meant";
+                let message = "several columns with averages, none of them of connections; \
+                               keep only the one to read";
                 return Err(AveragesError::at(number, second.0 + 1, message));
             }
         };
@@ -129,10 +133,10 @@ impl Layout {
                     passed_over += 1;
                     continue;
                 }
-                return Err(self.bad(line, self.date, field, "is no date"));
+                return Err(self.bad(line, self.date, field, "is not a date"));
             };
             if date == WrittenDate::NoSuchDay {
-                return Err(self.bad(line, self.date, field, "is no day that there is"));
+                return Err(self.bad(line, self.date, field, "is not an existing day"));
             }
             rows.push(WrittenRow { line, date, fields });
             if rows.len() > MOST_DAYS {
@@ -155,7 +159,7 @@ impl Layout {
         for row in rows {
             let Some(day) = row.date.day(order) else {
                 let field = &row.fields[self.date];
-                return Err(self.bad(row.line, self.date, field, "is no day that there is"));
+                return Err(self.bad(row.line, self.date, field, "is not an existing day"));
             };
             let samples = self.count(row, self.samples)?;
             let page_views = self.count(row, self.page_views)?;
@@ -180,7 +184,8 @@ impl Layout {
             let (year, month, number) = date_of_day(second.day);
             let line = first.line.max(second.line);
             let message = format!(
-                "{year:04}-{month:02}-{number:02} is there twice: the export has another dimension beside the day"
+                "{year:04}-{month:02}-{number:02} is given twice; export with the day as the \
+                 only dimension"
             );
             return Err(AveragesError::at(line, self.date + 1, message));
         }
@@ -209,7 +214,7 @@ impl Layout {
                     later.line,
                     self.date,
                     field,
-                    "has day and month the other way round than lines before",
+                    "has day and month in a different order than earlier lines",
                 ))
             }
             (None, Some(_)) => Ok(SlashOrder::DayFirst),
@@ -222,7 +227,7 @@ impl Layout {
                             row.line,
                             self.date,
                             field,
-                            "can be read in two ways: write 2026-04-15",
+                            "is ambiguous; write dates as 2026-04-15",
                         ))
                     }
                     None => Ok(SlashOrder::MonthFirst),
@@ -239,17 +244,16 @@ impl Layout {
         mark: DecimalMark,
     ) -> Result<(f64, bool), AveragesError> {
         let bad = |what| self.bad(line, self.average, field, what);
-        let (value, unit) = number(field, mark).ok_or_else(|| bad("is no number"))?;
+        let (value, unit) = number(field, mark).ok_or_else(|| bad("is not a number"))?;
         let own = match unit {
             "" => None,
             unit => Some(
-                columns::unit(&unit.to_lowercase())
-                    .ok_or_else(|| bad("has a unit that is not known"))?,
+                columns::unit(&unit.to_lowercase()).ok_or_else(|| bad("has an unknown unit"))?,
             ),
         };
         let ns = value * own.or(self.unit_ns).unwrap_or(ASSUMED_UNIT_NS);
         if !(0.0..=LONGEST_NS).contains(&ns) {
-            return Err(bad("is not between no time and a day"));
+            return Err(bad("is not between 0 and one day"));
         }
         Ok((ns, own.is_some()))
     }
@@ -270,7 +274,7 @@ impl Layout {
         };
         match value.filter(|value| (0.0..=1e15).contains(value)) {
             Some(value) => Ok(Some(value as u64)),
-            None => Err(self.bad(row.line, column, field, "is no count")),
+            None => Err(self.bad(row.line, column, field, "is not a whole number")),
         }
     }
 

@@ -138,29 +138,29 @@ fn what_is_wrong_is_named_by_line_and_column() {
         ("date,avg response_ms,avg load_ms\n", "line 1, column 3: several averages"),
         (
             "date,average\n2026-01-01,abc\n",
-            "line 2, column 2: \"abc\" under \"average\" is no number",
+            "line 2, column 2: \"abc\" under \"average\" is not a number",
         ),
         ("date,average\n2026-01-01,-3\n", "line 2, column 2: \"-3\""),
-        ("date,average\n2026-01-01,3 miles\n", "has a unit that is not known"),
+        ("date,average\n2026-01-01,3 miles\n", "has an unknown unit"),
         (
             "date,average\n2026-02-30,3\n",
             "line 2, column 1: \"2026-02-30\" under \"date\" is no day",
         ),
         (
             "date,average\nyesterday,3\n",
-            "line 2, column 1: \"yesterday\" under \"date\" is no date",
+            "line 2, column 1: \"yesterday\" under \"date\" is not a date",
         ),
-        ("date,average\n1/2/26,3\n", "can be read in two ways"),
+        ("date,average\n1/2/26,3\n", "is ambiguous"),
         ("date,average\n13/1/26,3\n1/14/26,3\n", "line 3, column 1"),
         (
             "date,average,samples\n2026-01-01,3,1.5\n",
-            "line 2, column 3: \"1.5\" under \"samples\" is no count",
+            "line 2, column 3: \"1.5\" under \"samples\" is not a whole number",
         ),
         (
             "date,average\n2026-01-01,3\n2026-01-01,4\n",
-            "line 3, column 1: 2026-01-01 is there twice",
+            "line 3, column 1: 2026-01-01 is given twice",
         ),
-        ("date,average\n2026-01-01,\"3\n", "line 2, column 2: a quote is not closed"),
+        ("date,average\n2026-01-01,\"3\n", "line 2, column 2: a quotation mark is not closed"),
         ("date,average\n", "no day has an average"),
         ("date,average\n2026-01-01,1e300\n", "is not between"),
     ] {

@@ -63,11 +63,11 @@ impl fmt::Display for BadBeacon {
             Self::TooLarge => "larger than 64 KiB",
             Self::NotJson => "not JSON, or cut short",
             Self::NotBeacon => "not a beacon of version 1",
-            Self::Page => "the page's origin is none of http or https",
+            Self::Page => "the page's origin is not an http or https origin",
             Self::Sampling => "the sampling fraction is not from 0.0001 to 1",
-            Self::Step => "the clock's step is not above 0 and up to 1 s",
+            Self::Step => "the clock's step is not above 0 and at most 1 s",
             Self::TooManyEntries => "more than 400 entries",
-            Self::NoEntries => "no entry that could be",
+            Self::NoEntries => "no valid entry",
         })
     }
 }

@@ -164,7 +164,10 @@ impl fmt::Display for FieldLineError {
         match self {
             Self::Malformed { detail } => write!(f, "not a line of field data: {detail}"),
             Self::Version { version } => {
-                write!(f, "field data of version {version}; this program knows {FIELD_VERSION}")
+                write!(
+                    f,
+                    "field data of version {version}; this firstbyte reads version {FIELD_VERSION}"
+                )
             }
         }
     }

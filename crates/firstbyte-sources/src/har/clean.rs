@@ -71,8 +71,8 @@ pub fn clean(input: impl Read, out: impl Write) -> Result<Cleaned, CleanError> {
     let not_har = |detail: String| Err(CleanError::Read(HarError::NotHar { detail }));
     let end = match read {
         Err(JsonFlaw::Io(error)) => return Err(CleanError::Read(HarError::Io(error))),
-        Ok(_) if !cleaner.has_log => return not_har("it has no `log`".to_owned()),
-        Err(JsonFlaw::Cut { offset: 0 }) => return not_har("it is empty".to_owned()),
+        Ok(_) if !cleaner.has_log => return not_har("it has no member `log`".to_owned()),
+        Err(JsonFlaw::Cut { offset: 0 }) => return not_har("the file is empty".to_owned()),
         Err(flaw) if !cleaner.has_log => return not_har(flaw.to_string()),
         Ok(_) => HarEnd::Whole,
         Err(JsonFlaw::Cut { offset }) => HarEnd::Cut { offset },

@@ -16,11 +16,11 @@ pub(super) fn unix_ns(text: &str) -> Result<i64, &'static str> {
     let (Some([year, month, day]), Some([hour, minute, second]), true) =
         (read(), time(), separated)
     else {
-        return Err("no date");
+        return Err("not a date");
     };
     let is_day = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
     if !is_day || hour > 23 || minute > 59 || second > 60 {
-        return Err("no such date");
+        return Err("not an existing date");
     }
     let mut at = 19;
     let mut nanos = 0;
@@ -40,19 +40,22 @@ pub(super) fn unix_ns(text: &str) -> Result<i64, &'static str> {
             let colon = usize::from(sign(at + 3, b":"));
             let (hours, minutes) = (digits(at + 1, 2), digits(at + 3 + colon, 2));
             if bytes.len() != at + 5 + colon {
-                return Err("no such offset from UTC");
+                return Err("not a valid offset from UTC");
             }
             let (Some(hours @ 0..24), Some(minutes @ 0..60)) = (hours, minutes) else {
-                return Err("no such offset from UTC");
+                return Err("not a valid offset from UTC");
             };
             (hours * 3_600 + minutes * 60) * if *direction == b'-' { -1 } else { 1 }
         }
-        Some(b"") => return Err("without an offset from UTC"),
-        _ => return Err("no date"),
+        Some(b"") => return Err("no offset from UTC"),
+        _ => return Err("not a date"),
     };
     let seconds =
         days_since_epoch(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset;
-    seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).ok_or("too far away")
+    seconds
+        .checked_mul(1_000_000_000)
+        .and_then(|ns| ns.checked_add(nanos))
+        .ok_or("the date is out of range")
 }
 
 const fn is_leap(year: i64) -> bool {
@@ -87,14 +90,14 @@ mod tests {
             ("2026-11-23T07:26:54.604+01:00", Ok(1_795_415_214_604_000_000)),
             ("2026-11-22T22:26:54.604-0800", Ok(1_795_415_214_604_000_000)),
             ("2024-02-29T00:00:00.123456789Z", Ok(1_709_164_800_123_456_789)),
-            ("2026-11-23T06:26:54.604", Err("without an offset from UTC")),
-            ("2023-02-29T00:00:00Z", Err("no such date")),
-            ("2026-13-01T00:00:00Z", Err("no such date")),
-            ("2026-11-23T06:26:54+1:00", Err("no such offset from UTC")),
-            ("2026-11-23T06:26:54Zx", Err("no date")),
-            ("yesterday", Err("no date")),
-            ("", Err("no date")),
-            ("2026-11-23T06:26:5é", Err("no date")),
+            ("2026-11-23T06:26:54.604", Err("no offset from UTC")),
+            ("2023-02-29T00:00:00Z", Err("not an existing date")),
+            ("2026-13-01T00:00:00Z", Err("not an existing date")),
+            ("2026-11-23T06:26:54+1:00", Err("not a valid offset from UTC")),
+            ("2026-11-23T06:26:54Zx", Err("not a date")),
+            ("yesterday", Err("not a date")),
+            ("", Err("not a date")),
+            ("2026-11-23T06:26:5é", Err("not a date")),
         ] {
             assert_eq!(unix_ns(text), expected, "{text}");
         }

@@ -305,7 +305,7 @@ impl<R: Read> JsonSource<R> {
                 _ => break,
             }
             if self.text.len() > LONGEST_NUMBER {
-                return Err(self.not_json("a number that ends"));
+                return Err(self.not_json("a shorter number"));
             }
         }
         let text = String::from_utf8_lossy(&self.text).into_owned();
@@ -423,14 +423,16 @@ impl JsonLeaf {
 impl std::fmt::Display for JsonFlaw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Cut { offset } => write!(f, "it ends at byte {offset}, in the middle of a value"),
+            Self::Cut { offset } => {
+                write!(f, "the file ends at byte {offset}, in the middle of a value")
+            }
             Self::NotJson { offset, expected } => {
-                write!(f, "it is not JSON at byte {offset}, where {expected} should be")
+                write!(f, "not JSON at byte {offset}: expected {expected}")
             }
             Self::TooDeep { offset } => {
-                write!(f, "more than {MOST_DEPTH} values stand in each other at byte {offset}")
+                write!(f, "values are nested more than {MOST_DEPTH} levels deep at byte {offset}")
             }
-            Self::Io(error) => write!(f, "reading failed: {error}"),
+            Self::Io(error) => write!(f, "cannot read the file: {error}"),
         }
     }
 }

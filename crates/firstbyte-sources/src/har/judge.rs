@@ -271,7 +271,8 @@ impl Usable {
             && rules.proven.is_some()
             && ms(tls) > ms(connect) + ROUNDING_MS
         {
-            let says = format!("{}, of {} of `connect`", shown(ms(tls)), shown(ms(connect)));
+            let says =
+                format!("{}, longer than `connect` ({})", shown(ms(tls)), shown(ms(connect)));
             return Some(("timings.ssl", says));
         }
         let whole = ms(self.whole?);
@@ -284,7 +285,7 @@ impl Usable {
             TimeField::SumWithTls => (is(with_tls) || is(without_tls), with_tls),
             TimeField::Unclear => (true, whole),
         };
-        let says = || format!("{}, and its parts are {}", shown(whole), shown(sum));
+        let says = || format!("{}, but its parts add up to {}", shown(whole), shown(sum));
         (!agrees).then(|| ("time", says()))
     }
 }

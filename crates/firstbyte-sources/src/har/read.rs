@@ -38,8 +38,8 @@ pub enum HarError {
 impl std::fmt::Display for HarError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotHar { detail } => write!(f, "it is no HTTP Archive: {detail}"),
-            Self::Io(error) => write!(f, "reading failed: {error}"),
+            Self::NotHar { detail } => write!(f, "not an HTTP Archive: {detail}"),
+            Self::Io(error) => write!(f, "cannot read the file: {error}"),
         }
     }
 }
@@ -87,10 +87,10 @@ pub fn read_archive(input: impl Read) -> Result<HarArchive, HarError> {
     let not_har = |detail: &str| Err(HarError::NotHar { detail: detail.to_owned() });
     let has_begun = reading.has_log || reading.has_log_member;
     reading.archive.end = match read {
-        Ok(_) if !has_begun => return not_har("it has no `log`"),
+        Ok(_) if !has_begun => return not_har("it has no member `log`"),
         Ok(_) => HarEnd::Whole,
         Err(JsonFlaw::Io(error)) => return Err(HarError::Io(error)),
-        Err(JsonFlaw::Cut { offset: 0 }) => return not_har("it is empty"),
+        Err(JsonFlaw::Cut { offset: 0 }) => return not_har("the file is empty"),
         Err(flaw) if !has_begun => return not_har(&flaw.to_string()),
         Err(JsonFlaw::Cut { offset }) => HarEnd::Cut { offset },
         Err(flaw) => HarEnd::Damaged { detail: flaw.to_string() },
@@ -185,7 +185,7 @@ impl Reading {
         let mut raw = RawEntry::default();
         let is_entry = source.members(&mut |source, name| raw.member(source, name))?;
         if !is_entry {
-            self.archive.flaw(Some(number), "entries[]", "it is no object".to_owned());
+            self.archive.flaw(Some(number), "entries[]", "not an object".to_owned());
             return Ok(());
         }
         for (field, says) in raw.flaws {
@@ -332,7 +332,7 @@ impl RawEntry {
                     let text = source.leaf(LONGEST_URL)?.into_text().unwrap_or_default();
                     self.url = HarUrl::parse(&text);
                     if self.url.is_none() {
-                        add_flaw(&mut self.flaws, "request.url", "no URL".to_owned());
+                        add_flaw(&mut self.flaws, "request.url", "not a URL".to_owned());
                     }
                 }
                 "httpVersion" => {
@@ -406,8 +406,8 @@ fn number<R: Read>(source: &mut JsonSource<R>) -> Result<Result<Option<f64>, Str
         JsonLeaf::Number(value, text) if !value.is_finite() => Err(text),
         JsonLeaf::Number(value, _) => Ok(Some(value)),
         JsonLeaf::Null => Ok(None),
-        JsonLeaf::Text(_) => Err("a text, and no number".to_owned()),
-        JsonLeaf::Flag(_) | JsonLeaf::Other => Err("no number".to_owned()),
+        JsonLeaf::Text(_) => Err("a text, not a number".to_owned()),
+        JsonLeaf::Flag(_) | JsonLeaf::Other => Err("not a number".to_owned()),
     })
 }
 
@@ -420,7 +420,7 @@ fn started<R: Read>(source: &mut JsonSource<R>) -> Result<Result<Option<i64>, St
     Ok(match source.leaf(SHORT)? {
         JsonLeaf::Text(text) => unix_ns(text.trim()).map(Some).map_err(str::to_owned),
         JsonLeaf::Null => Ok(None),
-        _ => Err("no date".to_owned()),
+        _ => Err("not a date".to_owned()),
     })
 }
 
@@ -464,7 +464,7 @@ fn timings<R: Read>(source: &mut JsonSource<R>) -> Result<(HarTimings, Flaws), J
         Ok(())
     })?;
     if !is_object {
-        add_flaw(&mut flaws, "timings", "no object".to_owned());
+        add_flaw(&mut flaws, "timings", "not an object".to_owned());
     }
     Ok((timings, flaws))
 }

@@ -240,11 +240,15 @@ fn what_cannot_be_so_is_named_and_not_used() {
     let lies = [
         (json!({ "timings": { "wait": -20 } }), "timings.wait", "-20 ms"),
         (json!({ "timings": { "dns": 1e300 } }), "timings.dns", "1e300 ms"),
-        (json!({ "timings": { "send": "1" } }), "timings.send", "a text, and no number"),
-        (json!({ "timings": { "send": { "ms": 1 } } }), "timings.send", "no number"),
-        (json!({ "timings": 5 }), "timings", "no object"),
-        (json!({ "time": 500 }), "time", "500 ms, and its parts are 50 ms"),
-        (json!({ "timings": { "ssl": 30 } }), "timings.ssl", "30 ms, of 20 ms of `connect`"),
+        (json!({ "timings": { "send": "1" } }), "timings.send", "a text, not a number"),
+        (json!({ "timings": { "send": { "ms": 1 } } }), "timings.send", "not a number"),
+        (json!({ "timings": 5 }), "timings", "not an object"),
+        (json!({ "time": 500 }), "time", "500 ms, but its parts add up to 50 ms"),
+        (
+            json!({ "timings": { "ssl": 30 } }),
+            "timings.ssl",
+            "30 ms, longer than `connect` (20 ms)",
+        ),
     ];
     for (change, field, says) in lies {
         let (exchange, flaws) = judged("WebInspector", change.clone());
@@ -263,7 +267,7 @@ fn what_cannot_be_so_is_named_and_not_used() {
     let (exchange, flaws) =
         judged("WebInspector", json!({ "startedDateTime": "2026-11-23T06:26:54.604" }));
     assert_eq!(exchange.outcome, HarOutcome::Opened);
-    assert_eq!(flaws, [("startedDateTime", "without an offset from UTC".to_owned())]);
+    assert_eq!(flaws, [("startedDateTime", "no offset from UTC".to_owned())]);
 }
 
 #[test]
@@ -284,13 +288,13 @@ fn an_archive_is_known_by_what_is_in_it() {
         assert_eq!(begins_archive(text.as_bytes()), is, "{text}");
     }
     for (text, says) in [
-        ("", "it is empty"),
-        ("{}", "it has no `log`"),
-        ("[]", "it has no `log`"),
-        (r#"{"entries":[]}"#, "it has no `log`"),
-        (r#"{"log":1}"#, "it has no `log`"),
-        (r#"{"log":{"version""#, "it ends at byte 17, in the middle of a value"),
-        ("GIF89a", "it is not JSON at byte 0, where a value should be"),
+        ("", "the file is empty"),
+        ("{}", "it has no member `log`"),
+        ("[]", "it has no member `log`"),
+        (r#"{"entries":[]}"#, "it has no member `log`"),
+        (r#"{"log":1}"#, "it has no member `log`"),
+        (r#"{"log":{"version""#, "the file ends at byte 17, in the middle of a value"),
+        ("GIF89a", "not JSON at byte 0: expected a value"),
     ] {
         let Err(HarError::NotHar { detail }) = read_archive(text.as_bytes()) else {
             panic!("{text}")

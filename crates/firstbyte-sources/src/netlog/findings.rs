@@ -79,17 +79,17 @@ impl NetLogFindingKind {
     /// It in one line.
     pub const fn title(self) -> &'static str {
         match self {
-            Self::PoolStall => "requests wait for a connection that others are busy with",
+            Self::PoolStall => "requests wait because all connections are busy",
             Self::QuicFailed => "QUIC is tried and fails",
-            Self::QuicBroken => "HTTP/3 is announced, and not tried: it failed before",
-            Self::QuicVersion => "the server wants another version of QUIC",
+            Self::QuicBroken => "HTTP/3 is announced but not tried, because it failed before",
+            Self::QuicVersion => "the server asks for another version of QUIC",
             Self::Fallback => "an address that fails or does not answer is tried first",
             Self::SlowDns => "the name lookup is slow",
             Self::HelloRetryRequest => "the server asks for another key share (HelloRetryRequest)",
-            Self::Tls12 => "TLS 1.2 is spoken: its handshake takes a round trip more than TLS 1.3",
+            Self::Tls12 => "TLS 1.2 is used; its handshake takes one round trip more than TLS 1.3",
             Self::NoResumption => "sessions are not resumed, although a ticket was given",
-            Self::NoEarlyData => "early data is sent, and not taken",
-            Self::Restarted => "a request is sent on a connection that fails, and sent again",
+            Self::NoEarlyData => "early data is sent, but the server rejects it",
+            Self::Restarted => "a request is sent on a connection that fails, then sent again",
         }
     }
 
@@ -97,33 +97,38 @@ impl NetLogFindingKind {
     pub const fn advice(self) -> &'static str {
         match self {
             Self::PoolStall => {
-                "speak HTTP/2 or HTTP/3 (one connection for all requests), or send fewer requests"
+                "use HTTP/2 or HTTP/3 (one connection for all requests), or send fewer requests"
             }
             Self::QuicFailed => {
-                "let UDP through to the port that is announced, or announce no HTTP/3 (Alt-Svc, HTTPS record)"
+                "allow UDP to the announced port, or stop announcing HTTP/3 (Alt-Svc, HTTPS record)"
             }
             Self::QuicBroken => {
-                "see why QUIC fails; the browser tries it again after a while, later with each failure"
+                "find out why QUIC fails; the browser waits longer after each failure before it \
+                 tries again"
             }
-            Self::QuicVersion => "speak QUIC version 1 (RFC 9000)",
-            Self::Fallback => "mend the way to this address, or take the address out of DNS",
+            Self::QuicVersion => "enable QUIC version 1 (RFC 9000) on the server",
+            Self::Fallback => {
+                "repair the network path to this address, or remove the address from DNS"
+            }
             Self::SlowDns => {
-                "a resolver that is nearer or caches; a longer TTL of the name's records"
+                "use a nearer or a caching resolver, or a longer TTL for the name's records"
             }
             Self::HelloRetryRequest => {
-                "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
-                 (nginx: ssl_ecdh_curve)"
+                "enable a group on the server that clients send a key share for: X25519MLKEM768, \
+                 X25519 (nginx: ssl_ecdh_curve)"
             }
-            Self::Tls12 => "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)",
+            Self::Tls12 => "enable TLS 1.3 on the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)",
             Self::NoResumption => {
-                "one ticket key for all servers behind the name (nginx: ssl_session_ticket_key)"
+                "share one ticket key among all servers of this name (nginx: \
+                 ssl_session_ticket_key)"
             }
             Self::NoEarlyData => {
-                "let the server take early data for requests that are safe to repeat (nginx: ssl_early_data), \
-                 or give tickets that do not allow it"
+                "accept early data on the server for requests that are safe to repeat (nginx: \
+                 ssl_early_data), or issue tickets that do not allow it"
             }
             Self::Restarted => {
-                "keep connections open for longer at the server than clients keep them (nginx: keepalive_timeout)"
+                "keep idle connections open on the server for longer than clients do (nginx: \
+                 keepalive_timeout)"
             }
         }
     }
@@ -170,16 +175,18 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
     if let Some(stall) = &request.stall {
         let which = match stall.limit {
             PoolLimit::Host => {
-                "as many connections to this host as the browser allows were in use or being made"
+                "all connections that the browser allows to this host were in use or being opened"
             }
             PoolLimit::Pool => {
-                "as many connections as the browser allows at all were in use or being made"
+                "all connections that the browser allows in total were in use or being opened"
             }
         };
         let reused = match request.origin {
-            Some(SocketOrigin::Idle { .. }) => "; another request's connection took it then",
+            Some(SocketOrigin::Idle { .. }) => {
+                "; the request then used another request's connection"
+            }
             Some(SocketOrigin::Coalesced | SocketOrigin::Shared) => {
-                "; a connection that others use as well took it then"
+                "; the request then used a connection that other requests also use"
             }
             _ => "",
         };
@@ -188,13 +195,13 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
     for job in request.jobs.iter().filter(|job| job.quic) {
         let JobOutcome::Failed(error) = &job.outcome else { continue };
         let what = match (job.connect, job.answered) {
-            (Some(time), Some(false)) => format!("{error}, no answer in {}", ms(time)),
+            (Some(time), Some(false)) => format!("{error}, no answer within {}", ms(time)),
             (Some(time), _) => format!("{error} after {}", ms(time)),
             (None, _) => error.clone(),
         };
         let (cost, then) = match request.winner() {
-            Some(winner) if !winner.quic => (races.held_for_quic, "; TCP was used"),
-            Some(_) => (None, "; QUIC of another job was used"),
+            Some(winner) if !winner.quic => (races.held_for_quic, "; the request used TCP instead"),
+            Some(_) => (None, "; the request used another QUIC attempt"),
             None => (job.connect, ""),
         };
         // That the name is not known, or nothing was sent, says nothing of QUIC.
@@ -203,7 +210,7 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
         }
     }
     if let Some(service) = request.alternative.as_ref().filter(|service| service.broken) {
-        let evidence = format!("{} is marked broken", service.service);
+        let evidence = format!("the browser marked {} as broken", service.service);
         add(NetLogFindingKind::QuicBroken, None, evidence);
     }
     if let Some(lookup) = &request.lookup
@@ -213,7 +220,7 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
         let from = if sources.is_empty() {
             String::new()
         } else {
-            format!(" of {}", sources.join(", then "))
+            format!(" by {}", sources.join(", then "))
         };
         let failed = lookup.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         add(
@@ -262,7 +269,7 @@ fn fallback(request: &NetLogRequest) -> Option<(Duration, String)> {
         return None;
     }
     let evidence =
-        format!("{} {}, {} was tried {} later", first.address, how(first), won.address, ms(before));
+        format!("{} {}; {} was tried {} later", first.address, how(first), won.address, ms(before));
     Some((before, evidence))
 }
 
@@ -279,7 +286,8 @@ fn of_handshake(
     }
     if let Some(cost) = connection.hello_retry {
         let wanted = connection.group.as_ref();
-        let wanted = wanted.map(|group| format!(", for a share of {group}")).unwrap_or_default();
+        let wanted =
+            wanted.map(|group| format!(", with a key share for {group}")).unwrap_or_default();
         let evidence = format!("a second ClientHello{wanted}");
         add(NetLogFindingKind::HelloRetryRequest, Some(cost), evidence);
     }
@@ -289,13 +297,13 @@ fn of_handshake(
     let connected = request.attempts.iter().find(|it| it.end == AttemptEnd::Connected);
     let round_trip = connected.filter(|_| request.proxy.is_none()).and_then(|it| it.took);
     if is_12 && full {
-        let seen = round_trip.map(|time| format!("; TCP's round trip took {}", ms(time)));
-        let evidence = format!("a full handshake of TLS 1.2{}", seen.unwrap_or_default());
+        let seen = round_trip.map(|time| format!("; the TCP handshake took {}", ms(time)));
+        let evidence = format!("a full TLS 1.2 handshake{}", seen.unwrap_or_default());
         add(NetLogFindingKind::Tls12, round_trip, evidence);
     }
     if full && connection.ticket_held {
         let cost = round_trip.filter(|_| is_12);
-        let evidence = "a full handshake, after a ticket of the host's that no connection had used";
+        let evidence = "a full handshake, although an unused ticket of this host was available";
         add(NetLogFindingKind::NoResumption, cost, evidence.to_owned());
     }
     if connection.early_data == Some(false) {
@@ -303,7 +311,7 @@ fn of_handshake(
             NetLogTransport::Tcp => "TLS",
             NetLogTransport::Quic => "QUIC",
         };
-        let evidence = format!("{over} said that it was rejected");
+        let evidence = format!("{over} reported that the server rejected it");
         add(NetLogFindingKind::NoEarlyData, None, evidence);
     }
 }

@@ -93,11 +93,12 @@ impl fmt::Display for NetLogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed { offset_bytes, detail } => {
-                write!(f, "no network log at byte {offset_bytes}: {detail}")
+                write!(f, "not a network log at byte {offset_bytes}: {detail}")
             }
             Self::TooLarge { offset_bytes, limit_bytes } => write!(
                 f,
-                "a piece of the network log at byte {offset_bytes} is larger than {limit_bytes} bytes"
+                "a value of the network log at byte {offset_bytes} is larger than {limit_bytes} \
+                 bytes"
             ),
             Self::TooMany { what } => write!(f, "the network log has too many {what}"),
         }

@@ -167,14 +167,14 @@ impl NetExportReader {
                 // A byte-order mark, as some editors write it.
                 0xef | 0xbb | 0xbf if self.offset < 3 => {}
                 _ if is_space(byte) => {}
-                _ => return Err(self.malformed("no JSON object")),
+                _ => return Err(self.malformed("expected a JSON object")),
             },
             Place::BeforeKey => match byte {
                 b'"' => self.place = Place::Key,
                 b'}' => self.place = Place::After,
                 b',' => {}
                 _ if is_space(byte) => {}
-                _ => return Err(self.malformed("no key")),
+                _ => return Err(self.malformed("expected a key")),
             },
             Place::Key => match byte {
                 b'"' => {
@@ -182,14 +182,14 @@ impl NetExportReader {
                     self.piece.clear();
                     self.place = Place::BeforeValue(key);
                 }
-                b'\\' => return Err(self.malformed("a key that no such file has")),
+                b'\\' => return Err(self.malformed("a key with an escaped character")),
                 _ => self.piece.push(byte),
             },
             Place::BeforeValue(key) => match byte {
                 b':' => {}
                 b'[' if key == "events" => {
                     if self.constants.is_none() {
-                        return Err(self.malformed("events before the constants"));
+                        return Err(self.malformed("the events come before the constants"));
                     }
                     self.place = Place::BeforeEvent;
                 }
@@ -209,7 +209,7 @@ impl NetExportReader {
                 b']' => self.place = Place::BeforeKey,
                 b',' => {}
                 _ if is_space(byte) => {}
-                _ => return Err(self.malformed("no event")),
+                _ => return Err(self.malformed("expected an event")),
             },
             Place::Member(_) | Place::Event | Place::After => {}
         }
@@ -238,7 +238,8 @@ impl NetExportReader {
             if self.depth == 0 && !self.in_text && matches!(byte, b'}' | b']') {
                 if constants {
                     let value = serde_json::from_slice(&self.piece);
-                    let value: Value = value.map_err(|_| self.malformed("constants"))?;
+                    let value: Value =
+                        value.map_err(|_| self.malformed("the constants are not valid JSON"))?;
                     self.constants = Some(Constants::read(&value, self.wanted));
                 }
                 self.piece.clear();
@@ -289,14 +290,14 @@ impl NetExportReader {
                 // Whether it is garbled, or only of another form.
                 None => {
                     let any: Result<IgnoredAny, _> = serde_json::from_slice(text);
-                    any.map_err(|_| self.malformed("an event"))?;
+                    any.map_err(|_| self.malformed("an event is not valid JSON"))?;
                     self.skipped += 1;
                     return Ok(());
                 }
             }
         }
         let event = serde_json::from_slice(text);
-        let event: Value = event.map_err(|_| self.malformed("an event"))?;
+        let event: Value = event.map_err(|_| self.malformed("an event is not valid JSON"))?;
         match names.event(event) {
             Some(event) => sink(event),
             None => self.skipped += 1,

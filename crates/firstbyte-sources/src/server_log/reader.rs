@@ -28,13 +28,13 @@ pub enum LogLineError {
 impl fmt::Display for LogLineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotJson => f.write_str("no JSON, or cut"),
-            Self::NotALog => f.write_str("no line of an access log that is known"),
+            Self::NotJson => f.write_str("not JSON, or cut short"),
+            Self::NotALog => f.write_str("not a line of a known access log"),
             Self::Version(version) => {
-                write!(f, "a format of a later version: {}", version.escape_default())
+                write!(f, "a format of a later version of firstbyte: {}", version.escape_default())
             }
             Self::TooLong => f.write_str("longer than 256 kB"),
-            Self::Cut => f.write_str("the file ends in it"),
+            Self::Cut => f.write_str("the file ends in the middle of the line"),
         }
     }
 }

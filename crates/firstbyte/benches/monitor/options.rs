@@ -35,7 +35,7 @@ impl Options {
                 continue;
             }
             let value = arguments.next().ok_or_else(|| format!("{argument} needs a value"))?;
-            let number = || value.parse().map_err(|_| format!("{argument} {value}: no number"));
+            let number = || value.parse().map_err(|_| format!("{argument} {value}: not a number"));
             match argument.as_str() {
                 "--seconds" => options.seconds = u64::from(number()?),
                 "--rate" => options.rate = number()?,

@@ -88,7 +88,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "samples_total",
             kind: Kind::Counter,
-            help: "Samples of a series, those that failed among them.",
+            help: "Samples of a series, including failed ones.",
         },
         |out, owner, one| out.number(owner, one.samples as f64),
     ),
@@ -96,7 +96,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "failures_total",
             kind: Kind::Counter,
-            help: "Samples of a series that failed, by type.",
+            help: "Failed samples of a series, by type.",
         },
         |out, owner, one| {
             for (failure, number) in &one.failures {
@@ -108,7 +108,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "unproven_total",
             kind: Kind::Counter,
-            help: "Samples of a series that came to their end as something else than what was asked for.",
+            help: "Completed samples of a series that were not what was asked for.",
         },
         |out, owner, one| out.number(owner, one.unproven as f64),
     ),
@@ -116,7 +116,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "last_sample_timestamp_seconds",
             kind: Kind::Gauge,
-            help: "When the last sample of a series began, seconds since 1970.",
+            help: "Start of the last sample of a series, seconds since 1970.",
         },
         |out, owner, one| {
             if let Some((began, _)) = one.last {
@@ -129,7 +129,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "last_sample_failed",
             kind: Kind::Gauge,
-            help: "1 where the last sample of a series failed, else 0.",
+            help: "1 if the last sample of a series failed, else 0.",
         },
         |out, owner, one| {
             if let Some((_, failed)) = one.last {
@@ -141,7 +141,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "certificate_expiry_timestamp_seconds",
             kind: Kind::Gauge,
-            help: "Until when the server's certificate is valid that was shown last, seconds since 1970.",
+            help: "Expiry of the server's certificate seen last, seconds since 1970.",
         },
         |out, owner, one| {
             if let Some(expiry) = one.certificate_expiry {
@@ -153,7 +153,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "time_seconds",
             kind: Kind::Histogram,
-            help: "Times of samples that neither failed nor are unproven, by metric.",
+            help: "Times of verified samples, by metric.",
         },
         |out, owner, one| {
             for (measure, times) in MEASURES.iter().zip(&one.times) {
@@ -192,7 +192,7 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
         Family {
             name: "budget_over",
             kind: Kind::Gauge,
-            help: "1 where more samples are beyond what is promised than chance brings, else 0.",
+            help: "1 if more samples exceed the budget than chance explains, else 0.",
         },
         |judged| judged.judgement.as_ref().map(|_| f64::from(u8::from(judged.over))),
     ),
@@ -200,7 +200,8 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
         Family {
             name: "budget_beyond_ratio",
             kind: Kind::Gauge,
-            help: "Share of the samples of this hour and the one before it that are beyond what is promised.",
+            help: "Share of samples of this hour and the previous one that exceed the budget's \
+                   limit.",
         },
         |judged| judged.judgement.as_ref().map(|one| one.beyond as f64 / one.of as f64),
     ),
@@ -208,7 +209,7 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
         Family {
             name: "budget_allowed_ratio",
             kind: Kind::Gauge,
-            help: "Share of samples that may be beyond what is promised.",
+            help: "Share of samples that may exceed the budget's limit.",
         },
         |judged| judged.judgement.as_ref().map(|one| one.allowed),
     ),
@@ -241,24 +242,24 @@ fn expose_monitor(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition
     let lost_family = Family {
         name: "samples_lost_total",
         kind: Kind::Counter,
-        help: "Samples that could not be written.",
+        help: "Samples lost because they could not be written.",
     };
     for (family, owner, value) in [
         (gauge("build_info", "1, with the version."), version, 1.0),
         (
-            gauge("ready", "1 where samples are kept and summed up, else 0."),
+            gauge("ready", "1 if samples are written and summed up, else 0."),
             own,
             f64::from(u8::from(is_ready)),
         ),
         (lost_family, own, lost as f64),
         (
-            gauge("store_fails", "1 where the store cannot be written now, else 0."),
+            gauge("store_fails", "1 if the store cannot be written now, else 0."),
             own,
             f64::from(u8::from(store_fails)),
         ),
-        (gauge("series", "Series that are measured."), own, exposed.all() as f64),
+        (gauge("series", "Measured series."), own, exposed.all() as f64),
         (
-            gauge("series_not_exposed", "Series that are measured and not exposed here."),
+            gauge("series_not_exposed", "Measured series that are not exposed here."),
             own,
             exposed.hidden() as f64,
         ),
@@ -269,7 +270,7 @@ fn expose_monitor(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition
     out.family(Family {
         name: "lateness_seconds",
         kind: Kind::Histogram,
-        help: "From when samples were due to their begin, of all series.",
+        help: "Delay from a sample's due time to its start, over all series.",
     });
     out.histogram(own, &figures.lateness);
 }
@@ -277,13 +278,13 @@ fn expose_monitor(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition
 /// Why a monitor is not ready.
 pub(crate) const fn not_ready(health: &Health) -> Option<&'static str> {
     if !health.runs {
-        Some("the recorder has not begun yet")
+        Some("the recorder has not started yet")
     } else if health.loses {
         Some("samples are lost: raw files cannot be written")
     } else if health.store_fails {
-        Some("the store cannot be written: sums wait")
+        Some("the store cannot be written: sums are delayed")
     } else if health.catches_up {
-        Some("raw samples are being summed up that the store does not have")
+        Some("the store is catching up with raw samples")
     } else {
         None
     }

@@ -65,10 +65,10 @@ fn a_monitor_is_ready_while_all_is_kept() {
     // What was lost before is counted, and over.
     assert_eq!(not_ready(&Health { lost: 3, ..well }), None);
     for (health, part) in [
-        (Health { runs: false, ..well }, "not begun"),
+        (Health { runs: false, ..well }, "not started"),
         (Health { loses: true, ..well }, "raw files cannot be written"),
         (Health { store_fails: true, ..well }, "the store cannot be written"),
-        (Health { catches_up: true, ..well }, "being summed up"),
+        (Health { catches_up: true, ..well }, "bcatching up"),
     ] {
         assert!(not_ready(&health).is_some_and(|why| why.contains(part)), "{health:?}");
     }

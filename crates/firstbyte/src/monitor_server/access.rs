@@ -36,7 +36,7 @@ impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => f.write_str(&describe_io(error)),
-            Self::Unusable => write!(f, "not one word of {FEWEST} to {MOST} ASCII characters"),
+            Self::Unusable => write!(f, "expected one word of {FEWEST} to {MOST} ASCII characters"),
         }
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn keep(
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         // Which a page of another site cannot send unasked.
-        let what = "an annotation is JSON: send Content-Type: application/json";
+        let what = "expected a JSON annotation: send Content-Type: application/json";
         return Err(Refusal::Because(StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned()));
     }
     let bytes = match timeout(BODY_PATIENCE, Limited::new(body, MOST_BYTES).collect()).await {
@@ -84,14 +84,17 @@ pub(super) async fn keep(
             let what = format!("more than {MOST_BYTES} bytes");
             return Err(Refusal::Because(StatusCode::PAYLOAD_TOO_LARGE, what));
         }
-        Ok(Err(_)) => return Err(Refusal::Bad("the body is cut short".to_owned())),
+        Ok(Err(_)) => return Err(Refusal::Bad("the body is incomplete".to_owned())),
         Ok(Ok(body)) => body.to_bytes(),
     };
     let annotation = read(&bytes, now()).map_err(Refusal::Bad)?;
     match timeout(KEEP_PATIENCE, observer.keep(annotation.clone())).await {
         Ok(Ok(())) => Ok(Shown::new(annotation)),
-        Ok(Err(why)) => Err(Refusal::unavailable(format!("not kept: {why}"))),
-        Err(_) => Err(Refusal::unavailable("the recorder is busy: it may be kept later")),
+        Ok(Err(why)) => Err(Refusal::unavailable(format!("not stored: {why}"))),
+        Err(_) => Err(Refusal::unavailable(
+            "the recorder is busy: the annotation may be stored \
+                                            later",
+        )),
     }
 }
 
@@ -106,13 +109,16 @@ fn read(bytes: &[u8], now: i64) -> Result<Annotation, String> {
         Some(When::Seconds(seconds)) => Some(seconds).filter(|seconds| is_moment(*seconds)),
         Some(When::Text(text)) => moment(&text),
     };
-    let at = at.ok_or("at is no time: write seconds since 1970, or \"2026-11-23T12:00:00Z\"")?;
+    let at = at.ok_or(
+        "\"at\" is not a time: write seconds since 1970, or \
+                       \"2026-11-23T12:00:00Z\"",
+    )?;
     let Sent { text, tags, .. } = sent;
     if text.trim().is_empty() || text.chars().count() > MOST_TEXT {
-        return Err(format!("text is empty, or longer than {MOST_TEXT} characters"));
+        return Err(format!("\"text\" is empty or longer than {MOST_TEXT} characters"));
     }
     if text.chars().any(|c| c.is_control() && c != '\n') {
-        return Err("text has control characters".to_owned());
+        return Err("\"text\" has control characters".to_owned());
     }
     if tags.len() > MOST_TAGS {
         return Err(format!("more than {MOST_TAGS} tags"));
@@ -122,10 +128,10 @@ fn read(bytes: &[u8], now: i64) -> Result<Annotation, String> {
             && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.len() <= MOST_TAG;
         if !is_name {
-            return Err(format!("{name:?} cannot be a tag's name: write letters, digits and _"));
+            return Err(format!("{name:?} is not a tag name: use letters, digits and _"));
         }
         if value.chars().count() > MOST_TAG || value.chars().any(char::is_control) {
-            let what = format!("longer than {MOST_TAG} characters, or not one line of text");
+            let what = format!("longer than {MOST_TAG} characters, or not a single line");
             return Err(format!("tag {name}: {what}"));
         }
     }
@@ -146,11 +152,11 @@ mod tests {
         assert_eq!(read(br#"{"text":"then","at":3}"#, 7).unwrap().at, 3);
         for (bad, part) in [
             (r#"{"at":1}"#, "missing field `text`"),
-            (r#"{"text":" "}"#, "text is empty"),
-            (r#"{"text":"x","at":-1}"#, "at is no time"),
-            (r#"{"text":"x","at":"soon"}"#, "at is no time"),
+            (r#"{"text":" "}"#, "\"text\" is empty"),
+            (r#"{"text":"x","at":-1}"#, "\"at\" is not a time"),
+            (r#"{"text":"x","at":"soon"}"#, "\"at\" is not a time"),
             (r#"{"text":"x\u001b[2J"}"#, "control characters"),
-            (r#"{"text":"x","tags":{"a b":"c"}}"#, "\"a b\" cannot be a tag's name"),
+            (r#"{"text":"x","tags":{"a b":"c"}}"#, "\"a b\" is not a tag name"),
             (r#"{"text":"x","tags":{"a":"\n"}}"#, "tag a: "),
             (r#"{"text":"x","who":"me"}"#, "unknown field `who`"),
             ("[]", "write {"),

@@ -32,7 +32,7 @@ impl Refusal {
             Self::Bad(why) => (StatusCode::BAD_REQUEST, why.clone()),
             Self::Because(status, why) => (*status, why.clone()),
             Self::Method(methods) => {
-                (StatusCode::METHOD_NOT_ALLOWED, format!("this path is asked by {methods}"))
+                (StatusCode::METHOD_NOT_ALLOWED, format!("this path accepts {methods}"))
             }
         };
         let mut answer = text(status, format!("{why}\n"));

@@ -95,7 +95,10 @@ impl HistoryQuery {
         let period = period(["from", "until"], from, until)?;
         let most = step.map(|step| (period.end - period.start) / step.seconds());
         if let Some(points) = most.filter(|points| *points > MOST_POINTS) {
-            let what = format!("{points} steps: {MOST_POINTS} are the most: ask for a longer step");
+            let what = format!(
+                "{points} steps requested, at most {MOST_POINTS} are allowed: \
+                                request a longer step"
+            );
             return Err(Refusal::Bad(what));
         }
         Ok(Self { name, step, period })

@@ -101,13 +101,13 @@ impl MonitorServer {
                     }
                 });
                 if let Err(error) = served {
-                    tracing::info!(%error, "the server ends");
+                    tracing::info!(%error, "the server stopped");
                 }
                 // A look at the store that nobody waits for any more does not hold up the end.
                 runtime.shutdown_background();
             })
             .map_err(ServerError::System)?;
-        let gone = || ServerError::System(io::Error::other("its thread ended"));
+        let gone = || ServerError::System(io::Error::other("its thread stopped"));
         has_begun.recv().unwrap_or_else(|_| Err(gone()))?;
         Ok(Self { address, end, thread })
     }

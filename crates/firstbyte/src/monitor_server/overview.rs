@@ -276,7 +276,11 @@ impl OverviewQuery {
         if let Some(step) = step {
             let points = (period.end - period.start) / step.seconds();
             if points > MOST_POINTS {
-                let what = format!("{points} times a {}: {MOST_POINTS} are the most", step.name());
+                let what = format!(
+                    "{points} times a {} requested, at most {MOST_POINTS} are \
+                                    allowed",
+                    step.name()
+                );
                 return Err(Refusal::Bad(what));
             }
         }

@@ -18,13 +18,13 @@ impl Parameters {
         for (name, value) in url::form_urlencoded::parse(query).into_owned() {
             if !known.contains(&name.as_str()) {
                 let what = match known {
-                    [] => format!("no parameter is called {name:?}: there is none"),
-                    _ => format!("no parameter is called {name:?}: there are {}", known.join(", ")),
+                    [] => format!("unknown parameter {name:?}: this path takes none"),
+                    _ => format!("unknown parameter {name:?}: there are {}", known.join(", ")),
                 };
                 return Err(Refusal::Bad(what));
             }
             if all.iter().any(|(other, _)| *other == name) {
-                return Err(Refusal::Bad(format!("{name} is there twice")));
+                return Err(Refusal::Bad(format!("{name} given twice")));
             }
             all.push((name, value));
         }
@@ -45,7 +45,7 @@ impl Parameters {
         let Some(text) = self.get(name) else { return Ok(None) };
         let bad = || {
             let example = "1795392000 or 2026-11-23T12:00:00Z";
-            Refusal::Bad(format!("{name} {text:?} is no time: write {name}={example}"))
+            Refusal::Bad(format!("{name} {text:?} is not a time: write {name}={example}"))
         };
         moment(text).map(Some).ok_or_else(bad)
     }
@@ -92,10 +92,9 @@ mod tests {
         assert_eq!(parameters.get("target"), Some("a b/c"));
         assert_eq!(parameters.moment("from"), Ok(Some(1_795_431_600)));
         assert_eq!(read("").unwrap().moment("from"), Ok(None));
-        for (query, part) in [
-            ("form=1", "\"form\": there are target, from"),
-            ("from=1&from=2", "from is there twice"),
-        ] {
+        for (query, part) in
+            [("form=1", "\"form\": there are target, from"), ("from=1&from=2", "from given twice")]
+        {
             let Err(Refusal::Bad(why)) = read(query) else { panic!("{query}") };
             assert!(why.contains(part), "{why}");
         }

@@ -83,7 +83,7 @@ fn files_of(directory: &Path, period: &Range<i64>) -> Result<Vec<RawFile>, Refus
 
 fn unreadable(error: &dyn std::fmt::Display) -> Refusal {
     tracing::info!(%error, "raw samples cannot be read");
-    Refusal::unavailable("raw samples cannot be read now: see what the monitor says")
+    Refusal::unavailable("raw samples cannot be read now: see the monitor's log")
 }
 
 fn run_unreadable(error: RunError) -> Refusal {
@@ -133,7 +133,7 @@ impl SamplesQuery {
         let until = parameters.moment("until")?.unwrap_or_else(now);
         let from = parameters.moment("from")?.unwrap_or((until - 60).max(0));
         if until - from > 3_600 {
-            return Err(Refusal::Bad("more than an hour: ask for a part of it".to_owned()));
+            return Err(Refusal::Bad("more than an hour: request a shorter period".to_owned()));
         }
         Ok(Self { series, period: period(["from", "until"], from, until)? })
     }
@@ -188,7 +188,7 @@ impl SampleQuery {
         let known = ["file", "offset", "target", "way", "place", "back"];
         let parameters = Parameters::read(query, &known)?;
         let offset = parameters.needed("offset", "1234")?;
-        let bad = |_| Refusal::Bad(format!("offset {offset:?} is no number"));
+        let bad = |_| Refusal::Bad(format!("offset {offset:?} is not a number"));
         Ok(Self {
             series: RawSeries::from_parameters(&parameters)?,
             file: parameters.needed("file", "2026-11-23.run")?.to_owned(),
@@ -200,7 +200,7 @@ impl SampleQuery {
     /// Its page.
     pub(super) fn page(&self, directory: &Path) -> Result<String, Refusal> {
         let gone = || {
-            let what = format!("{} has no such sample, or is not kept any more", self.file);
+            let what = format!("{} has no such sample, or was deleted", self.file);
             Refusal::Because(http::StatusCode::NOT_FOUND, what)
         };
         // By the directory's own list: a name is no path.
@@ -261,7 +261,11 @@ impl CompareQuery {
         };
         let (base, other) = (read(["base_from", "base_until"])?, read(["from", "until"])?);
         if base.start < other.end && other.start < base.end {
-            return Err(Refusal::Bad("the two periods overlap: a sample cannot be in both".into()));
+            return Err(Refusal::Bad(
+                "the two periods overlap: a sample cannot belong to \
+                                     both"
+                    .into(),
+            ));
         }
         Ok(Self { series, base, other })
     }
@@ -310,9 +314,8 @@ impl CompareQuery {
         }
         if let Some(place) = rounds.iter().position(|round| *round == 0) {
             let which = words(periods[place]);
-            let what = format!(
-                "no raw samples of {which}: they are not kept any more, or there were none"
-            );
+            let what =
+                format!("no raw samples of {which}: they were deleted, or nothing was measured");
             return Err(Refusal::Because(http::StatusCode::NOT_FOUND, what));
         }
         self.study(&url, &way, runs)
@@ -343,8 +346,8 @@ impl CompareQuery {
             format!("{}, {}: two periods", self.series.target, way_name(way, &self.series.way));
         let [before, after] = names;
         let note = format!(
-            "before: {before}; after: {after}. Measured one after the other, not in turn: the n-th sample of one is compared with \
-             the n-th of the other"
+            "before: {before}; after: {after}. Measured one period after the other, not in turn: \
+             the n-th sample of one period is compared with the n-th of the other"
         );
         Ok(material.show(&data, |study| {
             html::page(&Study {
@@ -366,7 +369,7 @@ fn words(period: &Range<i64>) -> String {
 
 /// What is wrong, as a page: who looks at one has no use for a line of text.
 pub(super) fn problem_page(why: &str) -> String {
-    html::notice_page("This cannot be shown", why, &[("All targets".into(), "/".into())])
+    html::notice_page("This page cannot be shown", why, &[("All targets".into(), "/".into())])
 }
 
 /// Where the raw files beside `store` are.

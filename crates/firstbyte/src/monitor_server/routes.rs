@@ -127,12 +127,13 @@ fn allowed(state: &State, head: &Parts) -> Result<(), Refusal> {
             Err(_) => page::may_write(&head.headers),
         },
         Some(_) => {
-            let what = "bring the token: Authorization: Bearer …";
+            let what = "bsend the token: Authorization: Bearer …";
             Err(Refusal::Because(StatusCode::UNAUTHORIZED, what.to_owned()))
         }
         None if names_this_machine(&head.uri, &head.headers) => Ok(()),
         None => {
-            let what = "without a token_file it is asked as 127.0.0.1, [::1] or localhost alone";
+            let what = "without a token_file, requests must name 127.0.0.1, [::1] or localhost as \
+                        the host";
             Err(Refusal::Because(StatusCode::MISDIRECTED_REQUEST, what.to_owned()))
         }
     }
@@ -164,7 +165,7 @@ async fn answer_of(state: &State, head: &Parts, body: Incoming) -> Result<Answer
             (Some(token), &Method::POST) => page::sign_in(token, &head.headers, body).await,
             (Some(_), _) => only_read(&head.method).map(|()| page::sign_in_form("/", false)),
             (None, _) => {
-                let what = "without a token_file nobody signs in: ask for /";
+                let what = "without a token_file there is no sign-in: request /";
                 Err(Refusal::Because(StatusCode::NOT_FOUND, what.to_owned()))
             }
         },
@@ -231,7 +232,7 @@ async fn answer_of(state: &State, head: &Parts, body: Incoming) -> Result<Answer
                 Ok(exporter.handle(&head.method, &head.uri, &head.headers).await)
             }
             None => {
-                let what = "nothing is probed here: the configuration names no modules file";
+                let what = "/probe is disabled: the configuration names no modules file";
                 Err(Refusal::Because(StatusCode::NOT_FOUND, what.to_owned()))
             }
         },
@@ -239,8 +240,9 @@ async fn answer_of(state: &State, head: &Parts, body: Incoming) -> Result<Answer
             if let Some(file) = page::file(path) {
                 return only_read(&head.method).map(|()| file);
             }
-            let what = "there is nothing here: ask for /, /metrics, /api/v1/targets, /api/v1/overview, /api/v1/history, \
-                        /api/v1/series, /api/v1/events, /api/v1/annotations, /api/v1/samples, /probe, /-/healthy or /-/ready";
+            let what = "not found; available: /, /metrics, /api/v1/targets, /api/v1/overview, \
+                        /api/v1/history, /api/v1/series, /api/v1/events, /api/v1/annotations, \
+                        /api/v1/samples, /probe, /-/healthy or /-/ready";
             Err(Refusal::Because(StatusCode::NOT_FOUND, what.to_owned()))
         }
     }
@@ -325,7 +327,7 @@ pub(super) async fn keep_first_view(state: &State) -> std::convert::Infallible {
 }
 
 async fn turn(of: &Arc<Semaphore>) -> Result<tokio::sync::OwnedSemaphorePermit, Refusal> {
-    let busy = || Refusal::unavailable("too many ask at once: try again");
+    let busy = || Refusal::unavailable("too many requests at once: try again");
     let turn = timeout(TURN_PATIENCE, Arc::clone(of).acquire_owned()).await;
     turn.map_err(|_| busy())?.map_err(|_| busy())
 }
@@ -358,7 +360,7 @@ async fn scrape(state: &State, form: Form) -> Result<Answer, Refusal> {
                 (body, exposed)
             });
             let (body, exposed) =
-                made.await.map_err(|_| Refusal::unavailable("the scrape was given up"))?;
+                made.await.map_err(|_| Refusal::unavailable("the scrape was aborted"))?;
             state.exposed.replace(exposed);
             state.scraped.replace(Some(Scraped { at, form, body: body.clone() }));
             body

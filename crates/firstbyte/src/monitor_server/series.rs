@@ -101,7 +101,7 @@ impl SeriesName {
             .filter(|(_, labels)| labels.target == *target && labels.place == *place)
             .collect();
         if of_target.is_empty() {
-            let what = format!("no target is called {target:?} at place {place:?}");
+            let what = format!("unknown target {target:?} at place {place:?}");
             return Err(not_found(format!("{what}: /api/v1/targets lists what is measured")));
         }
         let named: Vec<&str> =
@@ -113,11 +113,11 @@ impl SeriesName {
                 .find(|(_, labels)| labels.way == *way || labels.way_label == *way)
                 .cloned()
                 .ok_or_else(|| {
-                    not_found(format!("no way of {target:?} is called {way:?}: there are {ways}"))
+                    not_found(format!("{target:?} has no variant {way:?}: there are {ways}"))
                 }),
             None => match of_target.as_slice() {
                 [only] => Ok(only.clone()),
-                _ => Err(Refusal::Bad(format!("way is missing: {target:?} has {ways}"))),
+                _ => Err(Refusal::Bad(format!("\"way\" is missing: {target:?} has {ways}"))),
             },
         }
     }
@@ -132,7 +132,7 @@ impl SeriesQuery {
         let measure = Measure::named(metric).ok_or_else(|| {
             let all: Vec<String> = Measure::all().map(Measure::name).collect();
             let all = all.join(", ");
-            Refusal::Bad(format!("no metric is called {metric:?}: there are {all}"))
+            Refusal::Bad(format!("unknown metric {metric:?}: there are {all}"))
         })?;
         let step = parameters.get("step").map_or(Ok(Step::Hour), step_named)?;
         let until = parameters.moment("until")?.unwrap_or_else(now);
@@ -142,8 +142,8 @@ impl SeriesQuery {
         let points = (period.end - period.start).div_euclid(step.seconds());
         if points > MOST_POINTS {
             return Err(Refusal::Bad(format!(
-                "{points} times a {} from {from} until {until}: {MOST_POINTS} are the most: ask for a longer step, or a \
-                 part of it",
+                "{points} times a {} from {from} until {until} requested, at most {MOST_POINTS} \
+                 are allowed: request a longer step or a shorter period",
                 step.name()
             )));
         }
@@ -190,9 +190,10 @@ impl SeriesQuery {
 
 /// The step called `name`.
 pub(super) fn step_named(name: &str) -> Result<Step, Refusal> {
-    Step::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| {
-        Refusal::Bad(format!("no step is called {name:?}: there are minute, hour, day"))
-    })
+    Step::ALL
+        .into_iter()
+        .find(|known| known.name() == name)
+        .ok_or_else(|| Refusal::Bad(format!("unknown step {name:?}: there are minute, hour, day")))
 }
 
 pub(super) fn quantile(times: &ExponentialHistogram, q: f64) -> Option<u64> {
@@ -204,10 +205,10 @@ pub(super) fn quantile(times: &ExponentialHistogram, q: f64) -> Option<u64> {
 pub(super) fn unreadable(error: StoreError) -> Refusal {
     tracing::info!(%error, "the store cannot be read");
     let why = match &error {
-        StoreError::Version { .. } => "a later firstbyte wrote it",
-        error if error.is_corrupt() => "it is damaged",
-        error if error.is_locked() => "another process holds it",
-        _ => "see what the monitor says",
+        StoreError::Version { .. } => "a newer firstbyte wrote it",
+        error if error.is_corrupt() => "the store is damaged",
+        error if error.is_locked() => "another process has the store locked",
+        _ => "see the monitor's log",
     };
     Refusal::unavailable(format!("the store cannot be read now: {why}"))
 }
@@ -333,7 +334,7 @@ pub(super) async fn look_at<T: Send + 'static>(
     };
     tokio::task::spawn_blocking(look)
         .await
-        .unwrap_or_else(|_| Err(Refusal::unavailable("the look at the store was given up")))
+        .unwrap_or_else(|_| Err(Refusal::unavailable("reading the store was aborted")))
 }
 
 #[cfg(test)]
@@ -358,7 +359,7 @@ mod tests {
             ("target=a&metric=total&step=week", "there are minute, hour, day"),
             ("target=a&metric=total&from=5&until=5", "from (5) is not before until (5)"),
             ("target=a&metric=total&from=0&until=864000&step=minute", "14400 times a minute"),
-            ("target=a&metric=total&form=1", "no parameter is called \"form\""),
+            ("target=a&metric=total&form=1", "unknown parameter \"form\""),
         ] {
             let why = refused(query);
             assert!(why.contains(part), "{query}: {why}");
@@ -381,7 +382,14 @@ mod tests {
         assert_eq!(find("target=a&metric=rtt&way=tls%3D1.3").unwrap().0, 2);
         assert_eq!(find("target=a&metric=rtt&way=TLS+1.2").unwrap().0, 1);
         let none = find("target=a&metric=rtt");
-        assert_eq!(none, Err(Refusal::Bad("way is missing: \"a\" has tls=1.2; tls=1.3".into())));
+        assert_eq!(
+            none,
+            Err(Refusal::Bad(
+                "\"way\" is missing: \"a\" has tls=1.2; \
+                                           tls=1.3"
+                    .into()
+            ))
+        );
         assert!(matches!(find("target=a&metric=rtt&way=x"), Err(Refusal::Because(..))));
         assert!(matches!(find("target=b&metric=rtt"), Err(Refusal::Because(..))));
         assert!(matches!(find("target=a&metric=rtt&place=p"), Err(Refusal::Because(..))));
@@ -395,7 +403,7 @@ mod tests {
         assert!(matches!(query("").events(&path), Err(Refusal::Because(..))), "there is no store");
         std::fs::write(&path, [0xa5; 4_096]).unwrap();
         let Err(Refusal::Because(_, why)) = query("").events(&path) else { panic!("is read") };
-        assert_eq!(why, "the store cannot be read now: it is damaged");
+        assert_eq!(why, "the store cannot be read now: the store is damaged");
         std::fs::remove_file(&path).unwrap();
         let store = Store::open(&path).unwrap();
         for at in 0..1_003_i64 {

@@ -88,7 +88,7 @@ impl Measured {
             }
         }
         let Some(first_cell) = connections.iter().map(|(cell, _)| *cell).min() else {
-            return Err("no sample of the run proved what it was measured for".into());
+            return Err("no sample of the run was verified on the wire".into());
         };
         let of_first =
             || connections.iter().filter(|(cell, _)| *cell == first_cell).map(|(_, c)| c);

@@ -109,12 +109,14 @@ fn axis(text: &str, separator: char) -> Result<(&'static str, Vec<String>), Stri
     let (name, values) = text.split_once('=').unwrap_or((text, ""));
     let Some((name, allowed)) = AXES.into_iter().find(|(axis, _)| *axis == name.trim()) else {
         let names: Vec<&str> = AXES.iter().map(|(name, _)| *name).collect();
-        return Err(format!("{text:?}: no such axis; there are {}", names.join(", ")));
+        return Err(format!("{text:?}: unknown axis; there are {}", names.join(", ")));
     };
     let values: Vec<String> = values.split(separator).map(|v| v.trim().to_owned()).collect();
     for value in &values {
         if set(&mut Way::default(), name, value).is_none() {
-            return Err(format!("{text:?}: {value:?} is no value of {name}; it has {allowed}"));
+            return Err(format!(
+                "{text:?}: {value:?} is not a value of {name}; allowed: {allowed}"
+            ));
         }
     }
     Ok((name, values))
@@ -140,12 +142,10 @@ impl Ways {
         for text in vary {
             let (name, values) = axis(text, ',')?;
             if axes.iter().any(|(other, _)| *other == name) {
-                return Err(format!("{text:?}: {name} is varied already"));
+                return Err(format!("{text:?}: {name} is already varied"));
             }
             if name == "parallel" && requests.is_none() {
-                return Err(format!(
-                    "{text:?}: one request has nothing beside it: say --requests 12"
-                ));
+                return Err(format!("{text:?}: needs several requests: add --requests 12"));
             }
             axes.push((name, values));
         }
@@ -193,7 +193,7 @@ impl Ways {
         for text in vary {
             let (name, values) = axis(text, ',')?;
             let [value] = values.as_slice() else {
-                return Err(format!("{text:?}: beside --change, one value is enough"));
+                return Err(format!("{text:?}: with --change, give a single value"));
             };
             sides.iter_mut().for_each(|side| side.push((name, value.clone())));
         }
@@ -201,7 +201,10 @@ impl Ways {
         for text in changes {
             let (name, values) = axis(text, ':')?;
             if name == "parallel" {
-                return Err(format!("{text:?}: audiences are played with one request each"));
+                return Err(format!(
+                    "{text:?}: audiences are simulated with one request per \
+                                    visitor"
+                ));
             }
             let [from, to] = values.as_slice() else {
                 return Err(format!("{text:?}: write AXIS=FROM:TO, such as tls=1.2:1.3"));
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert!(read(&["tsl=1.3"]).unwrap_err().contains("no such axis"));
+        assert!(read(&["tsl=1.3"]).unwrap_err().contains("unknown axis"));
         assert!(read(&["tls=1.1"]).unwrap_err().contains("\"1.1\" is no value of tls"));
         assert!(read(&["tls=1.2", "tls=1.3"]).unwrap_err().contains("already"));
         assert!(read(&["http=3", "tls=1.2"]).unwrap_err().contains("RFC 9001"));
@@ -316,11 +319,11 @@ mod tests {
             "TLS 1.3 resumed, one after the other"
         );
         for (vary, why) in [
-            (&["parallel=h2", "http=1.1"][..], "h2 is one connection of HTTP/2"),
+            (&["parallel=h2", "http=1.1"][..], "h2 is one HTTP/2 connection"),
             (&["session=0rtt"], "without early data"),
-            (&["connection=reused"], "of their own"),
+            (&["connection=reused"], "on new connections"),
             (&["parallel=13"], "more connections than requests"),
-            (&["parallel=h1"], "no value of parallel"),
+            (&["parallel=h1"], "not a value of parallel"),
         ] {
             let said = read(vary).unwrap_err();
             assert!(said.contains(why), "{vary:?}: {said}");
@@ -333,7 +336,7 @@ mod tests {
     fn one_request_has_nothing_beside_it() {
         assert!(read(&["parallel=1,6"]).unwrap_err().contains("--requests"));
         let change = Ways::change(&["parallel=1:6".to_owned()], &[]);
-        assert!(change.unwrap_err().contains("one request each"));
+        assert!(change.unwrap_err().contains("one request per visitor"));
     }
 
     #[test]

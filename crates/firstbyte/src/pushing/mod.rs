@@ -243,7 +243,10 @@ impl Collector {
                 _ if std::mem::replace(&mut self.is_full, true) => {}
                 _ => {
                     let (name, most) = (&self.settings.name, self.most_waiting / 1_000_000);
-                    (self.tell)(&format!("push {name}: {most} MB wait: the oldest are dropped"));
+                    (self.tell)(&format!(
+                        "push {name}: {most} MB are waiting; the oldest points \
+                                          are dropped"
+                    ));
                 }
             }
         }
@@ -317,7 +320,7 @@ impl Courier {
                 Outcome::Taken => {
                     self.counts.pending.fetch_sub(parcel.points, Ordering::Relaxed);
                     if std::mem::take(&mut self.fails) {
-                        (self.tell)(&format!("push {}: delivers again", self.name));
+                        (self.tell)(&format!("push {}: delivering again", self.name));
                     }
                     return;
                 }
@@ -330,7 +333,7 @@ impl Courier {
                 Outcome::Later(asked, why) => (asked, why),
             };
             let time = print_time(self.pace.give_up);
-            self.tell_failure(&format!("{why}: tried again for up to {time}"));
+            self.tell_failure(&format!("{why}; retrying for up to {time}"));
             if is_last {
                 return;
             }
@@ -362,15 +365,16 @@ impl Courier {
                 (PushForm::Otlp, Some((number, why))) => {
                     let points = count(number, "point");
                     let why = self.reason(why.as_bytes());
-                    Outcome::Refused(Some(number), format!("it did not take {points}{why}"))
+                    Outcome::Refused(Some(number), format!("the receiver rejected {points}{why}"))
                 }
                 _ => Outcome::Taken,
             },
             Ok(PostAnswer { status, retry_after, body }) => {
-                let why = format!("it answered {}{}", status.as_u16(), self.reason(&body));
+                let why =
+                    format!("the receiver answered {}{}", status.as_u16(), self.reason(&body));
                 match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
                     true => Outcome::Later(retry_after, why),
-                    false => Outcome::Refused(None, format!("{why}: not tried again")),
+                    false => Outcome::Refused(None, format!("{why}; not retried")),
                 }
             }
         }

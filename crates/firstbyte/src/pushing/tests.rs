@@ -129,8 +129,8 @@ fn the_same_is_sent_again_to_who_is_busy_and_the_last_figures_at_the_end() {
     assert_ne!(last.body, all[0].body);
     assert!(received.try_recv().is_err(), "each once");
     let name = format!("push 127.0.0.1:{port}");
-    let failure = format!("{name}: it answered 503: tried again for up to 1min");
-    assert_eq!(told, [failure, format!("{name}: delivers again")]);
+    let failure = format!("{name}: the receiver answered 503; retrying for up to 1min");
+    assert_eq!(told, [failure, format!("{name}: delivering again")]);
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn what_is_refused_is_not_sent_again_and_the_reason_is_told_without_secrets() {
     const ECHOED: &str =
         "HTTP/1.1 401 Unauthorized\r\nContent-Length: 27\r\n\r\nnot 0123456789abcdef-secret";
     for (answers, why) in [
-        (&[REFUSED] as &[&str], "it answered 400: out of order\\u{1b}[31m: not tried again"),
-        (&[ECHOED], "it answered 401: not tried again"),
+        (&[REFUSED] as &[&str], "the receiver answered 400: out of order\\u{1b}[31m; not retried"),
+        (&[ECHOED], "the receiver answered 401; not retried"),
     ] {
         let (port, received) = receiver(Box::leak(answers.into()));
         let scene = Scene::new(push(&format!("http://127.0.0.1:{port}/"), REMOTE_WRITE), PACE);
@@ -164,7 +164,7 @@ fn who_is_away_holds_up_nobody_and_what_is_lost_is_counted() {
     let told = scene.finish();
     assert!(Monotonic::now().since(began) < PATIENCE / 4);
     let [failure, lost] = told.as_slice() else { panic!("{told:?}") };
-    assert!(failure.contains("tried again for up to 1min"), "{failure}");
+    assert!(failure.contains("retrying for up to 1min"), "{failure}");
     let points = 2 * POINTS;
     assert!(
         lost.ends_with(&format!("{points} points not delivered (0 dropped, 0 refused)")),
@@ -205,7 +205,7 @@ fn a_receiver_of_otlp_that_takes_a_part_says_so() {
     assert_eq!(
         told,
         [
-            format!("{name}: it did not take 3 points: why"),
+            format!("{name}: the receiver rejected 3 points: why"),
             format!("{name}: 6 points not delivered (0 dropped, 6 refused)")
         ]
     );

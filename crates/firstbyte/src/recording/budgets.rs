@@ -173,8 +173,10 @@ mod tests {
         assert_eq!(
             told.take(),
             [
-                "over budget: shop, TLS 1.3: ttfb p95 399 of 300 ms: 10 of 60 samples took longer, 5 % may",
-                "within budget again: shop, TLS 1.3: ttfb p95 100 of 300 ms: 3 of 60 samples took longer, 5 % may",
+                "over budget: shop, TLS 1.3: ttfb p95 399 ms, limit 300 ms: 10 of 60 samples took \
+                 longer, 5 % allowed",
+                "within budget again: shop, TLS 1.3: ttfb p95 100 ms, limit 300 ms: 3 of 60 \
+                 samples took longer, 5 % allowed",
             ]
         );
         watch.follow(Vec::new());

@@ -151,7 +151,7 @@ fn look_until(
             tell,
         );
         let took = Monotonic::now().since(began);
-        debug!(?took, "looked for changes");
+        debug!(?took, "searched for changes");
         wait = LOOK_EVERY.max(took * LOOK_SHARE);
     }
 }
@@ -200,7 +200,7 @@ impl StoreHistory {
         self.series = series.iter().map(|(id, labels)| watched(*id, labels)).collect();
         match StoreReader::open(&self.path) {
             Ok(reader) => self.reader = RefCell::new(reader),
-            Err(error) => info!(%error, "the store is read as it was"),
+            Err(error) => info!(%error, "the store is read in its last state"),
         }
     }
 
@@ -216,7 +216,7 @@ impl StoreHistory {
         match reader.rollups(series, step, seconds(from), seconds(until), |_| true) {
             Ok(rollups) => rollups.into_iter().map(|at| (at.start * 1_000, at.rollup)).collect(),
             Err(error) => {
-                info!(%error, "a series cannot be looked at");
+                info!(%error, "a series cannot be searched for changes");
                 Vec::new()
             }
         }

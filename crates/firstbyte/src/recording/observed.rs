@@ -227,7 +227,7 @@ impl Observer {
     /// Has `annotation` kept, and says when it is, or why it is not.
     pub(crate) async fn keep(&self, annotation: Annotation) -> Result<(), String> {
         let (tell, told) = tokio::sync::oneshot::channel();
-        let gone = || "the recorder has ended".to_owned();
+        let gone = || "the recorder stopped".to_owned();
         self.annotations.send((annotation, tell)).map_err(|_| gone())?;
         told.await.unwrap_or_else(|_| Err(gone()))
     }

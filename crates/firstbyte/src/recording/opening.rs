@@ -44,7 +44,7 @@ pub(super) fn prepare_or_begin_anew(settings: &RecorderSettings) -> Result<Prepa
             let aside = Store::move_aside(path, &file_stamp())?;
             let (path, aside) = (path.display(), aside.display());
             (settings.tell)(&format!(
-                "{path}: {error}: moved to {aside}, and made again from raw samples"
+                "{path}: {error}: moved to {aside}, and rebuilt from raw samples"
             ));
             prepare(settings)
         }

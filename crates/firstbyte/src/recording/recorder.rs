@@ -330,8 +330,7 @@ impl Worker {
                 Ok(()) => {
                     if std::mem::take(&mut self.losing) > 0 {
                         let (path, lost) = (self.days.path().display(), self.lost);
-                        let what =
-                            format!("{path} can be written again; {lost} samples are missing");
+                        let what = format!("{path} is writable again; {lost} samples are missing");
                         (self.settings.tell)(&what);
                     }
                     break;
@@ -340,7 +339,7 @@ impl Worker {
                 Err(error) => {
                     if self.losing == 0 {
                         let (path, why) = (self.days.path().display(), describe_io(&error));
-                        let what = format!("cannot write {path}: {why}: samples are lost");
+                        let what = format!("cannot write {path}: {why}; samples are lost");
                         (self.settings.tell)(&what);
                     }
                     self.losing += number;

@@ -192,7 +192,11 @@ fn what_a_killed_process_left_is_summed_up_once() {
     fs::write(&copied, torn).unwrap();
     after.record(&["a", "b"], 7);
     assert_eq!((samples(&after.sum("a")), samples(&after.sum("b"))), (507, 507));
-    assert!(after.told().contains("samples of raw files are summed up again"), "{}", after.told());
+    assert!(
+        after.told().contains("samples of raw files were added to the store again"),
+        "{}",
+        after.told()
+    );
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn a_store_that_is_damaged_under_way_is_made_again() {
     fs::write(scene.store(), bytes).unwrap();
     scene.record(&targets, 5);
     scene.record(&targets, 0);
-    assert!(scene.told().contains("made again from raw samples"), "{}", scene.told());
+    assert!(scene.told().contains("rebuilt from raw samples"), "{}", scene.told());
     assert_eq!(samples(&scene.sum("target-0")), 10);
     assert_eq!(samples(&scene.sum("target-199")), 10);
 }

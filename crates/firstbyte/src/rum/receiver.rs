@@ -391,20 +391,20 @@ impl Inner {
         let (why, words) = match self.writer.append(lines) {
             Ok(()) => {
                 if std::mem::take(&mut self.is_failing) {
-                    tell("the file can be written again");
+                    tell("the file is writable again");
                 }
                 self.is_dirty = true;
                 return Ok(());
             }
             Err(NotWritten::AtLimit) => {
-                ("file-at-its-limit", "the file is as long as it may become".to_owned())
+                ("file-at-its-limit", "the file has reached its size limit".to_owned())
             }
             Err(NotWritten::Io(error)) => {
                 ("not-written", firstbyte_probe::probe::describe_io(&error))
             }
         };
         if !std::mem::replace(&mut self.is_failing, true) {
-            tell(&format!("{words}: what comes is refused until it can be written again"));
+            tell(&format!("{words}: field data is refused until the file is writable again"));
         }
         Err((StatusCode::SERVICE_UNAVAILABLE, Some(why)))
     }

@@ -61,7 +61,7 @@ impl fmt::Display for FieldFileError {
                 write!(f, "{} is being written by another process", path.display())
             }
             Self::NotFieldData { path, error } => {
-                write!(f, "{} has something else in it: {error}", path.display())
+                write!(f, "{} is not a file of field data: {error}", path.display())
             }
             Self::Io { path, source } => {
                 let why = firstbyte_probe::probe::describe_io(source);
@@ -91,7 +91,7 @@ impl FieldWriter {
         let failed = |source| FieldFileError::Io { path: path.to_owned(), source };
         // A pipe would be waited for, with all who send.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            let what = "is no file, and field data is kept in one";
+            let what = "is not a regular file; field data needs one";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, what)));
         }
         let file = OpenOptions::new()
@@ -118,7 +118,7 @@ impl FieldWriter {
             FieldHeader::parse(&first)
                 .map_err(|error| FieldFileError::NotFieldData { path: path.to_owned(), error })?;
         } else if length > 0 && !header_begins(&file, length).map_err(failed)? {
-            let detail = "no line of it is whole".to_owned();
+            let detail = "no complete line in it".to_owned();
             let error = FieldLineError::Malformed { detail };
             return Err(FieldFileError::NotFieldData { path: path.to_owned(), error });
         }

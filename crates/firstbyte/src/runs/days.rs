@@ -101,7 +101,7 @@ impl DayWriter {
         for one in &mut *taken {
             let cell = usize::from(one.cell);
             let (Some(next), Some(period)) = (rounds.get_mut(cell), self.periods.get(cell)) else {
-                return Err(io::Error::other("a sample of a cell that is not in the run"));
+                return Err(io::Error::other("a sample of a variant that is not in the run"));
             };
             one.sample.sequence = round_of_day(now, *period).max(*next);
             *next = one.sample.sequence.saturating_add(1);
@@ -167,7 +167,7 @@ impl DayWriter {
                 Err(error) => return Err(error),
             }
         }
-        let what = io::Error::other(format!("{MOST_FILES} files of {day} are there already"));
+        let what = io::Error::other(format!("{MOST_FILES} files of {day} already exist"));
         Err(RunError::io(directory, "create")(what))
     }
 }

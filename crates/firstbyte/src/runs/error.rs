@@ -40,20 +40,23 @@ impl RunError {
     /// What to do about it, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Exists { .. } => "go on with it by --continue, or give another name".into(),
-            Self::Locked { .. } => "wait for the other process to end, or give another name".into(),
-            Self::NotARun { .. } => "check the name of the file".into(),
-            Self::Version { .. } => "it was written by a later firstbyte: use that one".into(),
-            Self::Header { .. } => "without its first line a run cannot be understood".into(),
+            Self::Exists { .. } => "continue it with --continue, or give another name".into(),
+            Self::Locked { .. } => "wait until the other process ends, or give another name".into(),
+            Self::NotARun { .. } => "check the file name".into(),
+            Self::Version { .. } => "a newer firstbyte wrote it: use that version".into(),
+            Self::Header { .. } => "a run cannot be read without its first line".into(),
             Self::Differs { path, .. } => format!(
-                "repeat the command that began it (`head -n 1 {}` shows it), or give another name",
+                "repeat the command that started it (`head -n 1 {}` shows it), or give another \
+                 name",
                 path.display()
             ),
             Self::Line { line, path, .. } => {
-                format!("to go on without that line: sed -i {line}d {}", path.display())
+                format!("to continue without that line: sed -i {line}d {}", path.display())
             }
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "make room, and continue the run: what was measured before is in the file".into()
+                "free some disk space, then continue the run: earlier samples are in the \
+                 file"
+                    .into()
             }
             Self::Sample { .. } | Self::Table { .. } | Self::Io { .. } => return None,
         })
@@ -63,13 +66,13 @@ impl RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exists { path } => write!(f, "{} is there already", path.display()),
+            Self::Exists { path } => write!(f, "{} already exists", path.display()),
             Self::Locked { path } => {
                 write!(f, "{} is being written by another firstbyte", path.display())
             }
             Self::NotARun { path } => write!(f, "{} is not a run file", path.display()),
             Self::Version { path, version } => {
-                write!(f, "{} is of version {version} of the format", path.display())
+                write!(f, "{} has format version {version}", path.display())
             }
             Self::Header { path, detail } => {
                 write!(f, "the first line of {} is damaged: {detail}", path.display())

@@ -250,7 +250,7 @@ pub(super) fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Res
             return Ok(());
         }
         if line.len() > LONGEST_LINE {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line without an end"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an incomplete line"));
         }
         block = block.saturating_mul(2).min(BLOCK);
     }
@@ -272,7 +272,7 @@ pub(super) fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunEr
     let length = file.metadata().map_err(RunError::io(&path(), "read"))?.len();
     match RunHeader::parse(&line) {
         Ok(_) if end > length => {
-            Err(RunError::Header { path: path(), detail: "it breaks off".into() })
+            Err(RunError::Header { path: path(), detail: "it is incomplete".into() })
         }
         Ok(header) => Ok((header, end)),
         Err(HeaderError::NotARun) => Err(RunError::NotARun { path: path() }),
@@ -331,10 +331,7 @@ impl Part {
             (begin, end) = (0, end - begin);
             if end == buffer.len() {
                 if end >= LONGEST_LINE {
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        "a line without an end",
-                    ));
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "an incomplete line"));
                 }
                 buffer.resize(end * 2, 0);
             }
@@ -357,12 +354,12 @@ impl Part {
         match kind(line) {
             LineKind::Sample => match row(line) {
                 Ok(row) if usize::from(row.cell) >= cells => {
-                    let detail = format!("cell {} is not in the first line", row.cell);
+                    let detail = format!("variant {} is not in the first line", row.cell);
                     self.bad_lines.push(bad(detail, self.lines));
                     return;
                 }
                 Ok(row) if !line.ends_with(b"}") => {
-                    let detail = format!("a sample of cell {} that breaks off", row.cell);
+                    let detail = format!("an incomplete sample of variant {}", row.cell);
                     self.bad_lines.push(bad(detail, self.lines));
                     return;
                 }

@@ -101,7 +101,7 @@ impl RunWriter {
     /// When the file is there already (unless it is to be overwritten), is being written by another
     /// process, or cannot be written.
     pub fn create(path: &Path, header: &RunHeader, creation: Creation) -> Result<Self, RunError> {
-        tracing::info!(path = %path.display(), ?creation, "beginning a run");
+        tracing::info!(path = %path.display(), ?creation, "bstarting a run");
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -143,7 +143,7 @@ impl RunWriter {
     /// When there is no such run, another process is writing it, or its samples and those to come
     /// cannot be told apart.
     pub fn resume(path: &Path, expected: Option<&RunHeader>) -> Result<(Self, Resumed), RunError> {
-        tracing::info!(path = %path.display(), "going on with a run");
+        tracing::info!(path = %path.display(), "continuing a run");
         let file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -242,7 +242,7 @@ impl RunWriter {
 }
 
 fn no_such_cell() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "a sample of a cell that is not in the run")
+    io::Error::new(io::ErrorKind::InvalidInput, "a sample of a variant that is not in the run")
 }
 
 /// A file that only this process writes, for as long as it lives.

@@ -129,7 +129,7 @@ impl Outlet {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.is_full, true) {
                     (self.tell)(&format!(
-                        "webhook {}: {MOST_WAITING} events wait: further ones are dropped",
+                        "webhook {}: {MOST_WAITING} events are waiting; further events are dropped",
                         self.name
                     ));
                 }
@@ -249,7 +249,7 @@ impl Courier {
             let Err(why) = sent.unwrap_or_else(timed_out) else {
                 self.counts.pending.fetch_sub(1, Ordering::Relaxed);
                 if std::mem::take(&mut self.fails) {
-                    (self.tell)(&format!("webhook {}: delivers again", self.name));
+                    (self.tell)(&format!("webhook {}: delivering again", self.name));
                 }
                 return;
             };
@@ -278,7 +278,7 @@ impl Courier {
     fn tell_failure(&mut self, why: &str) {
         if !std::mem::replace(&mut self.fails, true) {
             let time = print_time(self.pace.give_up);
-            (self.tell)(&format!("webhook {}: {why}: tried again for up to {time}", self.name));
+            (self.tell)(&format!("webhook {}: {why}; retrying for up to {time}", self.name));
         }
     }
 }

@@ -39,7 +39,7 @@ impl Sender {
         let answer = self.destination.post(&further, notice.body.clone(), 0).await?;
         match answer.status {
             status if status.is_success() => Ok(()),
-            status => Err(format!("it answered {}", status.as_u16())),
+            status => Err(format!("the receiver answered {}", status.as_u16())),
         }
     }
 }

@@ -193,9 +193,9 @@ fn events_arrive_in_order_signed_after_two_failures() {
     let [failure, again] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(
         *failure,
-        format!("webhook 127.0.0.1:{port}: it answered 500: tried again for up to 1min")
+        format!("webhook 127.0.0.1:{port}: the receiver answered 500; retrying for up to 1min")
     );
-    assert_eq!(*again, format!("webhook 127.0.0.1:{port}: delivers again"));
+    assert_eq!(*again, format!("webhook 127.0.0.1:{port}: delivering again"));
     assert!(received.try_recv().is_err(), "each event once");
 }
 
@@ -223,7 +223,10 @@ fn who_never_answers_holds_up_nobody_and_what_is_lost_is_counted() {
     let began = Monotonic::now();
     let told = scene.finish();
     assert!(Monotonic::now().since(began) < PATIENCE / 2, "the end does not wait for an answer");
-    let full = format!("webhook 127.0.0.1:{port}: 1000 events wait: further ones are dropped");
+    let full = format!(
+        "webhook 127.0.0.1:{port}: 1000 events are waiting; further events are \
+                        dropped"
+    );
     assert_eq!(told.iter().filter(|line| **line == full).count(), 1, "{told:?}");
     let lost = count(1_006, "event");
     let lost = format!("{lost} not delivered (5 dropped): monitor events lists them");

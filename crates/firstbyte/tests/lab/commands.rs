@@ -56,7 +56,7 @@ fn up_status_exec_shell_down() {
     assert!(first.starts_with(&format!("lab {name} is up (process ")), "{first}");
     assert!(first.contains("nginx 1.") && first.ends_with(" on server"), "{first}");
     assert_eq!(enter, format!("enter it with: firstbyte lab shell {name}"));
-    assert_eq!(down, format!("take it down with: firstbyte lab down {name}"));
+    assert_eq!(down, format!("stop it with: firstbyte lab down {name}"));
 
     let (code, stdout, _) = up.lab(&["status"]);
     assert_eq!(code, 0);
@@ -65,7 +65,7 @@ fn up_status_exec_shell_down() {
 
     let (code, _, notes) = up.lab(&["up", file]);
     assert_eq!(code, 100);
-    assert!(notes.starts_with(&format!("error: the lab {name} is up already\n")), "{notes}");
+    assert!(notes.starts_with(&format!("error: the lab {name} is already up\n")), "{notes}");
 
     let url = "https://server.test/";
     let (code, stdout, notes) =

@@ -142,7 +142,7 @@ fn windows_all_interfaces_and_loopback() {
     assert!(read(&scene, "diff.csv").starts_with("server,against,what,"));
     assert_eq!(read(&scene, "diff.notes").matches("frames were dropped").count(), 2);
     let nowhere = read(&scene, "nowhere");
-    let expected = "error: nowhere: there is no such interface\nhint: there are: lo, eth0, and any";
+    let expected = "error: nowhere: no such interface\nhint: known interfaces: lo, eth0; \"any\"";
     assert!(nowhere.starts_with(expected), "{nowhere}");
     let refused = read(&scene, "refused");
     assert!(refused.starts_with("error: lo: not permitted to capture\nhint: "), "{refused}");

@@ -261,7 +261,7 @@ fn the_demo_names_a_change_and_its_cause() {
             healthy = Some(get(address, "/-/healthy"));
         }
         let is_it = line.contains("provisional: TLS at www.monitor.test, edge 198.51.100.3: ")
-            && line.contains("version TLSv1.2 → TLSv1.3: a round trip less");
+            && line.contains("version TLSv1.2 → TLSv1.3: one round trip fewer");
         if is_it && !found {
             found = true;
             kill(Pid::from_raw(demo.id().cast_signed()), Signal::SIGINT).unwrap();

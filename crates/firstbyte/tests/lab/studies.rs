@@ -176,7 +176,8 @@ fn nam_names_the_system_that_does_not_resume() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert!(rows[1].starts_with("b,a,resumption,,share,1,117,117,0,0,117,-1,"), "{rows:?}");
     let page = std::fs::read_to_string(scene.path("changed.html")).unwrap();
-    for part in ["b, against a: resumption 0 % instead of 100 %", "0.0 % (0 of 117)", "117 of 117"]
+    for part in
+        ["b, compared with a: resumption 0 % instead of 100 %", "0.0 % (0 of 117)", "117 of 117"]
     {
         assert!(page.contains(part), "{part}");
     }
@@ -212,7 +213,7 @@ fn clients_are_held_against_the_wire() {
         let agree = |line: &&str| line.contains("  4 ") && line.contains("as on the wire");
         assert!(lines.len() == 2 && lines.iter().all(agree), "{mark}: {own}");
     }
-    assert!(curls.contains("connect_start") && curls.contains("the client does not say it"));
+    assert!(curls.contains("connect_start") && curls.contains("not reported by the client"));
     assert!(std::fs::read_to_string(page).unwrap().contains("less what the capture shows"));
 }
 
@@ -270,7 +271,7 @@ fn capacity_is_in_the_capture_what_it_is_under_load() {
     let shown = text(&run(command.arg(alone.join("client.pcapng"))).stdout);
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("capacity not known: never more than one handshake was there at a time"),
+        words.contains("capacity unknown: the server never had more than one handshake at a time"),
         "{shown}"
     );
 }

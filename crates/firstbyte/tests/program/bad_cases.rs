@@ -76,21 +76,21 @@ fn archives() -> Vec<BadFile> {
         file("HAR, packed and cut", &packed(CHROMIUM.as_bytes())[..4_000], 0, "is cut at byte"),
         file("HAR, a negative time", lie(r#""timings":{"wait":-7}"#), 0, "timings.wait: -7 ms"),
         file("HAR, a huge time", lie(r#""timings":{"wait":1e308}"#), 0, "timings.wait: 1e308 ms"),
-        file("HAR, text for a time", lie(r#""timings":{"wait":"3"}"#), 0, "a text, and no number"),
-        file("HAR, a number for an entry", archive("17"), 0, "it is no object"),
+        file("HAR, text for a time", lie(r#""timings":{"wait":"3"}"#), 0, "a text, not a number"),
+        file("HAR, a number for an entry", archive("17"), 0, "not an object"),
         file("HAR, pages in a circle", circular, 0, "1 request · 3 pages"),
         file("HAR, 100,000 entries", archive(&many), 0, "100,000 requests"),
-        file("HAR, not JSON", "<html>", 26, "no HTTP Archive: it is not JSON at byte 0"),
-        file("HAR, empty", "", 26, "no HTTP Archive: it is empty"),
+        file("HAR, not JSON", "<html>", 26, "HTTP Archive: not JSON at byte 0"),
+        file("HAR, empty", "", 26, "HTTP Archive: the file is empty"),
         file("HAR, with a byte-order mark", format!("\u{feff}{CHROMIUM}"), 0, "16 requests"),
-        file("HAR, UTF-16", utf16(CHROMIUM), 26, "no HTTP Archive: it is not JSON at byte 0"),
+        file("HAR, UTF-16", utf16(CHROMIUM), 26, "HTTP Archive: not JSON at byte 0"),
         file("HAR, packed", packed(CHROMIUM.as_bytes()), 0, "16 requests"),
-        file("HAR, without a log", r#"{"entries":[]}"#, 26, "it has no `log`"),
+        file("HAR, without a log", r#"{"entries":[]}"#, 26, "it has no member `log`"),
         file(
             "HAR, nested too deeply",
             archive(&"[".repeat(1_000_000)),
             0,
-            "more than 10000 values stand in each other",
+            "nested more than 10000 levels deep",
         ),
     ]
 }
@@ -106,12 +106,12 @@ fn logs() -> Vec<BadFile> {
             26,
             "ends before its constants",
         ),
-        file("NetLog, broken constants", r#"{"constants": [}"#, 26, "no network log at byte 15"),
+        file("NetLog, broken constants", r#"{"constants": [}"#, 26, "not a network log at byte 15"),
         file(
             "NetLog, events before constants",
             r#"{"constants": 1e308, "events": [{}]}"#,
             26,
-            "events before the constants",
+            "the events come before the constants",
         ),
         file(
             "NetLog, empty",
@@ -120,7 +120,7 @@ fn logs() -> Vec<BadFile> {
             "0 requests to 0 hosts",
         ),
         file("Access log, cut", cut, 0, "3 requests"),
-        file("Access log, binary", binary, 26, "this is neither a run file"),
+        file("Access log, binary", binary, 26, "neither a run file"),
     ]
 }
 
@@ -145,7 +145,7 @@ fn exports() -> Vec<BadFile> {
             "Averages, a day twice",
             twice,
             26,
-            "line 52, column 1: 2000-01-05 is there twice",
+            "line 52, column 1: 2000-01-05 is given twice",
         ),
         averages("Averages, negative", days(|_| "-5".into(), 50), 26, "line 2, column 2: \"-5\""),
         averages(
@@ -164,7 +164,7 @@ fn exports() -> Vec<BadFile> {
             "Averages, too few days",
             days(usual, 5),
             0,
-            "No change is looked for in fewer than 42 days",
+            "Not searched for changes: fewer than 42 days",
         ),
         averages(
             "Averages, too many days",
@@ -178,12 +178,12 @@ fn exports() -> Vec<BadFile> {
             0,
             "All days have the same average",
         ),
-        averages("Averages, binary", vec![0xff, 0, 1, 0xfe], 26, "the line is no text in UTF-8"),
+        averages("Averages, binary", vec![0xff, 0, 1, 0xfe], 26, "the line is not UTF-8"),
         averages(
             "Averages, cut in a line",
             &STORY.as_bytes()[..STORY.len() - 9],
             26,
-            "a quote is not closed",
+            "a quotation mark is not closed",
         ),
     ]
 }
@@ -259,7 +259,7 @@ const CLIENTS: [BadClient; 10] = [
             "echo 'curl 7.29.0 (x86_64-pc-linux-gnu) libcurl/7.29.0 OpenSSL/1.0'; echo 'Protocols: http https'",
         ),
         code: 2,
-        says: "curl is version 7.29.0; what is needed is 7.68 or later",
+        says: "curl is version 7.29.0; version 7.68 or later is required",
     },
     BadClient {
         name: "curl is another program",
@@ -267,7 +267,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "curl",
         script: Some("echo hello"),
         code: 2,
-        says: "curl is not curl: it says \"hello\"",
+        says: "curl is not curl; it prints \"hello\"",
     },
     BadClient {
         name: "Chromium ends at once",
@@ -275,7 +275,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "chromium",
         script: Some("exit 1"),
         code: 56,
-        says: "chromium ended by itself, and said nothing",
+        says: "chromium ended unexpectedly without a message",
     },
     BadClient {
         name: "Chromium's profile is locked",
@@ -293,7 +293,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "chromium",
         script: Some("exec sleep 300"),
         code: 56,
-        says: "Browser.getVersion did not come within",
+        says: "while waiting for Browser.getVersion",
     },
     BadClient {
         name: "Firefox is running already",
@@ -309,7 +309,7 @@ const CLIENTS: [BadClient; 10] = [
         program: "firefox-esr",
         script: Some("exec sleep 300"),
         code: 56,
-        says: "WebDriver BiDi did not come within",
+        says: "while waiting for the port of",
     },
 ];
 

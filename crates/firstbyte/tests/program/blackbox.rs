@@ -580,14 +580,14 @@ fn a_bad_configuration_keeps_the_good_one() {
     line.clear();
     said.read_line(&mut line).unwrap();
     assert!(
-        line.contains("the configuration stays as it was") && line.contains("line 3"),
+        line.contains("the old configuration stays in use") && line.contains("line 3"),
         "{line}"
     );
     directory.write("blackbox.yml", good.replace("one", "two"));
     kill(Pid::from_raw(running.0.id() as i32), Signal::SIGHUP).unwrap();
     line.clear();
     said.read_line(&mut line).unwrap();
-    assert!(line.contains("read the configuration again: 1 module"), "{line}");
+    assert!(line.contains("reloaded the configuration: 1 module"), "{line}");
     assert!(succeeded());
     assert_eq!(get(port, &path, "").2, "Unknown module \"one\"\n");
 }

@@ -297,7 +297,11 @@ fn a_dry_run_names_cells_rounds_and_duration_and_sends_nothing() {
         bench.compare(&["--vary", "tls=1.2,1.3", "--vary", "session=full,0rtt", "--dry-run"]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     assert!(outcome.stdout.starts_with("cells: 3\n"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("TLS 1.2, 0-RTT: only TLS 1.3 has it"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("TLS 1.2, 0-RTT: only TLS 1.3 supports this"),
+        "{}",
+        outcome.stdout
+    );
     assert!(outcome.stdout.contains("rounds: 5, after 1 to warm up"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("expected duration"), "{}", outcome.stdout);
     assert!(!bench.file("a.run").exists());
@@ -523,7 +527,7 @@ fn until_stops_on_width_and_says_when_it_was_not_reached() {
 fn rounds_that_cannot_be_meant_are_refused_with_what_to_do() {
     let directory = Directory::new();
     for (flags, says) in [
-        (["--max-samples", "9"], "there is no --until\nhint: -n 9 takes so many rounds"),
+        (["--max-samples", "9"], "which is missing\nhint: -n 9 measures 9 rounds"),
         (["-n", "-1"], "'-1' for '--samples <N>'"),
         (["--max-samples", "-1"], "'-1' for '--max-samples <N>'"),
         (["--warmup", "-1"], "'-1' for '--warmup <N>'"),
@@ -565,7 +569,7 @@ fn a_check_fails_when_the_interval_says_so() {
     assert!(failed.stdout.contains("failed, 2 of 4 conditions met"), "{}", failed.stdout);
     let other = check("c.run", &["tls=1.1: ttfb.median > 5s"]);
     assert_eq!(other.code, 2, "{}", other.stdout);
-    assert!(other.stderr.contains("no way to connect has these values"), "{}", other.stderr);
+    assert!(other.stderr.contains("no variant has these values"), "{}", other.stderr);
     // What could not be measured has not passed, now or when the run is looked at again.
     let closed =
         "url = 'https://127.0.0.1:1/'\nvary = ['tls=1.2,1.3']\nsamples = 2\ninterval = 0\n";
@@ -577,7 +581,7 @@ fn a_check_fails_when_the_interval_says_so() {
         (&run[..], "ttfb > 1ms", 7, "no sample succeeded"),
         (&again, "ttfb > 1ms", 101, "no sample succeeded"),
         (&other, "ttfb +5%", 101, "no sample in the baseline"),
-        (&["--from", "b.run", "--silent"], "ttfb.p99 > 5s", 102, "30 samples of the 1000 it"),
+        (&["--from", "b.run", "--silent"], "ttfb.p99 > 5s", 102, "30 of the 1000 samples needed"),
     ] {
         let words = [&["check", "--fail-if", condition][..], flags].concat();
         let outcome = firstbyte(bench.directory.path(), &words);
@@ -590,12 +594,12 @@ fn a_check_fails_when_the_interval_says_so() {
     let fewer =
         ["check", "--plan", "plan.toml", "-n", "3", "--run", "d.run", "--fail-if", "ttfb > 5s"];
     let outcome = firstbyte(bench.directory.path(), &fewer);
-    assert!(outcome.stdout.contains("3 samples of the"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("3 of the"), "{}", outcome.stdout);
     std::fs::write(bench.file("until.toml"), format!("{closed}until = 'median±1%'\n")).unwrap();
     let until = ["check", "--plan", "until.toml", "-n", "3", "--fail-if", "ttfb > 5s"];
     let outcome = firstbyte(bench.directory.path(), &until);
     assert_eq!(outcome.code, 2, "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("-n: the plan goes on until"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("-n: the plan measures until"), "{}", outcome.stderr);
     let words = ["check", "--plan", "plan.toml", "--run", "c.run", "--fail-if", "ttfb.p50 > 5s"];
     let words: Vec<&str> = words.into_iter().chain(["--summary", "none/summary.md"]).collect();
     let summary = firstbyte(bench.directory.path(), &words);

@@ -199,7 +199,7 @@ fn compressed_bodies_that_are_cut_short_are_told() {
         let outcome = firstbyte(directory.path(), &["--compressed", &url]);
         assert_eq!(outcome.code, 61, "{name}: {}", outcome.stdout);
         let said = format!(
-            "body does not decode as {name}: it is cut short, or its checksum is wrong (peer fault)"
+            "cannot decode the body as {name}: the data is cut short, or its checksum is wrong"
         );
         assert!(outcome.stdout.contains(&said), "{}", outcome.stdout);
     }

@@ -111,7 +111,7 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
     for line in [
         "m.toml: 2 mistakes\n",
-        "m.toml:2:1: no key of [defaults] is called \"evry\": did you mean \"every\"?\n",
+        "m.toml:2:1: unknown key \"evry\" in [defaults]; did you mean \"every\"?\n",
         "m.toml:4:7: scheme ftp:// is not supported",
     ] {
         assert!(outcome.stderr.contains(line), "{line}\n{}", outcome.stderr);
@@ -130,7 +130,7 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
     let outcome = firstbyte(directory.path(), &["monitor", "https://a.test", "-m", "0"]);
     assert_eq!(outcome.code, 2);
     assert!(
-        outcome.stderr.contains("-m 0: samples of a monitor have a limit"),
+        outcome.stderr.contains("-m 0: a monitor's samples need a time limit"),
         "{}",
         outcome.stderr
     );

@@ -212,7 +212,7 @@ monitor=$!
 until_told() { for i in $(seq 300); do grep -q "$1" told && return; sleep 0.1; done; cat told; kill $monitor; exit 98; }
 until_told "samples are lost"
 rm store/filler
-until_told "can be written again"
+until_told "is writable again"
 sleep 1
 kill -TERM $monitor; wait $monitor
 echo "code $?"

@@ -139,13 +139,13 @@ fn what_cannot_be_shown_is_said() {
     let directory = past(1);
     directory.write("run.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n0.1,0.1,0.1,0.1,0.1,0.1\n");
     for (words, code, part) in [
-        ("report store --html a.html", 2, "--html: a monitor's store has no such output"),
-        ("report store --target shop", 2, "no target of the store is called \"shop\""),
+        ("report store --html a.html", 2, "--html: not possible for a monitor's store"),
+        ("report store --target shop", 2, "the store has no target \"shop\""),
         ("report store --since 2026-11-19 --until 2026-11-18", 2, "is not before --until"),
-        ("report store --since yesterday", 2, "--since \"yesterday\" is no time"),
-        ("report run.csv --since 7d", 2, "--since: of a monitor's store alone"),
+        ("report store --since yesterday", 2, "--since \"yesterday\" is not a time"),
+        ("report run.csv --since 7d", 2, "--since: only possible with a monitor's store"),
         ("report nowhere --since 7d", 26, "nowhere"),
-        ("report store store", 2, "which is shown by itself"),
+        ("report store store", 2, "shown one at a time"),
         ("report store run.csv", 2, "cannot be shown together"),
     ] {
         let outcome = run(&directory, words);
@@ -153,7 +153,7 @@ fn what_cannot_be_shown_is_said() {
     }
     let outcome = run(&directory, "report store --since 2020-01-01 --until 2020-01-02");
     assert!(
-        outcome.code == 0 && outcome.stdout.contains("No samples in this time."),
+        outcome.code == 0 && outcome.stdout.contains("No samples in this period."),
         "{outcome:?}"
     );
     directory.write("store/store.sqlite", "SQLite format 3\0 and no more");

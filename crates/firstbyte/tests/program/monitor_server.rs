@@ -424,28 +424,28 @@ fn what_is_asked_badly_is_told_why() {
     let monitor = Monitor::start(directory.path());
     monitor.until_ready();
     for (path, status, part) in [
-        ("/nothing", 404, "ask for /, /metrics"),
-        ("/page/nothing.js", 404, "ask for /, /metrics"),
-        ("/sign-in", 404, "without a token_file nobody signs in"),
+        ("/nothing", 404, "available: /, /metrics"),
+        ("/page/nothing.js", 404, "available: /, /metrics"),
+        ("/sign-in", 404, "without a token_file there is no sign-in"),
         ("/api/v1/overview?step=week", 400, "there are minute, hour, day"),
-        ("/api/v1/overview?from=0&until=864000&step=minute", 400, "200 are the most"),
-        ("/api/v1/history?target=b", 404, "no target is called \"b\""),
+        ("/api/v1/overview?from=0&until=864000&step=minute", 400, "200 are allowed"),
+        ("/api/v1/history?target=b", 404, "unknown target \"b\""),
         ("/api/v1/samples?target=a&from=0&until=9000", 400, "more than an hour"),
         ("/sample?file=../store.sqlite&offset=0&target=a", 404, "has no such sample"),
-        ("/sample?file=a.run&offset=x&target=a", 400, "is no number"),
+        ("/sample?file=a.run&offset=x&target=a", 400, "is not a number"),
         (
             "/compare?target=a&base_from=1&base_until=5&from=3&until=9",
             400,
             "the two periods overlap",
         ),
-        ("/compare?target=a&base_from=1&base_until=5&from=6&until=9", 404, "not kept any more"),
+        ("/compare?target=a&base_from=1&base_until=5&from=6&until=9", 404, "they were deleted"),
         ("/api/v2/series", 404, "/api/v1/series"),
-        ("/api/v1/targets?x=1", 400, "no parameter is called \"x\": there is none"),
+        ("/api/v1/targets?x=1", 400, "unknown parameter \"x\": this path takes none"),
         ("/api/v1/series?target=a", 400, "metric is missing: write metric=total"),
         ("/api/v1/series?target=a&metric=%1B[31m", 400, "there are resolve"),
         ("/api/v1/series?target=a&metric=total&from=soon", 400, "from \"soon\" is no time"),
         ("/api/v1/series?target=a&metric=total&step=1h", 400, "there are minute, hour, day"),
-        ("/api/v1/series?target=b&metric=total", 404, "no target is called \"b\""),
+        ("/api/v1/series?target=b&metric=total", 404, "unknown target \"b\""),
         ("/api/v1/events?since=9&until=3", 400, "since (9) is not before until (3)"),
         ("/probe?module=http_2xx", 400, "Target parameter is missing"),
     ] {
@@ -533,7 +533,7 @@ fn beyond_this_machine_a_token_is_needed_and_checked() {
     let arguments = ["monitor", "http://127.0.0.1:1/", "--store", "s", "--listen", &taken];
     let outcome = firstbyte(here, &arguments);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("another program has that port"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("another program uses that port"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -615,7 +615,7 @@ fn what_is_over_its_budget_is_told_shown_and_exposed() {
     assert_eq!(told.len(), 1, "{said}");
     assert!(
         told[0].contains("Z over budget: gone, as negotiated: ")
-            && told[0].ends_with(" samples failed, 1 % may"),
+            && told[0].ends_with(" samples failed, 1 % allowed"),
         "{said}"
     );
 }

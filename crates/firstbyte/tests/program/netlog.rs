@@ -11,7 +11,7 @@ use crate::support::run::{Outcome, firstbyte};
 
 const MIXED: &[u8] = include_bytes!("../../../firstbyte-sources/fixtures/netlog/mixed.json");
 const STALL: &[u8] = include_bytes!("../../../firstbyte-sources/fixtures/netlog/pool-stall.json");
-const MIDDLE: &str = "it ends in the middle: the browser was ended, or is still writing";
+const MIDDLE: &str = "it is incomplete: the browser was killed or is still writing";
 
 fn report(directory: &Directory, arguments: &[&str]) -> Outcome {
     let arguments: Vec<&str> = ["report"].iter().chain(arguments).copied().collect();
@@ -34,7 +34,7 @@ fn a_log_is_known_by_its_content_and_shows_what_cost_most() {
         "13 requests to 10 hosts · 2 failed",
         "1. the name lookup is slow: 402 ms in 1 request",
         "[2001:db8::1]:18460 did not answer, 127.0.0.1:18460 was tried 301 ms",
-        "8 more hosts, which waited 265 ms",
+        "8 more hosts, waited 265 ms",
         "The request that waited longest for a connection",
     ] {
         assert!(outcome.stdout.contains(said), "{said}: {}", outcome.stdout);
@@ -109,7 +109,7 @@ fn a_log_that_is_damaged_shows_what_came_before() {
     let outcome = report(&directory, &["bad.json", "--json"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.lines().count() > 3, "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("no network log at byte "), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("not a network log at byte "), "{}", outcome.stderr);
 }
 
 #[test]
@@ -143,29 +143,34 @@ fn what_cannot_be_done_says_what_to_do() {
         (
             &["log.json", "a.csv"] as &[&str],
             2,
-            "error: log.json is a network log, a.csv is a table of curl's timers: they cannot be shown together\n\
-             hint: only runs and tables of curl's timers are compared with each other; report others by themselves\n",
+            "error: log.json is a network log, a.csv is a table of curl's timers: they cannot be \
+             shown together\n\
+             hint: only runs and tables of curl's timers can be compared; report other files \
+             separately\n",
         ),
         (
             &["log.json", "log.json"],
             2,
-            "error: log.json and log.json are each a network log, which is shown by itself\n\
-             hint: report them one after the other\n",
+            "error: log.json and log.json are each a network log; these are shown one at a time\n\
+             hint: report them one at a time\n",
         ),
         (
             &["log.json", "missing"],
             2,
-            "error: a network log is shown by itself\nhint: give one such file at a time\n",
+            "error: a network log cannot be shown with other files\n\
+             hint: give one file at a time\n",
         ),
         (
             &["log.json", "--html", "a.html"],
             2,
-            "error: --html: log.json is a network log, which has no such form\nhint: --json, or --csv\n",
+            "error: --html: log.json is a network log: this output is not possible\n\
+             hint: use --json or --csv\n",
         ),
         (
             &["log.json", "--by", "tls"],
             2,
-            "error: --by: log.json is a network log, which has no such form\nhint: --json, or --csv\n",
+            "error: --by: log.json is a network log: this output is not possible\n\
+             hint: use --json or --csv\n",
         ),
         (
             &["log.json", "--csv=log.json"],
@@ -177,11 +182,16 @@ fn what_cannot_be_done_says_what_to_do() {
             26,
             "error: cannot read constants.json: the network log ends before its constants\n",
         ),
-        (&["odd.json"], 26, "error: cannot read odd.json: no network log at byte 15: constants\n"),
+        (
+            &["odd.json"],
+            26,
+            "error: cannot read odd.json: not a network log at byte 15: the constants are not valid JSON\n",
+        ),
         (
             &["number.json", "--csv=x.csv"],
             26,
-            "error: cannot read number.json: no network log at byte 31: events before the constants\n",
+            "error: cannot read number.json: not a network log at byte 31: the events come \
+             before the constants\n",
         ),
         (
             &["log.json", "--json", "--csv"],

@@ -209,12 +209,12 @@ fn what_cannot_be_had_is_said() {
         (&["--parallel", "6"][..], "--requests"),
         (&["--requests", "1", "--parallel", "6"], "there is one"),
         (&["--requests", "12", "--parallel", "h1"], "no way to make requests"),
-        (&["--requests", "4", "--parallel", "6"], "6 connections for 4 requests"),
+        (&["--requests", "4", "--parallel", "6"], "6 connections are more than the 4 requests"),
         (&["--requests", "12", "--parallel", "6", "--http3-only"], "HTTP/1.1"),
         (&["--requests", "12", "-L"], "redirects are not followed"),
         (&["--requests", "12", "-o", "body"], "bodies are not written"),
         (&["--requests", "1001"], "at most 1000"),
-        (&["--requests", "12", "--client", "curl"], "one request at a time"),
+        (&["--requests", "12", "--client", "curl"], "one request per sample"),
     ] {
         let outcome = bench.visit(words);
         assert_eq!(outcome.code, 2, "{words:?}: {}", outcome.stderr);
@@ -224,5 +224,5 @@ fn what_cannot_be_had_is_said() {
         bench.directory.path(),
         &["http://127.0.0.1:9/", "--requests", "12", "--parallel", "h2"],
     );
-    assert!(plain.stderr.contains("https only"), "{}", plain.stderr);
+    assert!(plain.stderr.contains("require https"), "{}", plain.stderr);
 }

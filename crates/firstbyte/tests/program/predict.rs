@@ -64,7 +64,7 @@ fn several_requests_are_one_wait() {
     for (line, way) in text.lines().skip(1).zip(ways) {
         assert!(line.starts_with(way), "{text}");
     }
-    assert!(text.contains("total: of all 12 requests"), "{text}");
+    assert!(text.contains("total: all 12 requests"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 
     let json = succeeded(&["--rtt", "40ms", "--requests", "12", "--parallel", "6", "--json"]);
@@ -92,7 +92,7 @@ fn several_requests_are_one_wait() {
 fn several_requests_that_cannot_be_had_are_named() {
     let directory = Directory::new();
     for (arguments, said) in [
-        (&["--vary", "parallel=1,6"][..], "say --requests 12"),
+        (&["--vary", "parallel=1,6"][..], "add --requests 12"),
         (&["--parallel", "6"], "--requests"),
         (&["--requests", "4", "--parallel", "6"], "more connections than requests"),
         (&["--requests", "200", "--parallel", "h2"], "streams"),
@@ -152,7 +152,7 @@ fn a_connection_that_does_not_come_about_is_a_row() {
     assert_eq!(lines.lines().count(), 80);
     // The table counts them.
     let table = succeeded(&words);
-    assert!(table.contains("did not come about: "), "{table}");
+    assert!(table.contains("failed: "), "{table}");
 }
 
 /// First-byte times of `-n` connections for each of the ways, as the export has them.
@@ -301,7 +301,7 @@ fn mistakes_are_named() {
     }
     std::fs::write(directory.path().join("rum.csv"), "rtt_ms,weight\n20,1\n").unwrap();
     let outcome = predict(&directory, &["--population", "rum.csv", "--vary", "http=1.1,2,3"]);
-    assert_eq!((outcome.code, outcome.stderr.contains("takes two ways")), (2, true));
+    assert_eq!((outcome.code, outcome.stderr.contains("needs two variants")), (2, true));
 }
 
 #[test]
@@ -327,6 +327,6 @@ fn access_networks_are_rows_of_one_table() {
 fn an_access_network_that_there_is_none_of() {
     let outcome = predict(&Directory::new(), &["--access", "5g"]);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("no such access network"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("unknown access network"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("satellite-geo"), "{}", outcome.stderr);
 }

@@ -44,7 +44,7 @@ impl Server {
             .unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        while !line.contains("taking beacons") {
+        while !line.contains("receiving beacons") {
             line.clear();
             assert!(stderr.read_line(&mut line).unwrap() > 0, "it did not begin");
         }
@@ -147,7 +147,7 @@ fn a_beacon_becomes_a_line_before_it_is_answered() {
     assert_eq!(server.post("application/reports+json", report.as_bytes()), 204);
     let (code, said, all) = server.stop();
     assert_eq!(code, Some(0));
-    assert!(said.ends_with("stopped: kept 1 beacons and 1 reports\n"), "{said}");
+    assert!(said.ends_with("stopped: stored 1 beacons and 1 reports\n"), "{said}");
     let FieldLine::Report(report) = &all[1] else { panic!("{all:?}") };
     assert_eq!((report.failure.as_deref(), report.sampling), (Some("tcp.refused"), 0.5));
     let text = fs::read_to_string(directory.path().join("field.ndjson")).unwrap();
@@ -428,7 +428,7 @@ fn a_file_that_cannot_grow_is_said_once_and_outlived() {
     assert!(text.ends_with("}\n") && text.len() <= 4 * 512, "{text}");
     let (code, said, all) = server.stop();
     assert_eq!((code, beacons(&all)), (Some(0), kept));
-    assert_eq!(said.matches("is refused until it can be written again").count(), 1, "{said}");
+    assert_eq!(said.matches("is refused until the file is writable again").count(), 1, "{said}");
     assert!(said.contains(&format!("not-written {}", 40 - kept)), "{said}");
 }
 
@@ -443,7 +443,7 @@ fn a_file_has_one_writer_and_an_end() {
     let answers: Vec<u16> = (0..10).map(|_| server.post("text/plain", BEACON.as_bytes())).collect();
     assert!(answers[0] == 204 && answers[9] == 503, "{answers:?}");
     let (_, said, _) = server.stop();
-    assert!(said.contains("the file is as long as it may become"), "{said}");
+    assert!(said.contains("the file has reached its size limit"), "{said}");
 }
 
 #[test]
@@ -463,13 +463,13 @@ fn what_is_wrong_is_said_before_anything_is_served() {
     let taken = server.at.to_string();
     let cases: [(&[&str], i32, &str); 8] = [
         (&["serve"], 2, "--into"),
-        (&["serve", "--into", "-"], 2, "error: --into -: field data is kept in a file"),
-        (&["serve", "--into", "run"], 23, "error: run has something else in it"),
+        (&["serve", "--into", "-"], 2, "error: --into -: field data needs a file"),
+        (&["serve", "--into", "run"], 23, "error: run is not a file of field data"),
         (&["serve", "--into", "no/file"], 23, "error: cannot write no/file: "),
         (&["serve", "--into", "f", "--listen", &taken], 2, "error: cannot listen at "),
         (&["serve", "--into", "f", "--origin", "https://a.test/path"], 2, "not an origin"),
-        (&["snippet", "--endpoint", "javascript:alert(1)"], 2, "neither a URL"),
-        (&["snippet", "--sample", "0"], 2, "not a share"),
+        (&["snippet", "--endpoint", "javascript:alert(1)"], 2, "an https URL or a path"),
+        (&["snippet", "--sample", "0"], 2, "expected a share"),
     ];
     for (arguments, code, message) in cases {
         let outcome = firstbyte(directory.path(), &[&["rum"], arguments].concat());
@@ -527,8 +527,8 @@ fn what_was_kept_is_reported() {
     assert!(played.stdout.contains("visitors: 100.0 % faster"), "{}", played.stdout);
     directory.write("timers.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n");
     for (more, message) in [
-        (&["--html", "x.html"] as &[&str], "--html: field data has no such output"),
-        (&["--by", "tls"], "--by: field data has no such output"),
+        (&["--html", "x.html"] as &[&str], "--html: not possible for field data"),
+        (&["--by", "tls"], "--by: not possible for field data"),
         (
             &["timers.csv"],
             "field.ndjson is field data, timers.csv is a table of curl's timers: they cannot be shown together",
@@ -542,5 +542,5 @@ fn what_was_kept_is_reported() {
     directory.write("later", "{\"format\":\"firstbyte/field\",\"version\":9,\"created_unix_s\":0,\"firstbyte_version\":\"\"}\n");
     let outcome = firstbyte(directory.path(), &["report", "later"]);
     assert_eq!(outcome.code, 26);
-    assert!(outcome.stderr.contains("field data of version 9; this program knows 1"));
+    assert!(outcome.stderr.contains("field data of version 9; this firstbyte reads version 1"));
 }

@@ -151,7 +151,7 @@ fn another_experiment_is_not_mixed_in() {
     let mut options = header(2);
     options.plan = serde_json::json!({"urls": ["https://b/"]});
     for (other, what) in
-        [(header(3), "other ways to connect"), (seed, "another seed"), (options, "other options")]
+        [(header(3), "other variants"), (seed, "another seed"), (options, "other options")]
     {
         let error = RunWriter::resume(&path, Some(&other)).unwrap_err();
         assert!(error.to_string().ends_with(what), "{error}");
@@ -178,8 +178,8 @@ fn what_is_not_a_run_is_told_so() {
     assert_eq!(message(""), format!("{name} is not a run file"));
     assert_eq!(message("DNS,Connect\n1,2\n"), format!("{name} is not a run file"));
     assert_eq!(message("{\"format\":\"x\",\"version\":1}\n"), format!("{name} is not a run file"));
-    assert_eq!(own("\"version\":3}\n"), format!("{name} is of version 3 of the format"));
-    assert_eq!(own("\"vers"), format!("the first line of {name} is damaged: it breaks off"));
+    assert_eq!(own("\"version\":3}\n"), format!("{name} has format version 3"));
+    assert_eq!(own("\"vers"), format!("the first line of {name} is damaged: it is incomplete"));
     assert!(own("\"version\":1}\n").contains("missing field `created_unix_ns`"));
     fs::remove_file(&path).unwrap();
     assert!(Run::read(&path).unwrap_err().to_string().starts_with("cannot read "));

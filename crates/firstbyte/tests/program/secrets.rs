@@ -332,7 +332,7 @@ fn what_is_refused_is_not_repeated() {
     }
     for (words, said) in [
         (&["--vary", "site=a:https://me:{}@a.test/"] as &[&str], "a user and password in the URL"),
-        (&["--plan", "bad.toml"], "unknown field `flag`"),
+        (&["--plan", "bad.toml"], "unknown key \"flag\""),
     ] {
         directory.write("bad.toml", format!("url = 'a.test'\nflag = ['-d', '{SECRET}']\n"));
         let words: Vec<String> = words.iter().map(|word| word.replace("{}", SECRET)).collect();

@@ -198,7 +198,7 @@ fn what_is_there_is_not_written_over_unasked() {
     let outcome = firstbyte(directory.path(), &["lab", "export", "."]);
     assert_eq!(
         (outcome.code, outcome.stderr.as_str()),
-        (23, "error: . is not empty\nhint: --force writes into it all the same\n")
+        (23, "error: . is not empty\nhint: --force writes into it anyway\n")
     );
     let outcome = firstbyte(directory.path(), &["lab", "export", ".", "--force"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);

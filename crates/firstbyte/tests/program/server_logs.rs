@@ -323,9 +323,9 @@ fn logs_are_read_together_packed_cut_and_with_other_lines_in_them() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     for said in [
         "4 requests to 1 host",
-        "1 line, from line 2 on: no line of an access log",
-        "1 line, from line 4 on: the file ends in it",
-        "the combined format has",
+        "1 line, from line 2 on: not a line of a known access log",
+        "1 line, from line 4 on: the file ends in the middle of the line",
+        "not in the combined format",
         "200: 3 · 404: 1",
         "100.0 % of 3 TLS connections resumed",
     ] {
@@ -352,11 +352,11 @@ fn what_cannot_be_done_says_what_to_do() {
             2,
             "log is a server's log, a.csv is a table of curl's timers",
         ),
-        (&["report", "log", "--html", "x"], 2, "--html: servers' logs have no such output"),
+        (&["report", "log", "--html", "x"], 2, "--html: not possible for a server's log"),
         (
             &["report", "log", "--by", "edge"],
             2,
-            "one or several of host, protocol, tls, session, status",
+            "one or more of host, protocol, tls, session, status",
         ),
         (&["report", "log", "--csv=log"], 2, "is read and cannot be written as well"),
         (&["log-format", "iis"], 2, "[possible values: nginx, apache, caddy]"),

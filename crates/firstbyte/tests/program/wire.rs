@@ -29,7 +29,7 @@ fn servers_and_connections_are_shown() {
     let one = wire(&Directory::new(), &["--servers", "1"]).stdout;
     // What is to be mended is said of all.
     assert!(one.contains("198.51.100.1:443 tcp") && !one.contains("198.51.100.4:443 tcp"), "{one}");
-    assert!(one.contains("1 of 2 servers, those with most connections"), "{one}");
+    assert!(one.contains("1 of 2 servers, those with the most connections"), "{one}");
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
         (
             &["wire", "-", "--pcap-out", "out"] as &[&str],
             2,
-            "--pcap-out reads twice, and standard input",
+            "--pcap-out reads the capture twice, and standard input",
         ),
         (&["wire", "in.pcapng", "--csv=in.pcapng"], 2, "is read and cannot be written as well"),
         (&["wire", "in.pcapng", "--csv", "--zeek", "-"], 2, "two outputs to standard output"),
@@ -262,7 +262,7 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
         (&["wire", "in.pcapng", "--csv=no/where"], 23, "cannot write no/where"),
         (&["wire", "in.pcapng", "-i", "lo"], 2, "give files or -i, not both"),
         (&["wire", "in.pcapng", "--for", "5s"], 2, "--interface <IFACE>"),
-        (&["wire", "missing", "in.pcapng"], 26, "hint: not read either: in.pcapng"),
+        (&["wire", "missing", "in.pcapng"], 26, "hint: also not read: in.pcapng"),
     ] {
         let outcome = firstbyte(directory.path(), arguments);
         assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.stderr);
@@ -286,9 +286,9 @@ fn what_is_chosen_is_what_is_written() {
     assert_eq!(rows(&["--session", "failed"]), [0; 0]);
     // A verdict on what was chosen by its session would be one on the choice.
     let chosen = wire(&directory, &["--session", "resumed"]).stdout;
-    assert!(chosen.contains("1 resumed") && !chosen.contains("takes up"), "{chosen}");
+    assert!(chosen.contains("1 resumed") && !chosen.contains("resumes every"), "{chosen}");
     let nothing = wire(&directory, &["--server", "nosuch"]).stdout;
-    let said = "no connections that --server and --session choose, of 3 connections";
+    let said = "--server and --session match no connections, of 3 connections";
     assert!(nothing.contains(said), "{nothing}");
 }
 

@@ -26,7 +26,7 @@ impl Received {
     pub(super) fn new(hop: &Hop, http: &HttpFacts, module: &HttpModule, unread: bool) -> Self {
         let failure = hop.connection.failure.as_ref().map(|failure| failure.cause.to_string());
         if unread {
-            let error = Some("the response redirects: its body is not read".into());
+            let error = Some("the response is a redirect; its body is not read".into());
             return Self { body: Vec::new(), length: 0, error, no_decoder: None };
         }
         let Some((raw, is_cut)) = &hop.body else {

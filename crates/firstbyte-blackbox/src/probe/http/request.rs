@@ -57,7 +57,9 @@ fn value(source: &SecretSource) -> Result<Secret<String>, String> {
 
 fn field_value(text: &str, what: &str) -> Result<Secret<HeaderValue>, String> {
     let value = HeaderValue::from_str(text);
-    value.map(Secret::new).map_err(|_| format!("the value of {what} cannot be sent"))
+    value
+        .map(Secret::new)
+        .map_err(|_| format!("the value of {what} is not a valid header field value"))
 }
 
 fn basic(pair: &str) -> String {
@@ -86,7 +88,8 @@ impl Request {
         let mut host = (!hostname.is_empty()).then(|| hostname.to_owned());
         let mut user_agent = compat.user_agent();
         for (name, value) in &module.headers {
-            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no field"))?;
+            let name: HeaderName =
+                name.parse().map_err(|_| format!("{name:?} is not a valid header field name"))?;
             if name == header::HOST {
                 host = Some(value.reveal().clone());
             } else if name == header::USER_AGENT {
@@ -97,7 +100,8 @@ impl Request {
             }
         }
         for (name, sources) in &module.http_headers {
-            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no field"))?;
+            let name: HeaderName =
+                name.parse().map_err(|_| format!("{name:?} is not a valid header field name"))?;
             for source in sources {
                 let value = field_value(value(source)?.reveal(), name.as_str())?;
                 fields.push((name.clone(), value));

@@ -140,8 +140,12 @@ fn a_contradiction_is_refused_and_named() {
 fn what_is_of_a_later_version_is_said() {
     let line = String::from_utf8(written(&firefox())).unwrap();
     for (from, to, expected) in [
-        (r#""version":1"#, r#""version":2"#, "version 2 of the format is a later one"),
-        ("firstbyte/navigation", "firstbyte/sample", r#""firstbyte/sample" is no page load"#),
+        (
+            r#""version":1"#,
+            r#""version":2"#,
+            "version 2 of the format is newer than this firstbyte reads",
+        ),
+        ("firstbyte/navigation", "firstbyte/sample", r#""firstbyte/sample" is not a page load"#),
         (
             r#""delivered_from":"cache""#,
             r#""delivered_from":"moon""#,

@@ -24,7 +24,7 @@ impl LineError {
     }
 
     pub(super) fn unknown(what: &str, value: &str) -> Self {
-        Self(format!("unknown {what} {value:?}: written by a later firstbyte?"))
+        Self(format!("unknown {what} {value:?}; a later version of firstbyte may have written it"))
     }
 }
 

@@ -159,7 +159,9 @@ impl RunHeader {
     /// When it is not the header of a run, or of a version above [`RUN_VERSION`].
     pub fn parse(line: &[u8]) -> Result<Self, HeaderError> {
         match named(line) {
-            None if line.starts_with(BEGIN) => Err(HeaderError::Invalid("it breaks off".into())),
+            None if line.starts_with(BEGIN) => {
+                Err(HeaderError::Invalid("the line is cut short".into()))
+            }
             None => Err(HeaderError::NotARun),
             Some(version) if version > RUN_VERSION => Err(HeaderError::Version(version)),
             Some(version) => {
@@ -179,11 +181,11 @@ impl RunHeader {
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         let (a, b) = (&self.design, &other.design);
         if self.axes != other.axes || self.cells != other.cells {
-            Some("other ways to connect")
+            Some("other variants")
         } else if a.seed != b.seed {
             Some("another seed")
         } else if a.warmup != b.warmup {
-            Some("another number of rounds to warm up")
+            Some("another number of warm-up rounds")
         } else if (a.concurrent, a.interval_ns) != (b.concurrent, b.interval_ns) {
             Some("another load")
         } else if self.plan != other.plan {

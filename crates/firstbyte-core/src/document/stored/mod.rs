@@ -156,7 +156,7 @@ pub struct MissingFact(pub u32);
 
 impl std::fmt::Display for MissingFact {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "fact {} is referred to, and stands nowhere before", self.0)
+        write!(f, "fact {} is used before it is defined", self.0)
     }
 }
 

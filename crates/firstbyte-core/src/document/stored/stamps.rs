@@ -47,7 +47,8 @@ impl<'de> Deserialize<'de> for StoredClock {
                     // What a time is worth is its clock's to say: none stands for another.
                     _ => {
                         return Err(E::custom(format_args!(
-                            "unknown clock {letter:?}: written by a later firstbyte?"
+                            "unknown clock {letter:?}; a later version of firstbyte may have \
+                             written it"
                         )));
                     }
                 }))

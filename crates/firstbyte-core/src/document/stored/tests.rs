@@ -497,7 +497,7 @@ fn a_failure_is_told_in_the_same_words() {
 fn a_fact_that_is_missing_is_named() {
     let line = br#"{"cell":0,"round":0,"warmup":false,"standing":"proven","started_unix_ns":1,"lateness_ns":0,"metrics_ns":{},"sample":{"connection":{"tls":7}}}"#;
     let error = taken(line, &[], &FactTable::default()).unwrap_err();
-    assert_eq!(error.to_string(), "fact 7 is referred to, and stands nowhere before");
+    assert_eq!(error.to_string(), "fact 7 is used before it is defined");
 }
 
 #[test]

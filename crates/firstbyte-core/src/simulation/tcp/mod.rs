@@ -300,7 +300,7 @@ impl<O: Observer> Flow<'_, '_, O> {
                 [self.network.up.next(), self.network.down.next(), client.next(), server.next()];
             let next = events.into_iter().min().unwrap_or(LIMIT);
             if next >= LIMIT {
-                let message = "losses kept it from ending within ten minutes".into();
+                let message = "losses kept the exchange from ending within ten minutes".into();
                 return Err(GaveUp { at: LIMIT, name: "timed-out", message });
             }
             self.now = self.now.max(next);

@@ -168,7 +168,7 @@ impl Bench<'_> {
             if next >= LIMIT {
                 let unanswered = |lane: &Lane<'_>| lane.over < lane.given;
                 let first = self.lanes.iter().position(unanswered).unwrap_or(0);
-                let message = "losses kept it from ending within ten minutes".into();
+                let message = "losses kept the exchange from ending within ten minutes".into();
                 let gave_up = GaveUp { at: LIMIT, name: "timed-out", message };
                 return Err((u16::try_from(first).unwrap_or(0), gave_up));
             }

@@ -26,9 +26,9 @@ pub enum StoredHistogramError {
 impl fmt::Display for StoredHistogramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Incomplete => "a histogram that breaks off",
-            Self::TooLong => "a histogram with bytes behind its end",
-            Self::OutOfRange => "a histogram with a number that is out of range",
+            Self::Incomplete => "the histogram is cut short",
+            Self::TooLong => "the histogram has bytes after its end",
+            Self::OutOfRange => "the histogram has a number out of range",
         })
     }
 }

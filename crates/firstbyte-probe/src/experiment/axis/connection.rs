@@ -15,7 +15,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     match value {
         "new" => Ok(Rc::new(Reuse(false))),
         "reused" => Ok(Rc::new(Reuse(true))),
-        _ => Err("not a use of connections".into()),
+        _ => Err("unknown value".into()),
     }
 }
 
@@ -27,7 +27,7 @@ impl Setting for Reuse {
     fn apply(&self, visit: &mut Visit) -> Result<(), String> {
         visit.options.reuse = self.0;
         if self.0 && visit.options.tls.session != SessionUse::Full {
-            return Err("an open connection has no handshake that could resume a session".into());
+            return Err("a reused connection has no handshake that could resume a session".into());
         }
         Ok(())
     }

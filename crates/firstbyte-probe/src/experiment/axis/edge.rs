@@ -25,16 +25,16 @@ enum Place {
 }
 
 pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
-    let (name, place) = value.split_once(':').ok_or("there is no address")?;
+    let (name, place) = value.split_once(':').ok_or("the address is missing")?;
     if name.is_empty() || place.is_empty() {
-        return Err("a name and an address are needed".into());
+        return Err("expected NAME:ADDRESS".into());
     }
     let addresses: Result<Vec<IpAddr>, _> =
         place.split('+').map(|address| address.trim_matches(['[', ']']).parse()).collect();
     let place = match addresses {
         Ok(addresses) => Place::Addresses(addresses),
         Err(_) if url::Host::parse(place).is_ok() => Place::Host(place.to_owned()),
-        Err(_) => return Err(format!("{place:?} is neither an address nor a host")),
+        Err(_) => return Err(format!("{place:?} is not an address or a host")),
     };
     Ok(Rc::new(Edge { name: name.to_owned(), place }))
 }

@@ -15,7 +15,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     match value {
         "4" | "ipv4" => Ok(Rc::new(Only(Family::V4))),
         "6" | "ipv6" => Ok(Rc::new(Only(Family::V6))),
-        _ => Err("not an address family".into()),
+        _ => Err("unknown address family".into()),
     }
 }
 

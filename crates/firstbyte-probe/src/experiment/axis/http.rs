@@ -16,7 +16,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
         "1.1" => Version("1.1", HttpVersion::Http1),
         "2" => Version("2", HttpVersion::Http2),
         "3" => Version("3", HttpVersion::Http3),
-        _ => return Err("not a version of HTTP".into()),
+        _ => return Err("unknown HTTP version".into()),
     };
     Ok(Rc::new(version))
 }
@@ -32,12 +32,12 @@ impl Setting for Version {
             return Ok(());
         }
         if !visit.target.tls {
-            return Err("it is spoken over https only".into());
+            return Err("HTTP/2 and HTTP/3 require https".into());
         }
         let tls = &mut visit.options.tls;
         if self.1 == HttpVersion::Http3 {
             if tls.max < TlsVersion::V1_3 {
-                return Err("QUIC has TLS 1.3 only".into());
+                return Err("HTTP/3 requires TLS 1.3".into());
             }
             tls.min = TlsVersion::V1_3;
         }

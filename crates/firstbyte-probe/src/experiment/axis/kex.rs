@@ -41,7 +41,7 @@ const GROUPS: [Group; 6] = [
 pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     let wanted = value.to_ascii_lowercase().replace("p-", "p");
     let group = GROUPS.into_iter().find(|group| group.flag == wanted);
-    group.map(|group| Rc::new(group) as Rc<dyn Setting>).ok_or("not a known group".into())
+    group.map(|group| Rc::new(group) as Rc<dyn Setting>).ok_or("unknown group".into())
 }
 
 impl Setting for Group {
@@ -52,7 +52,7 @@ impl Setting for Group {
     fn apply(&self, visit: &mut Visit) -> Result<(), String> {
         visit.options.tls.groups = vec![self.flag.into()];
         if self.encapsulates && visit.options.tls.max < TlsVersion::V1_3 {
-            return Err("TLS 1.2 does not have it".into());
+            return Err("TLS 1.2 does not support this group".into());
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ impl Axis {
         let (name, values) = text.split_once('=').unwrap_or((text, ""));
         let Some(rank) = AXES.iter().position(|(known, ..)| *known == name.trim()) else {
             let names: Vec<&str> = AXES.iter().map(|(name, ..)| *name).collect();
-            return Err(format!("unknown axis {name:?}; the axes are {}", names.join(", ")));
+            return Err(format!("unknown axis {name:?}; known axes: {}", names.join(", ")));
         };
         let (name, shape, _) = AXES[rank];
         let mut axis = Self { name, values: Vec::new() };
@@ -145,7 +145,7 @@ impl Axis {
             })?;
         }
         if axis.values.is_empty() {
-            return Err(format!("{name} has no value; its values are {shape}"));
+            return Err(format!("{name} has no value; values: {shape}"));
         }
         Ok(axis)
     }
@@ -202,7 +202,7 @@ fn written<'a>(axis: &str, value: &'a str) -> &'a str {
 
 fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
     let (name, shape, read) = AXES[rank];
-    read(value).map_err(|why| format!("{name}={value}: {why}; the values of {name} are {shape}"))
+    read(value).map_err(|why| format!("{name}={value}: {why}; values of {name}: {shape}"))
 }
 
 /// Applies the parts of a cell.
@@ -215,7 +215,7 @@ pub fn apply(parts: &mut [WayPart], visit: &mut Visit) -> Result<(), String> {
         part.setting.apply(visit)?;
         let name = AXES[part.rank].0;
         if !visit.target.tls && OF_TLS.contains(&name) {
-            return Err("there is no TLS with http".into());
+            return Err("TLS settings require https".into());
         }
     }
     visit.options.settle_requests(visit.target.tls)

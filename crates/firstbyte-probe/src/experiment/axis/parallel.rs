@@ -13,7 +13,7 @@ struct InParallel(Parallel);
 pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     match Parallel::named(value) {
         Some(parallel) => Ok(Rc::new(InParallel(parallel))),
-        None => Err("not a way to make requests".into()),
+        None => Err("unknown value".into()),
     }
 }
 
@@ -28,7 +28,7 @@ impl Setting for InParallel {
                 requests.parallel = self.0;
                 Ok(())
             }
-            None => Err("a sample of one request has nothing beside it: say --requests 12".into()),
+            None => Err("one request per sample cannot run in parallel; add --requests 12".into()),
         }
     }
 

@@ -29,7 +29,7 @@ impl Setting for Resolver {
 
     fn apply(&self, visit: &mut Visit) -> Result<(), String> {
         if visit.options.client == Client::Curl && self.0 == ResolverChoice::Dns {
-            return Err("curl asks the system's resolver".into());
+            return Err("curl uses the system's resolver".into());
         }
         visit.options.resolver = self.0.clone();
         Ok(())

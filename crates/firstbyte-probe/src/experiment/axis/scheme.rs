@@ -25,7 +25,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     match scheme {
         "http" => Ok(Rc::new(Scheme { tls: false, port })),
         "https" => Ok(Rc::new(Scheme { tls: true, port })),
-        _ => Err("not a scheme that can be measured".into()),
+        _ => Err("unsupported scheme".into()),
     }
 }
 

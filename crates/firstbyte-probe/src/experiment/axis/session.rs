@@ -19,7 +19,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
         "ticket" => SessionUse::Resume(Some(SessionMechanism::Ticket)),
         "psk" => SessionUse::Resume(Some(SessionMechanism::Psk)),
         "0rtt" | "0-rtt" => SessionUse::EarlyData { any_method: false },
-        _ => return Err("not a use of sessions".into()),
+        _ => return Err("unknown value".into()),
     };
     Ok(Rc::new(Session(session)))
 }
@@ -57,7 +57,7 @@ impl Setting for Session {
         (tls.min, tls.max) = (tls.min.max(lowest), tls.max.min(highest));
         if tls.min > tls.max {
             let only = if lowest == TlsVersion::V1_3 { "TLS 1.3" } else { "TLS 1.2" };
-            return Err(format!("only {only} has it"));
+            return Err(format!("only {only} supports this"));
         }
         tls.session = match (self.0, tls.session) {
             // Asked for on the command line, for every cell.
@@ -70,7 +70,7 @@ impl Setting for Session {
         match tls.session {
             SessionUse::EarlyData { any_method: false } if !method.is_safe() => Err(format!(
                 "{method} is not sent as early data: a server may receive it twice (RFC 8470); \
-                 --early-data-any-method does so all the same"
+                 --early-data-any-method sends it anyway"
             )),
             _ => Ok(()),
         }

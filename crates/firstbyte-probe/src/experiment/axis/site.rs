@@ -17,10 +17,10 @@ struct Site {
 pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     let (name, url) = match value.split_once(':') {
         Some((name, url)) if !url.starts_with("//") => (name, url),
-        _ => return Err("there is no name before the URL".into()),
+        _ => return Err("the name before the URL is missing".into()),
     };
     if name.is_empty() {
-        return Err("there is no name before the URL".into());
+        return Err("the name before the URL is missing".into());
     }
     let target = Target::parse(url).map_err(|error| error.to_string())?;
     Ok(Rc::new(Site { name: name.to_owned(), target }))

@@ -15,8 +15,8 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     match value {
         "1.2" => Ok(Rc::new(Version(TlsVersion::V1_2))),
         "1.3" => Ok(Rc::new(Version(TlsVersion::V1_3))),
-        "1.0" | "1.1" => Err("not supported any more (RFC 8996)".into()),
-        _ => Err("not a version of TLS".into()),
+        "1.0" | "1.1" => Err("no longer supported (RFC 8996)".into()),
+        _ => Err("unknown TLS version".into()),
     }
 }
 

@@ -113,7 +113,7 @@ impl Connection {
                 Cause::QuicConnectTimedOut { remote: self.remote, after }
             }
             ConnectionError::TimedOut => Cause::Quic {
-                detail: "the server sent nothing for as long as it lets a connection idle".into(),
+                detail: "the server sent nothing within its idle timeout".into(),
                 failure_type: FailureType::QuicTimedOut,
             },
             ConnectionError::TransportError(error) => {

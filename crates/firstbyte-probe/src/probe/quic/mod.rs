@@ -116,7 +116,8 @@ pub(super) async fn open_over(
             }
         }
     }
-    Err(failure.unwrap_or(Cause::SocketSetup { detail: "there was no address to try".into() }))
+    Err(failure
+        .unwrap_or(Cause::SocketSetup { detail: "there is no address to connect to".into() }))
 }
 
 fn begin(seen: &Shared, remote: SocketAddr) -> usize {

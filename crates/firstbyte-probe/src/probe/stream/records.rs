@@ -137,6 +137,7 @@ pub(super) fn process_record(
     });
     let taken = taken.map_err(|not_tls| Cause::NotTls {
         looks_like: looks_like(bytes).filter(|_| not_tls.offset < 5),
+        server: None,
     })?;
     let connection = &mut tls.session.connection;
     let mut record = &bytes[..taken];

@@ -127,14 +127,16 @@ fn in_words(error: &CertificateError) -> String {
             "it is signed with an algorithm that is not supported".into()
         }
         CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "a signature's algorithm does not go with the key".into()
+            "a signature algorithm does not match the key".into()
         }
         CertificateError::Other(inner) => match inner.to_string().as_str() {
             // What `openssl req -x509` makes, used as it is: a CA's certificate in a server's hands.
             "CaUsedAsEndEntity" => {
                 "it is a CA's own certificate (CA:TRUE), not one for a server".into()
             }
-            "UnsupportedCertVersion" => "it is of X.509 version 1 or 2; version 3 is needed".into(),
+            "UnsupportedCertVersion" => {
+                "it is an X.509 version 1 or 2 certificate; version 3 is required".into()
+            }
             other => snake_case(other).replace('_', " "),
         },
         other => {

@@ -105,7 +105,7 @@ impl TlsStock {
         let loaded = Arc::new(trust(ca_file.as_deref(), *insecure, &crypto)?);
         let from =
             ca_file.as_ref().map_or_else(|| "the system".into(), |path| path.display().to_string());
-        tracing::debug!(from, "loaded who is trusted");
+        tracing::debug!(from, "loaded trusted certificates");
         self.trusts.borrow_mut().insert(trusted.clone(), Arc::clone(&loaded));
         Ok(loaded)
     }
@@ -151,7 +151,7 @@ impl TlsStock {
                 builder.with_client_auth_cert(chain, key).map_err(|error| {
                     let why = match error {
                         rustls::Error::InconsistentKeys(_) => {
-                            "the private key is another one's".into()
+                            "the private key does not match the certificate".into()
                         }
                         other => other.to_string(),
                     };
@@ -300,7 +300,7 @@ fn key_log() -> Arc<dyn rustls::KeyLog> {
 
 fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned())
-        .map_err(|_| format!("{host} is not a name that a certificate can be for"))
+        .map_err(|_| format!("{host} is not a valid name for a certificate"))
 }
 
 /// How sessions of earlier connections are offered.
@@ -464,7 +464,7 @@ fn groups(names: &[String]) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsSet
             "mlkem768" => provider::kx_group::MLKEM768,
             _ => {
                 return Err(TlsSetupError::Group(format!(
-                    "unknown group {name:?} in --curves: choose from X25519, P-256, P-384, \
+                    "unknown group {name:?} in --curves; choose from X25519, P-256, P-384, \
                      X25519MLKEM768, SecP256r1MLKEM768, MLKEM768"
                 )));
             }
@@ -498,7 +498,7 @@ fn trust(
         for certificate in &given {
             store.add(certificate.clone()).map_err(|_| {
                 TlsSetupError::CaFile(format!(
-                    "--cacert {}: what is in the PEM is no certificate",
+                    "--cacert {}: the PEM data is not a certificate",
                     path.display()
                 ))
             })?;
@@ -529,7 +529,7 @@ fn read_certificates(path: &Path, flag: &str) -> Result<Vec<CertificateDer<'stat
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(format!("{flag} {}: no PEM certificate in it", path.display())),
+        Ok(_) => Err(format!("{flag} {}: the file has no PEM certificate", path.display())),
         Err(e) => Err(format!("{flag} {}: damaged PEM: {}", path.display(), in_words(&e))),
     }
 }
@@ -543,8 +543,10 @@ fn client_certificate(
     let (flag, path) = key.map_or(("--cert", certificate), |path| ("--key", path));
     let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
         let why = match (&error, key) {
-            (PemError::NoItemsFound, None) => "no private key in it, and no --key given".into(),
-            (PemError::NoItemsFound, Some(_)) => "no private key in it".into(),
+            (PemError::NoItemsFound, None) => {
+                "the file has no private key; give one with --key".into()
+            }
+            (PemError::NoItemsFound, Some(_)) => "the file has no private key".into(),
             _ => in_words(&error),
         };
         TlsSetupError::ClientCertificate(format!("{flag} {}: {why}", path.display()))

@@ -101,7 +101,9 @@ pub(super) fn weakness(
                 let (subject, bits, _) = parse(der)?;
                 let bits = bits.filter(|bits| *bits < RSA_BITS)?;
                 let key = whose(index, &subject, "its RSA key", "the RSA key of {}");
-                Some(format!("{key} has {bits} bits, which is too weak: {RSA_BITS} is the least"))
+                Some(format!(
+                    "{key} has {bits} bits, which is too weak; at least {RSA_BITS} are required"
+                ))
             })
         }
         _ => chain.iter().enumerate().find_map(|(index, der)| {
@@ -179,10 +181,10 @@ CXY=
         let (short, good) = (certificate(SHORT_KEY), certificate(VERSION_1));
         let bad = CertificateError::BadSignature;
         let said = |chain: &[_], given: &[_]| weakness(chain, given, &bad);
-        let of_leaf = "its RSA key has 1024 bits, which is too weak: 2048 is the least";
+        let of_leaf = "its RSA key has 1024 bits, which is too weak; at least 2048 are required";
         assert_eq!(said(std::slice::from_ref(&short), &[]).as_deref(), Some(of_leaf));
         let of_issuer =
-            "the RSA key of CN=a.test has 1024 bits, which is too weak: 2048 is the least";
+            "the RSA key of CN=a.test has 1024 bits, which is too weak; at least 2048 are required";
         let chain = [good.clone(), short.clone()];
         assert_eq!(said(&chain, &[]).as_deref(), Some(of_issuer));
         assert_eq!(said(&chain[..1], &[short]).as_deref(), Some(of_issuer));

@@ -175,10 +175,7 @@ pub fn text(beside: &[Beside], pairs: &[Pair], style: &Style) -> String {
     }
     if beside.len() > SHOWN {
         let more = grouped((pairs.len() - SHOWN) as u64);
-        let _ = writeln!(
-            text,
-            "\n{more} more are not set side by side here; --html and --json have more"
-        );
+        let _ = writeln!(text, "\n{more} more are not shown here; --html and --json have more");
     }
     text
 }
@@ -188,7 +185,7 @@ pub(super) fn section(html: &mut String, beside: &[Beside], pairs: &[Pair]) {
     if beside.is_empty() {
         return;
     }
-    let columns = ["of", "what", "before", "95 %", "after", "95 %", "95 % of the change"];
+    let columns = ["of", "what", "before", "95 %", "after", "95 %", "95 % interval of the change"];
     let left_out = match pairs.len() - beside.len() {
         0 => String::new(),
         more => {
@@ -196,10 +193,11 @@ pub(super) fn section(html: &mut String, beside: &[Beside], pairs: &[Pair]) {
         }
     };
     let note = format!(
-        "Connections as they were, whoever came: nothing is weighed here. Shares are of all connections (failures), of \
-         handshakes seen to be full or short, and of those that show such a value; intervals in per cent and percentage points. \
-         Strengths are classes of NIST SP 800-57, weak is what SP 800-131A no longer allows. Responses: their bits a second, from a \
-         request's first byte to its response's last.{left_out}"
+        "Connections as captured, without weighting. Shares are of all connections (failures), of \
+         handshakes known to be full or short, and of connections that show such a value; \
+         intervals in per cent and percentage points. Strengths are classes of NIST SP 800-57; \
+         weak is what SP 800-131A no longer allows. Responses: bits per second, from a request's \
+         first byte to its response's last.{left_out}"
     );
     table(html, ["beside", "Side by side", &note], &columns, 2);
     for one in beside {

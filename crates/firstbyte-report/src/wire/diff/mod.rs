@@ -60,14 +60,16 @@ pub fn diff(changes: &Changes, pairs: &[Pair], only: [&[String]; 2], style: &Sty
 fn nothing(changes: &Changes, pairs: &[Pair]) -> String {
     let few = match changes.too_few {
         0 => String::new(),
-        few => format!("; {} more have too few connections to tell", count(few as u64)),
+        few => format!("; {} more have too few connections for a verdict", count(few as u64)),
     };
     match (pairs.len(), changes.tested) {
         (0, _) => "nothing to compare: no server is on both sides".to_owned(),
-        (_, 0) => "no verdict: there are too few connections to tell (20 on each side at least)"
-            .to_owned(),
+        (_, 0) => {
+            "no verdict: too few connections (at least 20 on each side are needed)".to_owned()
+        }
         (servers, tested) => format!(
-            "no change: of {} differences tested over {}, none is both certain and large enough to matter{few}",
+            "no change: of {} differences tested in {}, none is both certain and large enough to \
+             matter{few}",
             count(tested as u64),
             if servers == 1 {
                 "one comparison".to_owned()
@@ -127,7 +129,7 @@ fn sentence(change: &Change, pair: &Pair) -> String {
     let mut text = match &pair.against {
         Some(against) => {
             let name = &pair.name;
-            format!("{name}, against {against}: {what} {is} instead of {was}{of} ({n})")
+            format!("{name}, compared with {against}: {what} {is} instead of {was}{of} ({n})")
         }
         None => {
             let verb = if fell { "fell" } else { "rose" };
@@ -144,7 +146,8 @@ fn sentence(change: &Change, pair: &Pair) -> String {
     {
         let _ = write!(
             text,
-            "; a full handshake takes {ratio:.1} × as long as a short one ({}, n {}, against {}, n {})",
+            "; a full handshake takes {ratio:.1} times as long as a short one ({}, n {}; short: \
+             {}, n {})",
             time(Duration::from_secs_f64(both.full)),
             count(both.full_count as u64),
             time(Duration::from_secs_f64(both.short)),
@@ -173,14 +176,15 @@ fn in_all(total: &Total, pair: Option<&Pair>) -> String {
     let sum = &total.captured;
     let [was, is] = sum.sides.map(span);
     let mut text = format!(
-        "{name}in all a connection takes {is} instead of {was}: {}, of which {} are named above",
+        "{name}in total, a connection takes {is} instead of {was}: {}, of which the changes above \
+         explain {}",
         plus(sum.difference()),
         plus(sum.named)
     );
     let others = [
-        (sum.clients, "come from other clients"),
-        (sum.exchanges, "from the number of exchanges"),
-        (sum.rest, "are not told apart"),
+        (sum.clients, "come from a different mix of clients"),
+        (sum.exchanges, "from a different number of exchanges"),
+        (sum.rest, "have no known cause"),
     ];
     for (seconds, what) in others.into_iter().filter(|(seconds, _)| seconds.abs() >= LEAST_SHOWN) {
         let _ = write!(text, ", {} {what}", plus(seconds));
@@ -198,8 +202,8 @@ const fn of_which(of: Of) -> &'static str {
     match of {
         Of::Connections => " of all connections",
         Of::Handshakes => " of all handshakes",
-        Of::Returning => " of the handshakes of clients that came before",
-        Of::Offered => " of those with a session offered",
+        Of::Returning => " of the handshakes of returning clients",
+        Of::Offered => " of the handshakes with a session offered",
         Of::Answered => " of the connections with a ServerHello",
         Of::Shown => " of the handshakes that show one",
         Of::Timed => "",
@@ -219,9 +223,9 @@ const fn family(what: What) -> &'static str {
 fn costs(cost: &Cost) -> String {
     let size = |seconds: f64| span(seconds.abs());
     let verb = if cost.per_connection < 0.0 { "saves" } else { "costs" };
-    let each_second = cost.per_second.map(|seconds| format!(", {} each second", size(seconds)));
+    let each_second = cost.per_second.map(|seconds| format!(", {} per second", size(seconds)));
     format!(
-        "; {verb} {} a connection{}",
+        "; this {verb} {} per connection{}",
         size(cost.per_connection),
         each_second.unwrap_or_default()
     )
@@ -236,10 +240,10 @@ fn phrase(it: What) -> String {
         What::ServerTimeShort => "the server's time in short handshakes".into(),
         What::ServerTimeExchange => "the server's time in exchanges".into(),
         What::Failed(Failed::Refused) => "connections refused".into(),
-        What::Failed(Failed::Unanswered) => "connections that nothing answered".into(),
+        What::Failed(Failed::Unanswered) => "connections without an answer".into(),
         What::Failed(Failed::Reset) => "connections reset before the handshake was over".into(),
         What::Failed(Failed::Closed) => "connections closed before the handshake was over".into(),
-        What::Failed(Failed::Alert) => "connections that an alert ended in the handshake".into(),
+        What::Failed(Failed::Alert) => "connections ended by an alert in the handshake".into(),
         _ => what(it),
     }
 }

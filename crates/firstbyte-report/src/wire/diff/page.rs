@@ -81,7 +81,7 @@ pub fn page(page: &Page<'_>) -> String {
         findings_read(&mut html, &read.hygiene);
         if read.left_out > 0 {
             let n = grouped(read.left_out);
-            let _ = writeln!(html, "<p class=\"note\">{n} connections more are not compared.</p>");
+            let _ = writeln!(html, "<p class=\"note\">{n} more connections are not compared.</p>");
         }
     }
     html += "</section>\n</main>\n</body>\n</html>\n";
@@ -170,10 +170,8 @@ fn findings(html: &mut String, page: &Page<'_>) {
                 more => format!(", and {} more", grouped(more as u64)),
             };
             let names = some.join(", ");
-            let _ = writeln!(
-                html,
-                "<p class=\"note\">Only {side}, and not compared: {names}{more}.</p>"
-            );
+            let _ =
+                writeln!(html, "<p class=\"note\">Only {side} (not compared): {names}{more}.</p>");
         }
     }
     *html += "</section>\n";
@@ -263,17 +261,18 @@ fn changes(html: &mut String, page: &Page<'_>) {
         "n",
         "after",
         "n",
-        "95 % of the change",
+        "95 % interval of the change",
         "p",
-        "cost a connection",
+        "cost per connection",
         "95 %",
-        "cost each second",
+        "cost per second",
     ];
-    let note = "Those that cost most first; a connection that fails costs more than time. Shares with the \
-                connections of which they hold, times as medians; n are connections of which it is known, \
-                pp percentage points. Like is compared with like: both sides with the same mix of versions, \
-                handshakes and first connections of clients. Costs are averages over connections that came \
-                about, and add up; a cost with − is a saving. p is adjusted for all that was tested.";
+    let note = "Most costly first; a failed connection costs more than time. Shares are shown with \
+                their numbers of connections, times as medians; n is the number of connections \
+                with a known value, pp are percentage points. Both sides are weighted to the same \
+                mix of versions, handshakes and first connections of clients. Costs are averages \
+                over successful connections, and add up; a cost with − is a saving. p is adjusted \
+                for all tests.";
     table(html, ["changes", "Changes", note], &columns, 3);
     for (number, change) in page.changes.changes.iter().enumerate() {
         let (_, name) = sides(&page.pairs[change.pair]);
@@ -304,11 +303,11 @@ fn changes(html: &mut String, page: &Page<'_>) {
 }
 
 fn compared(html: &mut String, pairs: &[Pair]) {
-    let columns = ["what", "held against", "before", "a second", "after", "a second"];
-    let note = "Connections whose server is known, and how many came in a second.";
+    let columns = ["what", "compared with", "before", "a second", "after", "a second"];
+    let note = "Connections whose server is known, and connections per second.";
     table(html, ["compared", "What was compared", note], &columns, 2);
     for pair in pairs.iter().take(LISTED) {
-        let against = pair.against.as_deref().unwrap_or("itself, before");
+        let against = pair.against.as_deref().unwrap_or("itself, earlier");
         let _ = write!(
             html,
             "<tr><th scope=\"row\">{}</th><td class=\"t\">{}</td>",
@@ -356,9 +355,10 @@ mod tests {
         let (changes, pairs) = found();
         let page = made(&changes, &pairs, [&[], &[]]);
         for part in [
-            "resumption fell from 81 % to 0 % of the handshakes of clients that came before (n 640 → 655)",
+            "resumption fell from 81 % to 0 % of the handshakes of returning clients (n 640 → 655)",
             "518 of 640",
-            "In all a connection takes 80.4 ms instead of 51.1 ms: +29.3 ms, of which +29.2 ms",
+            "In total, a connection takes 80.4 ms instead of 51.1 ms: +29.3 ms, of which the \
+             changes above explain +29.2 ms",
             "−85.0 to −77.0 pp",
             "<td>29.2 ms</td>",
             "<td>−9.00 ms</td>",
@@ -366,7 +366,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
-        let places = ["resumption fell", "b, against a"].map(|text| page.find(text).unwrap());
+        let places = ["resumption fell", "b, compared with a"].map(|text| page.find(text).unwrap());
         assert!(places.is_sorted());
     }
 

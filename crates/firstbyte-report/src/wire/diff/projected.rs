@@ -13,9 +13,11 @@ use crate::svg::escape;
 use crate::wire::page::tables::{TABLE_END, cell, table};
 
 /// What is the same everywhere, and what is not in it.
-const ASSUMED: &str = "Assumed: the way is as much longer for every connection, and what hosts take is as captured. TCP's \
-                       opening, the handshake's round trips, those of its flights beyond ten segments, and each exchange \
-                       wait for the new round trip; lookups of names, long responses and losses are not in it.";
+const ASSUMED: &str = "Assumptions: the path is longer by the same time for every connection, and \
+                       the hosts take as long as captured. The TCP handshake, the round trips of \
+                       the TLS handshake, those of its flights beyond ten segments, and each \
+                       exchange take the new round trip; name lookups, long responses and losses \
+                       are not included.";
 
 /// A row of the table.
 struct Line {
@@ -53,9 +55,9 @@ fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> Stri
         Line { number: None, what: what.to_owned(), round_trips, times }
     };
     let others: [(&str, Part); 3] = [
-        ("other clients", |sum| sum.clients),
+        ("mix of clients", |sum| sum.clients),
         ("number of exchanges", |sum| sum.exchanges),
-        ("not told apart", |sum| sum.rest),
+        ("unexplained", |sum| sum.rest),
     ];
     for (what, part) in others {
         if sums().flatten().any(|sum| part(sum).abs() >= LEAST_SHOWN) {
@@ -64,7 +66,7 @@ fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> Stri
     }
     let trips = total.round_trips;
     let change = trips.map(|[before, after]| count(after - before));
-    lines.push(line("in all", change, &|sum| more(sum.difference())));
+    lines.push(line("in total", change, &|sum| more(sum.difference())));
     for (side, what) in ["a connection, before", "a connection, after"].into_iter().enumerate() {
         let trips = trips.map(|trips| format!("{:.2}", trips[side]));
         lines.push(line(what, trips, &|sum| span(sum.sides[side].max(0.0))));
@@ -89,9 +91,7 @@ fn captured(total: &Total) -> String {
         Some([before, after]) => {
             format!("captured at a round trip of {} before and {} after", span(before), span(after))
         }
-        None => {
-            "nothing is projected: the round trip is not known on both sides of the tap".to_owned()
-        }
+        None => "no projection: the round trip is not known on both sides of the tap".to_owned(),
     }
 }
 
@@ -153,7 +153,7 @@ pub(super) fn section(html: &mut String, changes: &Changes, pairs: &[Pair]) {
         format!("{name}: {}.", escape(&captured(total)))
     });
     let note = format!(
-        "What a change would cost a connection at other round trips. {} {ASSUMED}",
+        "Cost of each change per connection at other round trips. {} {ASSUMED}",
         captured.collect::<Vec<_>>().join(" ")
     );
     table(html, ["projected", "At other round trips", &note], &columns, 3);

@@ -24,12 +24,12 @@ pub(super) fn section(html: &mut String, servers: &[ServerCapacity]) {
         "full a second",
         "resumed a second",
         "as mixed",
-        "most in a second",
+        "most per second",
         "at once",
         "busy",
     ];
-    let note = "Connections a second that servers sustain, with 95 % intervals, where handshakes were seen to wait for each \
-                other. A dash: not known.";
+    let note = "Connections per second that servers sustain, with 95 % intervals, if handshakes \
+                waited for each other. A dash means unknown.";
     table(html, ["capacity", "Capacity", note], &columns, 1);
     for server in servers.iter().take(LISTED) {
         let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(&name(server)));

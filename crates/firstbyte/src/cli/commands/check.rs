@@ -29,7 +29,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     if let (None, Some(condition)) = (&baseline, conditions.iter().find(|c| c.needs_baseline())) {
         return Err(Problem::new(
             exit::USAGE,
-            format!("--fail-if '{condition}' needs a --baseline RUN to grow from"),
+            format!("--fail-if '{condition}' needs a --baseline RUN to compare with"),
         ));
     }
     // What can be told before is told before anything is measured.
@@ -95,7 +95,7 @@ fn check_about(condition: &Condition, cells: &[Cell]) -> Result<(), Problem> {
     if cells.iter().any(|cell| condition.is_about(cell)) {
         return Ok(());
     }
-    let message = format!("--fail-if '{condition}': no way to connect has these values");
+    let message = format!("--fail-if '{condition}': no variant has these values");
     let names: Vec<String> = cells.iter().map(Cell::name).collect();
     Err(Problem::new(exit::USAGE, message).hint(format!("there are: {}", names.join("; "))))
 }
@@ -172,7 +172,7 @@ fn markdown(
         (0, open) => format!("not decided, {open} of {} conditions", verdicts.len()),
     };
     writeln!(text, "# firstbyte check: {head}\n")?;
-    writeln!(text, "| | fail if | way to connect | measured (95 % interval) | baseline |")?;
+    writeln!(text, "| | fail if | variant | measured (95 % interval) | baseline |")?;
     writeln!(text, "|---|---|---|---|---|")?;
     for Verdict { condition, cell, held } in verdicts {
         let sign = match held.finding {
@@ -184,9 +184,9 @@ fn markdown(
         };
         let why = match held.finding {
             Finding::Unmeasured(why) => why.to_owned(),
-            Finding::NoSuchTime => "no such time in its connections".to_owned(),
+            Finding::NoSuchTime => "its connections have no such time".to_owned(),
             Finding::TooFew { there, needed } => {
-                format!("{there} samples of the {needed} it takes")
+                format!("{there} of the {needed} samples needed")
             }
             Finding::Met | Finding::NotMet | Finding::Open => String::new(),
         };
@@ -209,8 +209,10 @@ fn markdown(
     if open > 0 {
         writeln!(
             text,
-            "\nNot decided: the interval holds the limit, or there are too few samples for one. More \
-             samples narrow it. The exit code is {} then: neither passed nor failed.",
+            "\n\
+             Not decided: the interval includes the limit, or there are too few samples for an \
+             interval. More samples make it narrower. The exit code is then {}: neither passed nor \
+             failed.",
             exit::NOT_DECIDED
         )?;
     }

@@ -98,17 +98,17 @@ fn begun(file: &Path) -> Result<(ExperimentPlan, Vec<String>), Problem> {
     let header = Run::read(file).map_err(run_problem)?.header;
     if header.plan.get("command").is_some_and(|command| command == "monitor") {
         return Err(usage(format!("{}: samples of `monitor`", file.display()))
-            .hint("firstbyte monitor goes on with the day's file by itself"));
+            .hint("firstbyte monitor continues the day's file by itself"));
     }
     match serde_json::from_value(header.plan) {
         Ok(RunPlan::Compare(plan)) => Ok((*plan, header.command)),
         Ok(RunPlan::Explain(_)) => Err(usage(format!("{}: a run of `explain`", file.display()))
-            .hint("an explanation is measured as a whole: begin another run")),
+            .hint("an explanation cannot be continued: start another run")),
         Err(_) => Err(usage(format!(
-            "{}: it holds no plan to go on with: another version of firstbyte has begun it",
+            "{}: contains no plan to continue: another version of firstbyte started it",
             file.display()
         ))
-        .hint("begin another run")),
+        .hint("start another run")),
     }
 }
 
@@ -120,13 +120,12 @@ fn more_of(
 ) -> Result<Experiment, Problem> {
     match (&plan.until, rounds, max_rounds) {
         (Some(_), Some(_), _) => {
-            return Err(usage("-n: the run goes on until its intervals are narrow enough")
+            return Err(usage("-n: the run measures until its intervals are narrow enough")
                 .hint("--max-samples N allows more rounds"));
         }
         (None, _, Some(_)) => {
-            return Err(
-                usage("--max-samples: the run has a number of rounds").hint("-n N allows more")
-            );
+            return Err(usage("--max-samples: the run has a fixed number of rounds")
+                .hint("-n N allows more"));
         }
         _ => {}
     }

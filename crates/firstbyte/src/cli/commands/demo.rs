@@ -47,7 +47,7 @@ pub(in crate::cli) fn run(asked: &DemoPlan) -> Result<u8, Problem> {
         let mut study = Study::new(study::with_issuer(&plan, lab).comparison(whence)?)?;
         study.run = RunFile::Overwritten(kept.clone());
         note(&format!(
-            "{} ways to connect, in random order; rounds that count: {}, after one to warm up",
+            "{} variants, in random order; {} rounds, after one warm-up round",
             study.experiment.matrix.variants.len(),
             asked.samples
         ));

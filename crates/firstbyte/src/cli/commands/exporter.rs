@@ -34,7 +34,7 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
         modules => format!("{modules} modules"),
     };
     if plan.check_only {
-        note(&format!("{file} is good: {modules}"));
+        note(&format!("{file} is valid: {modules}"));
         return Ok(exit::OK);
     }
     let listeners: Vec<TcpListener> =
@@ -42,14 +42,17 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
     for listener in &listeners {
         if let Ok(address) = listener.local_addr() {
             note(&format!(
-                "answering at http://{address}/probe?target=…&module=…, {modules} of {file}"
+                "serving http://{address}/probe?target=…&module=…, {modules} from {file}"
             ));
             if !address.ip().is_loopback() {
-                note("hint: whoever reaches this address can have anything probed from here");
+                note(
+                    "hint: anyone who can reach this address can probe any target from this \
+                      machine",
+                );
             }
         }
     }
-    note("stop it with Ctrl-C; SIGHUP reads the configuration again");
+    note("stop it with Ctrl-C; SIGHUP reloads the configuration");
     let mut hang_ups = hang_ups();
     let runtime = terminal::runtime()?;
     let served = runtime.block_on(async {
@@ -76,9 +79,9 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
 
 fn reload(exporter: &Exporter) {
     match exporter.reload() {
-        Ok(()) => note(&format!("read the configuration again: {} modules", exporter.modules())),
+        Ok(()) => note(&format!("reloaded the configuration: {} modules", exporter.modules())),
         Err(error) => {
-            note(&format!("warning: the configuration stays as it was: {}", safe(&error)));
+            note(&format!("warning: the old configuration stays in use: {}", safe(&error)));
         }
     }
 }
@@ -94,7 +97,7 @@ fn listen(address: &SocketAddr) -> Result<TcpListener, Problem> {
         let problem = Problem::new(exit::USAGE, format!("cannot listen at {address}: {why}"));
         match error.kind() {
             std::io::ErrorKind::AddrInUse => {
-                problem.hint("another program has that port, perhaps blackbox_exporter itself")
+                problem.hint("another program uses that port, perhaps blackbox_exporter itself")
             }
             _ => problem,
         }

@@ -23,12 +23,12 @@ use crate::plans::{Destination, HarCleanPlan, ReportPlan};
 pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;
     let hint = match outputs.har {
-        Some(_) => "firstbyte har clean FILE writes it without secrets",
-        None => "there are --json, --csv, and --svg or --png of its page",
+        Some(_) => "firstbyte har clean FILE writes a copy without secrets",
+        None => "use --json, --csv, or --svg or --png for its page",
     };
-    check_forms(plan, &["--csv", "--svg", "--png"], "an HTTP Archive has no such output", hint)?;
+    check_forms(plan, &["--csv", "--svg", "--png"], "not possible for an HTTP Archive", hint)?;
     if outputs.draw() && plan.files.len() > 1 {
-        let message = "pictures of several archives would have one name";
+        let message = "pictures of several archives would get the same name";
         return Err(Problem::new(exit::USAGE, message).hint("give them one by one"));
     }
     let files = Files::default().reads(&plan.files).exports(outputs);
@@ -72,7 +72,7 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
                 Some((page, load)) => {
                     render::pictures(&[chart::page_load_laid_out(page, load)], outputs)?;
                 }
-                None => terminal::note("warning: it has no page that could be drawn"),
+                None => terminal::note("warning: the archive has no page to draw"),
             }
         }
     }
@@ -98,8 +98,8 @@ fn not_read(path: &Path, error: &HarError) -> Problem {
     match error {
         HarError::Io(error) => cannot_read(path, &firstbyte_probe::probe::describe_io(error)),
         HarError::NotHar { detail } => {
-            let message = format!("{} is no HTTP Archive: {detail}", path.display());
-            Problem::new(exit::READ, message).hint("check the name of the file")
+            let message = format!("{} is not an HTTP Archive: {detail}", path.display());
+            Problem::new(exit::READ, message).hint("check the file name")
         }
     }
 }
@@ -127,7 +127,7 @@ impl ReadArchive {
     fn warn(&self, name: &str) {
         if let Some(why) = incomplete(&self.archive.end) {
             let read = units::count(self.archive.entries.len() as u64, "request");
-            terminal::note(&format!("warning: {name} {why}: {read} before that are shown"));
+            terminal::note(&format!("warning: {name} {why}; the {read} before that are shown"));
         }
         if let Some(why) = &self.undrawn {
             terminal::note(&format!("warning: the page of {name} is not drawn: {why}"));
@@ -164,7 +164,7 @@ pub(in crate::cli) fn clean_archive(plan: &HarCleanPlan) -> Result<u8, Problem> 
             let written = units::count(cleaned.entries, "request");
             let message = format!("{} {why}", plan.file.display());
             Err(Problem::new(exit::READ, message)
-                .hint(format!("{written} before that are written")))
+                .hint(format!("the {written} before that are written")))
         }
     }
 }

@@ -95,14 +95,14 @@ fn start(plan: &NewLabPlan) -> Result<u8, Problem> {
     let scenario = prepared(plan)?;
     if running(&scenario.name).is_ok() {
         let name = &scenario.name;
-        return Err(Problem::new(exit::LAB, format!("the lab {name} is up already"))
+        return Err(Problem::new(exit::LAB, format!("the lab {name} is already up"))
             .hint(format!("enter it with: firstbyte lab shell {name}")));
     }
     let lab = up(&scenario, &plan.options).map_err(problem)?;
     let name = lab.scenario();
     note(&format!("lab {name} is up (process {}): {}", lab.pid(), servers(lab.servers())));
     note(&format!("enter it with: firstbyte lab shell {name}"));
-    note(&format!("take it down with: firstbyte lab down {name}"));
+    note(&format!("stop it with: firstbyte lab down {name}"));
     Ok(exit::OK)
 }
 
@@ -217,9 +217,8 @@ fn prepared(plan: &NewLabPlan) -> Result<Scenario, Problem> {
         .check()?;
     let scenario = load(&plan.scenario)?;
     let Some(name) = &plan.access else { return Ok(scenario) };
-    let profile = AccessProfile::named(name).ok_or_else(|| {
-        Problem::new(exit::USAGE, format!("no access network is called {name:?}"))
-    })?;
+    let profile = AccessProfile::named(name)
+        .ok_or_else(|| Problem::new(exit::USAGE, format!("unknown access network {name:?}")))?;
     Ok(scenario.with_access(profile))
 }
 
@@ -234,7 +233,7 @@ pub(in crate::cli) fn load(name: &str) -> Result<Scenario, Problem> {
 
 fn running(scenario: &str) -> Result<RunningLab, Problem> {
     RunningLab::all().into_iter().find(|lab| lab.scenario() == scenario).ok_or_else(|| {
-        Problem::new(exit::LAB, format!("no lab {scenario} is up"))
+        Problem::new(exit::LAB, format!("the lab {scenario} is not up"))
             .hint(format!("start it with: firstbyte lab up {scenario}"))
     })
 }
@@ -273,7 +272,7 @@ fn take_leave(lab: &Lab) {
         let [sum, user, system] = [server.taken.sum(), user, system].map(seconds);
         let host = &server.host;
         note(&format!(
-            "the server of {host} took {sum} of the processor ({user} user, {system} system)"
+            "the server of {host} used {sum} of processor time ({user} user, {system} system)"
         ));
     }
     if let Err(error) = lab.save_logs() {

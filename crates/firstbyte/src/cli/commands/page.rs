@@ -42,7 +42,7 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
         Client::Chromium => load::<RunningChromium>(&measuring, options, url),
         Client::Firefox => load::<RunningFirefox>(&measuring, options, url),
         other => {
-            let message = format!("a page needs a browser, and {} is none", other.name());
+            let message = format!("a page needs a browser, and {} is not a browser", other.name());
             return Err(usage(message).hint("--client chromium, or firefox"));
         }
     }?;
@@ -80,7 +80,7 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     Ok(match page.main.failure() {
         Some(failure) => exit::code(&failure.cause),
         None if page.loaded.is_none() => {
-            note("the page did not load to its end in time: what came of it is shown");
+            note("the page did not finish loading in time; what was loaded is shown");
             exit::TIMED_OUT
         }
         None => exit::OK,

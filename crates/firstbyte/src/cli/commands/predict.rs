@@ -153,7 +153,7 @@ fn played(
         }
     }
     if lossy.total.is_empty() {
-        return Err(Problem::new(exit::USAGE, "no connection came about"));
+        return Err(Problem::new(exit::USAGE, "no connection succeeded"));
     }
     lossy.first_byte.sort_unstable();
     lossy.total.sort_unstable();

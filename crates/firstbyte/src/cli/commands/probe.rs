@@ -66,7 +66,7 @@ impl<'a> Visits<'a> {
         let plain = targets.iter().find(|target| !target.tls);
         if let (HttpVersion::Http3, Some(target)) = (plan.options.http.version, plain) {
             let url = shown_url(target.url.as_str());
-            let message = format!("{url}: there is no HTTP/3 without TLS");
+            let message = format!("{url}: HTTP/3 needs TLS");
             return Err(Problem::new(exit::USAGE, message).hint("use https://"));
         }
         if let (Some(requests), Some(target)) = (plan.options.requests, plain) {

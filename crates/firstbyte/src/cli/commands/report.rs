@@ -52,8 +52,8 @@ fn check_no_period(plan: &ReportPlan) -> Result<(), Problem> {
     match named.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
         Some((_, flag)) => {
-            let what = format!("{flag}: of a monitor's store alone");
-            let hint = "give the directory that monitor keeps samples in, or its store.sqlite";
+            let what = format!("{flag}: only possible with a monitor's store");
+            let hint = "give the monitor's --store directory, or its store.sqlite";
             Err(Problem::new(exit::USAGE, what).hint(hint))
         }
     }

@@ -28,7 +28,7 @@ pub(in crate::cli) fn serve(plan: &RumServePlan) -> Result<u8, Problem> {
     let writer = FieldWriter::open(&plan.into, &header, plan.file_bytes).map_err(file_problem)?;
     if writer.torn() > 0 {
         note(&format!(
-            "{}: {} bytes of a line that was not written to its end are gone",
+            "{}: {} bytes of an incomplete last line were removed",
             plan.into.display(),
             writer.torn()
         ));
@@ -47,9 +47,12 @@ pub(in crate::cli) fn serve(plan: &RumServePlan) -> Result<u8, Problem> {
     let received = runtime.block_on(async {
         let receiver = Receiver::bind(plan.listen, writer, limits, plan.origins.clone(), tell)
             .map_err(|error| cannot_listen(plan, &error))?;
-        note(&format!("taking beacons at http://{}/, into {file}", receiver.address()));
+        note(&format!("receiving beacons at http://{}/, writing {file}", receiver.address()));
         if !plan.listen.ip().is_loopback() {
-            note("hint: browsers send nothing from https pages to plain HTTP elsewhere; put a web server with TLS in front");
+            note(
+                "hint: browsers do not send from https pages to plain HTTP; put a web server with \
+                  TLS in front",
+            );
         }
         note("stop it with Ctrl-C");
         let end = async {
@@ -63,7 +66,7 @@ pub(in crate::cli) fn serve(plan: &RumServePlan) -> Result<u8, Problem> {
 
 fn file_problem(error: FieldFileError) -> Problem {
     let (code, hint) = match &error {
-        FieldFileError::Locked { .. } => (exit::WRITE, Some("give --into a file of its own")),
+        FieldFileError::Locked { .. } => (exit::WRITE, Some("give --into another file")),
         FieldFileError::NotFieldData { .. } => {
             (exit::WRITE, Some("give --into a new file, or one that `rum serve` began"))
         }
@@ -80,9 +83,9 @@ fn cannot_listen(plan: &RumServePlan, error: &io::Error) -> Problem {
     let why = describe_io(error);
     let problem = Problem::new(exit::USAGE, format!("cannot listen at {}: {why}", plan.listen));
     match error.kind() {
-        io::ErrorKind::AddrInUse => problem.hint("another program has that port; try another one"),
+        io::ErrorKind::AddrInUse => problem.hint("another program uses that port; try another one"),
         io::ErrorKind::PermissionDenied => {
-            problem.hint("ports below 1024 are the administrator's; try one above")
+            problem.hint("ports below 1024 need root; try a higher one")
         }
         _ => problem,
     }
@@ -91,7 +94,7 @@ fn cannot_listen(plan: &RumServePlan, error: &io::Error) -> Problem {
 /// What came of it, in a line or two.
 fn summary(received: &Received) -> String {
     let mut text =
-        format!("stopped: kept {} beacons and {} reports", received.beacons, received.reports);
+        format!("stopped: stored {} beacons and {} reports", received.beacons, received.reports);
     if !received.refused.is_empty() {
         let each = received.refused.iter().map(|(why, times)| format!("{why} {times}"));
         text += "; refused: ";

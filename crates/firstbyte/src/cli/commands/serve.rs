@@ -110,11 +110,11 @@ fn cannot_listen(at: SocketAddr, protocol: &str, error: &io::Error) -> Problem {
     let why = describe_io(error);
     let problem = Problem::new(exit::USAGE, format!("cannot listen at {at} ({protocol}): {why}"));
     match error.kind() {
-        io::ErrorKind::AddrInUse => problem.hint("another program has that port; try another one"),
+        io::ErrorKind::AddrInUse => problem.hint("another program uses that port; try another one"),
         io::ErrorKind::PermissionDenied => {
-            problem.hint("ports below 1024 are the administrator's; try one above")
+            problem.hint("ports below 1024 need root; try a higher one")
         }
-        io::ErrorKind::AddrNotAvailable => problem.hint("it is not an address of this machine"),
+        io::ErrorKind::AddrNotAvailable => problem.hint("this machine does not have that address"),
         _ => problem,
     }
 }

@@ -61,11 +61,12 @@ fn note_end(path: &Path, ended: Ended, code: &mut Result<u8, Problem>) {
     match ended {
         Ended::Whole => {}
         Ended::CutOff { offset } => terminal::note(&format!(
-            "note: {name}: ends in the middle of a packet, at offset {offset}: read up to there"
+            "note: {name}: ends in the middle of a packet, at offset {offset}; everything before \
+             it was read"
         )),
         Ended::Malformed { offset, what } => {
             let message = format!("{name}: malformed at offset {offset}: {what}");
-            *code = Err(Problem::new(exit::READ, message).hint("what comes before it was read"));
+            *code = Err(Problem::new(exit::READ, message).hint("everything before it was read"));
         }
     }
 }

@@ -54,7 +54,7 @@ pub(in crate::cli) fn of_words(
     })?;
     match cli.command {
         Some(Command::Compare(args)) => begun(&args, &typed),
-        _ => Err(usage(format!("{whence}: not what `compare` takes"))),
+        _ => Err(usage(format!("{whence}: not possible with `compare`"))),
     }
 }
 
@@ -75,10 +75,11 @@ fn begun(args: &CompareArgs, typed: &Typed) -> Result<ComparisonPlan, Problem> {
 fn continued(run: &Path, args: &CompareArgs, typed: &Typed) -> Result<ComparisonPlan, Problem> {
     if let Some(other) = typed.other_than(&beside_continue()) {
         return Err(usage(format!(
-            "{other}: --continue goes on with the experiment as it was begun"
+            "{other}: not possible with --continue, which continues the experiment as it was \
+             started"
         ))
         .hint(
-            "-n, --max-samples and outputs can be given beside it; begin another run for all else",
+            "only -n, --max-samples and outputs may be added; start another run for anything else",
         ));
     }
     Ok(ComparisonPlan {
@@ -105,7 +106,7 @@ fn beside_continue() -> Vec<String> {
 
 /// What is compared.
 fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
-    let url = args.url.as_ref().ok_or_else(|| usage("no URL, neither here nor in the plan"))?;
+    let url = args.url.as_ref().ok_or_else(|| usage("no URL: give one here or in the plan"))?;
     if args.visit.location {
         return Err(usage("-L: a comparison measures single connections")
             .hint("compare the URL that the redirects lead to"));
@@ -116,11 +117,10 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
         (Some(_), most) => most.unwrap_or(MAX_ROUNDS),
         (None, None) => args.samples,
         (None, Some(most)) => {
-            return Err(usage("--max-samples is where --until gives up, and there is no --until")
-                .hint(format!(
-                    "-n {most} takes so many rounds; --until median±1% goes on until the intervals \
-                     are as narrow as that"
-                )));
+            return Err(usage("--max-samples limits --until, which is missing").hint(format!(
+                "-n {most} measures {most} rounds; --until median±1% measures until the \
+                     intervals are that narrow"
+            )));
         }
     };
     let secrets = |texts: &[AxisText]| -> Vec<Secret<String>> {
@@ -192,7 +192,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
             run: args.run.clone(),
             silent: args.silent,
         },
-        (None, None) => return Err(usage("there is neither a plan nor a run to check")),
+        (None, None) => return Err(usage("nothing to check: give a plan or a run")),
     };
     Ok(CheckPlan {
         what,

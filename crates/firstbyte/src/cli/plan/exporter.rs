@@ -11,7 +11,7 @@ pub(super) fn exporter(args: &ExporterArgs) -> Result<ExporterPlan, Problem> {
     let listen = args.listen_address.iter().map(|text| listen_address(text));
     let offset = args.timeout_offset.parse::<f64>().ok().filter(|offset| offset.is_finite());
     let timeout_offset = offset.ok_or_else(|| {
-        usage(format!("--timeout-offset {:?}: not a number of seconds", args.timeout_offset))
+        usage(format!("--timeout-offset {:?}: expected a number of seconds", args.timeout_offset))
             .hint("write 0.5")
     })?;
     Ok(ExporterPlan {
@@ -35,7 +35,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, Problem> {
     }
     let named = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     named.as_deref().unwrap_or(text).parse().map_err(|_| {
-        usage(format!("--web.listen-address {text:?}: not an address and a port"))
+        usage(format!("--web.listen-address {text:?}: expected an address and a port"))
             .hint("write 127.0.0.1:9115, [::1]:9115, or :9115 for all addresses")
     })
 }

@@ -131,6 +131,6 @@ fn certificate(args: &ServeArgs) -> Result<CertificatePlan, Problem> {
             names: args.self_signed.clone(),
             issuer: issuer.clone(),
         }),
-        _ => Err(usage("a certificate takes --cert and --key, or --self-signed and --ca-out")),
+        _ => Err(usage("a certificate needs --cert and --key, or --self-signed and --ca-out")),
     }
 }

@@ -34,13 +34,15 @@ fn urls(args: &MonitorArgs) -> Result<MonitorSource, Problem> {
     }
     let every = quantities::limit("--every", args.every.as_deref())?;
     if let (Some(text), true) = (&args.every, every.is_none_or(|every| every < SHORTEST_EVERY)) {
-        return Err(usage(format!("--every {text:?}: less than a second"))
-            .hint("samples in quick succession: firstbyte -n 100 URL, or firstbyte compare"));
+        return Err(usage(format!("--every {text:?}: less than a second")).hint(
+            "for samples in quick succession use: firstbyte -n 100 URL, or firstbyte \
+                   compare",
+        ));
     }
     let max_time = quantities::limit("-m", args.max_time.as_deref())?;
     if args.max_time.is_some() && max_time.is_none() {
         // As with curl it would be no limit: a server that drips would hold its series for good.
-        return Err(usage("-m 0: samples of a monitor have a limit").hint("write -m 60s"));
+        return Err(usage("-m 0: a monitor's samples need a time limit").hint("write -m 60s"));
     }
     for axis in &args.vary {
         Axis::read(&axis.0).map_err(|why| usage(format!("--vary: {why}")))?;

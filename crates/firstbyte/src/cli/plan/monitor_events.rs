@@ -42,7 +42,7 @@ pub(super) fn moment(flag: &str, text: Option<&str>) -> Result<Option<Moment>, P
         i64::try_from(time.as_secs()).ok().map(Moment::SecondsAgo)
     };
     at.map(Moment::At).or_else(ago).map(Some).ok_or_else(|| {
-        usage(format!("{flag} {text:?} is no time"))
+        usage(format!("{flag} {text:?} is not a time"))
             .hint(format!("write {flag} 7d, {flag} 2026-11-23 or {flag} 2026-11-23T12:00:00Z"))
     })
 }

@@ -11,7 +11,7 @@ use crate::plans::{MonitorExportPlan, RollupForm, RollupStep};
 pub(super) fn export(args: &MonitorExportArgs) -> Result<MonitorExportPlan, Problem> {
     if let Some(unknown) = args.metric.iter().find(|name| Measure::named(name).is_none()) {
         let all: Vec<String> = Measure::all().map(Measure::name).collect();
-        return Err(usage(format!("--metric {unknown:?}: no metric is called so"))
+        return Err(usage(format!("--metric {unknown:?}: unknown metric"))
             .hint(format!("there are {}", all.join(", "))));
     }
     Ok(MonitorExportPlan {

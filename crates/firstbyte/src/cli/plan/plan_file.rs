@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 use super::comparison::of_words;
 use crate::cli::exit::{self, Problem};
 use crate::plans::ComparisonPlan;
+use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_probe::probe::describe_io;
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
@@ -94,10 +95,8 @@ impl PlanFile {
     /// Reads the text of a plan.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
-            // Without the line itself: flags may hold what lets somebody in.
-            let before = error.span().and_then(|span| text.get(..span.start));
-            let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
-            format!("line {line}: {}", error.message())
+            // Without the line itself: flags may hold secrets.
+            describe_toml_error(text, error.message(), error.span())
         })
     }
 
@@ -107,9 +106,9 @@ impl PlanFile {
             (None, _) => Ok(self),
             (Some(_), None) => Ok(Self { samples, ..self }),
             (Some(_), Some(until)) => {
-                let why = format!("-n: the plan goes on until {until}");
+                let why = format!("-n: the plan measures until {until}");
                 Err(Problem::new(exit::USAGE, why)
-                    .hint("the plan's max_samples says after how many rounds it gives up"))
+                    .hint("the plan's max_samples limits the number of rounds"))
             }
         }
     }

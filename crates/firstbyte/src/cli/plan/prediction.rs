@@ -71,8 +71,8 @@ fn access(names: &[String]) -> Result<Vec<String>, Problem> {
         };
         if named.is_empty() {
             let known: Vec<&str> = all.collect();
-            return Err(usage(format!("--access {name:?}: no such access network"))
-                .hint(format!("one of {}, or all", known.join(", "))));
+            return Err(usage(format!("--access {name:?}: unknown access network"))
+                .hint(format!("write one of {}, or all", known.join(", "))));
         }
         for name in named {
             if !found.iter().any(|other| other == name) {
@@ -87,7 +87,7 @@ fn path(args: &PredictArgs) -> Result<PathPlan, Problem> {
     let mss = given("--mss", &args.mss, |flag, text| {
         let mss = u32::try_from(bytes(flag, text, MOST_MSS)?).ok();
         let mss = mss.filter(|mss| *mss >= LEAST_MSS);
-        mss.ok_or_else(|| usage(format!("--mss: {LEAST_MSS} bytes at least")))
+        mss.ok_or_else(|| usage(format!("--mss: expected at least {LEAST_MSS} bytes")))
     })?;
     Ok(PathPlan {
         rtt: given("--rtt", &args.rtt, time)?,
@@ -101,8 +101,8 @@ fn path(args: &PredictArgs) -> Result<PathPlan, Problem> {
 fn server(args: &PredictArgs) -> Result<PredictedServerPlan, Problem> {
     let control = &args.congestion_control;
     let unknown = || {
-        usage(format!("--congestion-control {control:?}: not known"))
-            .hint("one of cubic, reno, bbr")
+        usage(format!("--congestion-control {control:?}: unknown algorithm"))
+            .hint("write one of cubic, reno, bbr")
     };
     Ok(PredictedServerPlan {
         chain_bytes: given("--chain", &args.chain, |flag, text| bytes(flag, text, MOST_CHAIN))?,

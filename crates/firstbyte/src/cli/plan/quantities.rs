@@ -42,7 +42,16 @@ pub(in crate::cli) fn rate(flag: &str, text: &str) -> Result<u64, Problem> {
 pub(in crate::cli) fn share(flag: &str, text: &str) -> Result<f64, Problem> {
     let share = parse_share(text, BareShare::OfOne);
     let share = share.map_err(|error| refused(flag, text, &error))?;
-    let bad = || usage(format!("{flag} {text:?}: not a share below 100 %")).hint("write 0.1%");
+    let bad = || {
+        let hint = match text.trim() {
+            "1" => "write 1% for one percent".to_owned(),
+            percent if share < 100.0 && !percent.ends_with('%') => {
+                format!("write {percent}% for {percent} percent")
+            }
+            _ => "write 0.1%".to_owned(),
+        };
+        usage(format!("{flag} {text:?}: expected a share below 100 %")).hint(hint)
+    };
     Some(share).filter(|share| *share < 1.0).ok_or_else(bad)
 }
 
@@ -73,6 +82,9 @@ mod tests {
         assert_eq!(limit("-m", Some("0")).unwrap(), None);
         assert_eq!(share("--loss", "0.1%").unwrap(), 0.001);
         assert!(share("--loss", "100%").is_err());
+        let hint = |text: &str| share("--loss", text).unwrap_err().to_string();
+        assert!(hint("1").contains("write 1% for one percent"), "{}", hint("1"));
+        assert!(hint("2.5").contains("write 2.5% for 2.5 percent"), "{}", hint("2.5"));
         assert!(bytes("--chain", "2kB", 1_000).is_err() && time("--rtt", "2h").is_err());
     }
 }

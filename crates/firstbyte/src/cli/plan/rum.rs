@@ -26,10 +26,8 @@ pub(super) fn rum(args: &RumArgs) -> Result<CommandPlan, Problem> {
                 })
             });
             if args.into.as_os_str() == Destination::STREAM {
-                return Err(usage(
-                    "--into -: field data is kept in a file, which outlives the server",
-                )
-                .hint("write --into field.ndjson, and read along with tail -f field.ndjson"));
+                return Err(usage("--into -: field data needs a file, not standard output")
+                    .hint("write --into field.ndjson, and follow it with tail -f field.ndjson"));
             }
             CommandPlan::RumServe(RumServePlan {
                 into: args.into.clone(),
@@ -51,7 +49,7 @@ fn endpoint(text: &str) -> Result<String, Problem> {
             .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty())
     };
     if text.chars().any(char::is_control) || !(is_path || is_url()) {
-        return Err(usage(format!("--endpoint {text:?}: neither a URL of https nor a path"))
+        return Err(usage(format!("--endpoint {text:?}: expected an https URL or a path"))
             .hint("write https://field.example.com/rum, or /rum"));
     }
     Ok(text.to_owned())
@@ -60,6 +58,6 @@ fn endpoint(text: &str) -> Result<String, Problem> {
 fn sample(text: &str) -> Result<f64, Problem> {
     let share = parse_share(text, BareShare::OfOne).ok();
     share.filter(|share| (LEAST_SAMPLING..=1.0).contains(share)).ok_or_else(|| {
-        usage(format!("--sample {text:?}: not a share from 0.01% to 100%")).hint("write 10%")
+        usage(format!("--sample {text:?}: expected a share from 0.01% to 100%")).hint("write 10%")
     })
 }

@@ -309,7 +309,7 @@ fn captures_to_compare_are_told_apart_before_any_is_read() {
         (&["a", "-i", "lo", "--for", "1s", "--for", "1s"], "too often"),
         (&["-i", "lo", "--for", "1s"], "give --for twice"),
         (&["a", "--group", "x=y"], "given twice"),
-        (&["a", "--group", "x=y", "--group", "z"], "is not NAME=SERVER"),
+        (&["a", "--group", "x=y", "--group", "z"], "expected NAME=SERVER"),
     ] {
         let message = refused(words);
         assert!(message.contains(why), "{words:?}: {message}");

@@ -9,14 +9,14 @@ use firstbyte_probe::probe::options::{Client, ConnectTo, ResolveOverride, Resolv
 pub(super) fn client(text: &str) -> Result<Client, Problem> {
     Client::read(text).map_err(|why| {
         usage(format!("--client {text:?}: {why}"))
-            .hint("one of firstbyte, curl, chromium or firefox")
+            .hint("expected firstbyte, curl, chromium or firefox")
     })
 }
 
 pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     ResolverChoice::read(text).map_err(|why| {
         usage(format!("--resolver {text:?}: {why}"))
-            .hint("one of dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53")
+            .hint("expected dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53")
     })
 }
 
@@ -36,7 +36,7 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
     let mut parts = text.trim_start_matches('+').splitn(3, ':');
     let (Some(host), Some(port), Some(addresses)) = (parts.next(), parts.next(), parts.next())
     else {
-        return Err(bad("it takes a host, a port and an address".into()));
+        return Err(bad("expected a host, a port and an address".into()));
     };
     if host.is_empty() {
         return Err(bad("the host is missing".into()));
@@ -61,7 +61,7 @@ pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     };
     let parts = split_outside_brackets(text);
     let [from_host, from_port, to_host, to_port] = parts.as_slice() else {
-        return Err(bad(format!("it takes four parts, this has {}", parts.len())));
+        return Err(bad(format!("expected four parts, got {}", parts.len())));
     };
     let host = |text: &str| {
         let plain = text.trim_start_matches('[').trim_end_matches(']');

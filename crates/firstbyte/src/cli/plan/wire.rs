@@ -102,7 +102,7 @@ fn only(args: &WireDiffArgs) -> Result<DiffCapture, Problem> {
         (None, Some(_), []) => Ok(DiffCapture::Live { length: None }),
         (None, Some(_), [length]) => Ok(DiffCapture::Live { length: Some(*length) }),
         (None, Some(_), _) => Err(too_often()),
-        (None, None, _) => Err(usage("there is no capture to compare")),
+        (None, None, _) => Err(usage("no capture to compare")),
     }
 }
 
@@ -118,15 +118,15 @@ fn both(args: &WireDiffArgs) -> Result<(DiffCapture, DiffCapture), Problem> {
         (Some(_), None, Some(_), _) => Err(too_often()),
         (None, _, Some(_), [first, second]) => Ok((live(Some(*first)), live(Some(*second)))),
         (None, _, Some(_), _) => {
-            Err(usage("two live captures need their lengths: give --for twice")
-                .hint("or give a capture of how it was: firstbyte wire diff BEFORE -i IFACE"))
+            Err(usage("two live captures need two durations: give --for twice")
+                .hint("or give an earlier capture: firstbyte wire diff BEFORE -i IFACE"))
         }
-        (_, _, None, _) => Err(usage("there is no capture to compare")),
+        (_, _, None, _) => Err(usage("no capture to compare")),
     }
 }
 
 fn too_often() -> Problem {
-    usage("--for is given too often")
+    usage("--for given too often")
 }
 
 /// The two groups of `--group`; `None` without.
@@ -135,7 +135,7 @@ fn groups(given: &[String]) -> Result<Option<[ServerGroup; 2]>, Problem> {
         [] => Ok(None),
         [base, other] => Ok(Some([group(base)?, group(other)?])),
         _ => Err(usage(
-            "--group has to be given twice: what it should be like, and what is held against that",
+            "--group must be given twice: first the reference, then the group to compare with it",
         )),
     }
 }
@@ -150,7 +150,7 @@ fn group(text: &str) -> Result<ServerGroup, Problem> {
             !group.name.is_empty() && group.servers.iter().all(|server| !server.is_empty())
         })
         .ok_or_else(|| {
-            usage(format!("--group {text}: is not NAME=SERVER,…"))
+            usage(format!("--group {text}: expected NAME=SERVER,…"))
                 .hint("for example: --group 'a=node1*,10.0.0.2'")
         })
 }

@@ -30,14 +30,14 @@ function causeText(cause) {
 function chips(event) {
   const scope = event.scope, found = [el('span', { class: 'chip state ' + event.state }, event.state)];
   for (const cause of event.cause.slice(0, 4)) {
-    found.push(el('span', { class: 'chip cause', title: 'What explains it' }, causeText(cause)));
+    found.push(el('span', { class: 'chip cause', title: 'What explains the change' }, causeText(cause)));
   }
-  if (!event.cause.length) found.push(el('span', { class: 'chip' }, 'no cause found'));
+  if (!event.cause.length) found.push(el('span', { class: 'chip' }, 'cause unknown'));
   for (const [name, value] of Object.entries(scope.tags)) {
-    found.push(el('span', { class: 'chip scope', title: 'Where it was seen' }, `${name} ${value}`));
+    found.push(el('span', { class: 'chip scope', title: 'Where the change was seen' }, `${name} ${value}`));
   }
   const all = scope.quorum.series;
-  if (all) found.push(el('span', { class: 'chip scope', title: 'Series that show it' }, `${all.seen} of ${all.of} series`));
+  if (all) found.push(el('span', { class: 'chip scope', title: 'Series that show the change' }, `${all.seen} of ${all.of} series`));
   return el('p', { class: 'chips' }, found);
 }
 
@@ -86,7 +86,7 @@ async function draw(event, row, place) {
 export function nothingChanged(period, samples, words) {
   const what = samples ? `Nothing changed: ${words}.` : `No samples in this period: ${words}.`;
   return el('p', { class: 'nothing' }, what, ' ', el('span', { class: 'faint' }, samples
-    ? 'Large changes are seen within minutes, small ones within days.' : 'So nobody knows whether anything changed.'));
+    ? 'Large changes are found within minutes, small ones within days.' : 'Whether anything changed is unknown.'));
 }
 
 export const allEvents = (period) => api('events', { since: period.from, until: period.until }).then((answer) => ({

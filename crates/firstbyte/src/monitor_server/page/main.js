@@ -43,7 +43,7 @@ async function show() {
     if (refresh && period.name) again(mine, refresh);
   } catch (error) {
     if (current !== mine || error.name === 'AbortError') return;
-    main.replaceChildren(el('section', { class: 'problem', role: 'alert' }, el('h1', {}, 'This cannot be shown'), el('p', {}, error.message),
+    main.replaceChildren(el('section', { class: 'problem', role: 'alert' }, el('h1', {}, 'This page cannot be shown'), el('p', {}, error.message),
       el('p', {}, el('button', { click: show }, 'Try again'), ' ', el('a', { href: '/' }, 'All targets'))));
   } finally {
     if (current === mine) main.removeAttribute('aria-busy');
@@ -102,5 +102,5 @@ document.addEventListener('click', (event) => {
 });
 
 addEventListener('popstate', show);
-document.getElementById('zone').textContent = `Times are in ${zone()}, your time zone, unless they say UTC. Days and hours are summed up in UTC.`;
+document.getElementById('zone').textContent = `Times are in ${zone()}, your time zone, unless they say UTC. Daily and hourly sums use UTC.`;
 show();

@@ -130,7 +130,7 @@ function targets(rows, answer, query, go) {
     shown = 0;
     body.replaceChildren();
     show(ROWS_SHOWN);
-    found.textContent = chosen.length === rows.length ? `${rows.length} targets and ways` : `${chosen.length} of ${rows.length} targets and ways`;
+    found.textContent = chosen.length === rows.length ? `${rows.length} targets and variants` : `${chosen.length} of ${rows.length} targets and variants`;
     heads.forEach((head) => head.setAttribute('aria-sort', head.dataset.name !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
   };
   const keep = (replace) => go({ filter: state.filter, tag: state.tag, sort: state.sort === 'name' ? '' : state.sort, down: state.down ? '1' : '' }, { quiet: true, replace });

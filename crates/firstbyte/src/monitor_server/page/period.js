@@ -60,14 +60,14 @@ export function controls(period, go) {
   const apply = (event) => {
     event.preventDefault();
     const [first, last] = [from, until].map((input) => Math.floor(new Date(input.value).getTime() / 1000));
-    until.setCustomValidity(first < last ? '' : 'This is not after the beginning.');
+    until.setCustomValidity(first < last ? '' : 'The end must be after the beginning.');
     if (first < last) go({ from: first, until: last });
     else until.reportValidity();
   };
   return [
     el('nav', { 'aria-label': 'Period', class: 'periods' },
-      el('a', { href: address(before), id: 'earlier', title: 'The period before (←)', 'aria-label': 'The period before', click: choose(before) }, '←'),
-      el('a', { href: address(after), id: 'later', title: 'The period after (→)', 'aria-label': 'The period after', click: choose(after) }, '→'),
+      el('a', { href: address(before), id: 'earlier', title: 'Previous period (←)', 'aria-label': 'Previous period', click: choose(before) }, '←'),
+      el('a', { href: address(after), id: 'later', title: 'Next period (→)', 'aria-label': 'Next period', click: choose(after) }, '→'),
       named),
     el('form', { class: 'period', submit: apply, input: () => until.setCustomValidity('') }, from, el('span', {}, '–'), until, el('button', {}, 'Show')),
   ];

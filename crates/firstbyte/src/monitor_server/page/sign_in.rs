@@ -27,7 +27,7 @@ const COOKIE_SECONDS: u32 = 30 * 86_400;
 /// The form, for whoever asked for `next` without a token.
 pub(in super::super) fn sign_in_form(next: &str, is_wrong: bool) -> Answer {
     let wrong = match is_wrong {
-        true => "<p class=\"wrong\" role=\"alert\">That is not the token.</p>",
+        true => "<p class=\"wrong\" role=\"alert\">Wrong token.</p>",
         false => "",
     };
     let page = include_str!("sign_in.html")
@@ -48,7 +48,7 @@ pub(in super::super) async fn sign_in(
     body: Incoming,
 ) -> Result<Answer, Refusal> {
     may_write(headers)?;
-    let cut = || Refusal::Bad("the form is cut short, or too long".to_owned());
+    let cut = || Refusal::Bad("the form is incomplete or too long".to_owned());
     let sent = timeout(BODY_PATIENCE, Limited::new(body, MOST_BYTES).collect()).await;
     let sent = sent.map_err(|_| cut())?.map_err(|_| cut())?.to_bytes();
     let field = |name: &str| {
@@ -63,7 +63,7 @@ pub(in super::super) async fn sign_in(
     let (name, value) = token.cookie();
     let cookie =
         format!("{name}={value}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict");
-    let bad = |_| Refusal::Bad("next is no path".to_owned());
+    let bad = |_| Refusal::Bad("\"next\" is not a path".to_owned());
     let headers = answer.headers_mut();
     headers.insert(SET_COOKIE, HeaderValue::try_from(cookie).map_err(bad)?);
     headers.insert(LOCATION, HeaderValue::try_from(next).map_err(bad)?);
@@ -93,7 +93,8 @@ pub(in super::super) fn may_write(headers: &HeaderMap) -> Result<(), Refusal> {
     match same {
         true => Ok(()),
         false => {
-            let what = "signed in by a cookie, this is done from the monitor's own page alone: bring the token instead";
+            let what = "with a cookie, this is only possible from the monitor's own page: send the \
+                        token instead";
             Err(Refusal::Because(StatusCode::FORBIDDEN, what.to_owned()))
         }
     }

@@ -21,7 +21,7 @@ export async function target(view) {
   const [ways, told, notes] = await Promise.all([
     api('overview', { target: name, ...about }, signal), allEvents(period), api('annotations', { since: period.from, until: period.until }, signal),
   ]);
-  if (!ways.rows.length) throw new Error(`No target is called "${name}" in this period.`);
+  if (!ways.rows.length) throw new Error(`Unknown target "${name}" in this period.`);
   const wanted = (row) => row.way === (query.get('way') ?? row.way) && row.place === (query.get('place') ?? row.place);
   const row = ways.rows.find(wanted) || ways.rows[0];
   const history = await api('history', { target: name, way: row.way, place: row.place, step: query.get('step'), ...about }, signal);
@@ -54,7 +54,7 @@ function waysList(ways, chosen, query, period) {
     el('span', { class: 'way-name' }, nameOf(row), row.place && row.place !== chosen.place ? ` · ${row.place}` : ''),
     row.steps.length ? spark(row, steps, 160, 36) : el('span', { class: 'faint' }, 'no samples'),
     el('span', { class: 'figures' }, withUnit(row.median_ns), row.failures ? ` · ${share(row.failures, row.samples)} failed` : ''))));
-  return el('nav', { 'aria-label': 'Ways' }, el('ul', { class: 'ways' }, items));
+  return el('nav', { 'aria-label': 'Variants' }, el('ul', { class: 'ways' }, items));
 }
 
 function figures(history) {
@@ -148,7 +148,7 @@ async function samplesOf(view, row) {
   try {
     const answer = await api('samples', { target: row.target, way: row.way, place: row.place, from: minute, until }, view.signal);
     body = answer.samples.length ? samplesTable(answer.samples, row) : el('p', {}, answer.files
-      ? 'The raw files that there are have no sample of this minute.' : 'The raw samples of this day are not kept any more: there are their sums alone.');
+      ? 'The raw files have no sample of this minute.' : 'The raw samples of this day were deleted; only their sums are left.');
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     body = el('p', { role: 'alert' }, error.message);
@@ -163,7 +163,7 @@ function samplesTable(samples, row) {
     el('td', {}, ms(sample.metrics_ns.total)), el('td', {}, ms(sample.metrics_ns.ttfb)), el('td', {}, ms(sample.metrics_ns.tls ?? sample.metrics_ns.quic)),
     el('td', { class: 't' + (sample.standing === 'proven' ? '' : ' wrong') }, sample.failure || (sample.standing === 'proven' ? 'counts' : sample.standing)));
   return el('div', { class: 'wide' }, el('table', { class: 'samples' },
-    el('thead', {}, el('tr', {}, ['Began', 'Total, ms', 'First byte', 'TLS or QUIC', 'What came of it'].map((text, i) => el('th', { scope: 'col', class: i === 4 ? 't' : null }, text)))),
+    el('thead', {}, el('tr', {}, ['Began', 'Total, ms', 'First byte', 'TLS or QUIC', 'Result'].map((text, i) => el('th', { scope: 'col', class: i === 4 ? 't' : null }, text)))),
     el('tbody', {}, samples.map(line))));
 }
 
@@ -172,7 +172,7 @@ function changes(events, row, notes) {
   const noted = notes.map((note) => el('li', {}, moment(note.at), ': ', note.text, ' ', el('span', { class: 'faint' }, Object.entries(note.tags).map(([name, value]) => `${name} ${value}`).join(', '))));
   return el('section', { 'aria-labelledby': 'events-h' }, el('h2', { id: 'events-h' }, 'What changed here'),
     events.length ? el('ol', { class: 'events' }, events.map((event, i) => eventItem(event, byId, i + 1))) : el('p', { class: 'nothing' }, 'Nothing changed in this period.'),
-    noted.length > 0 && el('h3', {}, 'Noted'), noted.length > 0 && el('ul', { class: 'noted' }, noted));
+    noted.length > 0 && el('h3', {}, 'Annotations'), noted.length > 0 && el('ul', { class: 'noted' }, noted));
 }
 
 // Two periods, compared by the code of `compare`.

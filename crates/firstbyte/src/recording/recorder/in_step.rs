@@ -60,7 +60,7 @@ impl Worker {
         } else {
             if !std::mem::replace(&mut self.store_fails, true) {
                 let path = self.settings.store.display();
-                (self.settings.tell)(&format!("{path}: {error}: tried again later"));
+                (self.settings.tell)(&format!("{path}: {error}; retrying later"));
             }
             if self.store.store().pending() + self.sums.len() > MOST_WAITING {
                 self.leave_to_backlog();
@@ -73,10 +73,10 @@ impl Worker {
         let path = self.settings.store.display();
         if flushed.damaged > 0 {
             let number = flushed.damaged;
-            (self.settings.tell)(&format!("{path}: {number} damaged rollups begin anew"));
+            (self.settings.tell)(&format!("{path}: {number} damaged rollups start over"));
         }
         if std::mem::take(&mut self.store_fails) {
-            (self.settings.tell)(&format!("{path} can be written again"));
+            (self.settings.tell)(&format!("{path} is writable again"));
         }
         self.read_again();
     }
@@ -127,7 +127,7 @@ impl Worker {
                     self.backlog.push(path, bytes);
                 }
             }
-            Err(error) => info!(%error, "cannot begin another raw file"),
+            Err(error) => info!(%error, "cannot start another raw file"),
         }
     }
 
@@ -143,7 +143,7 @@ impl Worker {
             Ok((aside, store, series)) => {
                 let (path, aside) = (path.display(), aside.display());
                 (self.settings.tell)(&format!(
-                    "{path}: {error}: moved to {aside}, and made again from raw samples"
+                    "{path}: {error}: moved to {aside}, and rebuilt from raw samples"
                 ));
                 *self.store.store() = store;
                 self.series = series;
@@ -190,11 +190,14 @@ impl Worker {
 
     pub(super) fn tell_of_backlog(&mut self) {
         for unread in self.backlog.unread.drain(..) {
-            (self.settings.tell)(&format!("raw samples: {unread}: not summed up"));
+            (self.settings.tell)(&format!("raw samples: {unread}: not in the store's sums"));
         }
         if self.backlog.is_empty() && self.backlog.samples > 0 {
             let samples = std::mem::take(&mut self.backlog.samples);
-            (self.settings.tell)(&format!("{samples} samples of raw files are summed up again"));
+            (self.settings.tell)(&format!(
+                "{samples} samples of raw files were added to the store \
+                                           again"
+            ));
         }
     }
 
@@ -227,7 +230,7 @@ impl Worker {
                 self.retained = self.retained - (RETAIN_EVERY - Duration::from_secs(1));
             }
             Ok(_) => {}
-            Err(error) => info!(%error, "old rollups stay for now"),
+            Err(error) => info!(%error, "old rollups are kept for now"),
         }
     }
 }

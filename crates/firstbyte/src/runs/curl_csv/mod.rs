@@ -86,15 +86,12 @@ impl CurlTable {
         }
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         if bytes.iter().take(4096).any(|b| *b == 0) {
-            return Err(refused(
-                1,
-                "this is neither a run file nor a table of curl's timers".into(),
-            ));
+            return Err(refused(1, "neither a run file nor a table of curl's timers".into()));
         }
         let text = String::from_utf8_lossy(bytes);
         let mut rows = table::rows(&text);
         let Some((line, head)) = rows.next() else {
-            return Err(refused(1, "there is nothing in it".into()));
+            return Err(refused(1, "the file is empty".into()));
         };
         let head = head.map_err(|detail| refused(line, detail))?;
         let columns = Columns::from_head(&head).map_err(|detail| refused(line, detail))?;
@@ -132,7 +129,7 @@ impl CurlTable {
         if table.visits.is_empty() {
             let first = table.warnings.first();
             let first = first.map_or("no lines after it".into(), ToString::to_string);
-            return Err(refused(line, format!("no visit under this header can be used: {first}")));
+            return Err(refused(line, format!("no usable visit under this header: {first}")));
         }
         Ok(table)
     }
@@ -216,7 +213,7 @@ impl CurlTable {
                 name: "unknown".into(),
                 failure_type: FailureType::Unknown,
                 fault: Fault::Network,
-                message: "curl got no response; why is not in the table".into(),
+                message: "curl got no response; the table does not say why".into(),
                 advice: None,
             },
             at: end.map(Offset::from_nanos),
@@ -248,8 +245,8 @@ impl Columns {
         // Its columns have names of curl's timers, but are lengths of phases.
         let has = |name: &str| head.iter().any(|field| field == name);
         if has("sequence") || has("wait_us") && has("round_trips") {
-            return Err("this is firstbyte's own CSV; give the run file it was made from \
-                (firstbyte compare --run FILE)"
+            return Err("this is firstbyte's own CSV; give the run file that it came from \
+                        (firstbyte compare --run FILE)"
                 .into());
         }
         let mut of: [Option<(usize, f64, String)>; TIMERS.len()] = Default::default();
@@ -258,7 +255,7 @@ impl Columns {
             if let Some(timer) = TIMERS.into_iter().find(|t| t.names().contains(&plain.as_str())) {
                 let column = &mut of[timer as usize];
                 if column.is_some() {
-                    return Err(format!("the column \"{}\" is there twice", shown(name)));
+                    return Err(format!("the column \"{}\" is given twice", shown(name)));
                 }
                 *column = Some((position, unit_ns, name.clone()));
             }
@@ -268,13 +265,13 @@ impl Columns {
             return Ok(Self { of, count: head.len() });
         }
         if head.iter().all(|field| table::number(field).is_some()) {
-            return Err("the first line has to name the columns: \
-                DNS,Connect,SSL,Wait,TTFB,Total Time"
-                .into());
+            return Err(
+                "the first line must name the columns: DNS,Connect,SSL,Wait,TTFB,Total Time".into(),
+            );
         }
         let missing = missing.map_or("", |timer| timer.names()[1]);
         Err(format!(
-            "no column \"{missing}\" among \"{}\"; what is read are curl's timers: \
+            "no column \"{missing}\" among \"{}\"; expected curl's timers: \
              DNS,Connect,SSL,Wait,TTFB,Total Time",
             shown(&head.join("\", \""))
         ))

@@ -139,11 +139,11 @@ fn what_is_wrong_is_told_by_file_line_and_column() {
 #[test]
 fn tables_that_cannot_be_read_say_why() {
     let error = |text: &[u8]| parse(text).unwrap_err();
-    assert_eq!(error(b""), "a.csv, line 1: there is nothing in it");
+    assert_eq!(error(b""), "a.csv, line 1: the file is empty");
     assert!(error(b"\xff\xfeD\0").contains("UTF-16"));
     let own = b"sequence,warmup,url,resolve_us,connect_us,tls_us,wait_us,ttfb_us,total_us,round_trips\n1\n";
     assert!(error(own).contains("firstbyte's own CSV; give the run file"), "{}", error(own));
-    assert!(error(b"0.1,0.2,0.3,0.4,0.5,0.6\n").contains("the first line has to name the columns"));
+    assert!(error(b"0.1,0.2,0.3,0.4,0.5,0.6\n").contains("the first line must name the columns"));
     assert!(error(b"sequence,warmup,url\n").contains("give the run file"));
     assert!(error(b"a,b\n1,2\n").contains("no column \"connect\" among \"a\", \"b\""));
     assert!(error(b"DNS,Connect (min),TTFB,Total\n").contains("unknown unit \"min\""));

@@ -24,8 +24,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-expired",
-        says: "tls: certificate expired on 2024-05-17 (peer fault)\n\
-               hint: renew the server's certificate; -k measures all the same, unverified",
+        says: "tls: certificate expired on 2024-05-17\nhint: renew the server's certificate; -k \
+               measures anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -35,8 +35,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-not-yet-valid",
-        says: "tls: certificate not valid before 2080-02-29 (peer fault)\n\
-               hint: check both clocks; -k measures all the same, unverified",
+        says: "tls: certificate not valid before 2080-02-29\nhint: check both clocks; -k measures \
+               anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -46,7 +46,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-wrong-name",
-        says: "tls: certificate does not cover a.test: it is for www.a.test, *.b.test (peer fault)\n\
+        says: "tls: certificate does not cover a.test: it is for www.a.test, *.b.test\n\
                hint: use a name from the certificate, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -57,7 +57,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 60,
         cause: "certificate-wrong-name",
-        says: "tls: certificate does not cover 127.0.0.1: it is for a.test, 192.0.2.1 (peer fault)\n\
+        says: "tls: certificate does not cover 127.0.0.1: it is for a.test, 192.0.2.1\n\
                hint: use a name from the certificate, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -68,7 +68,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-wrong-name",
-        says: "tls: certificate does not cover a.test: it names no host (peer fault)\n\
+        says: "tls: certificate does not cover a.test: it names no host\n\
                hint: use a name from the certificate, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -79,7 +79,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-unknown-issuer",
-        says: "tls: certificate issued by an unknown authority: CN=somebody else's CA (peer fault)\n\
+        says: "tls: certificate issued by an unknown authority: CN=somebody else's CA\n\
                hint: pass the issuing CA with --cacert FILE, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -90,7 +90,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 60,
         cause: "certificate-unknown-issuer",
-        says: "tls: certificate issued by an unknown authority: CN=the tests' own CA (peer fault)\n\
+        says: "tls: certificate issued by an unknown authority: CN=the tests' own CA\n\
                hint: pass the issuing CA with --cacert FILE, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -101,7 +101,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-self-signed",
-        says: "tls: certificate signed by nobody but itself: CN=server (peer fault)\n\
+        says: "tls: self-signed certificate: CN=server\n\
                hint: pass the certificate itself with --cacert FILE, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -116,8 +116,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-invalid",
-        says: "tls: certificate not valid: it is not for server authentication (peer fault)\n\
-               hint: -k measures all the same, unverified",
+        says: "tls: certificate not valid: it is not for server authentication\nhint: -k measures \
+               anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -132,8 +132,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 60,
         cause: "certificate-invalid",
         says: "tls: certificate not valid: it is a CA's own certificate (CA:TRUE), not one for a \
-               server (peer fault)\n\
-               hint: -k measures all the same, unverified",
+               server\nhint: -k measures anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Ends(0, "curl takes a CA's own certificate for a server's"),
     },
@@ -143,8 +142,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-invalid",
-        says: "tls: certificate not valid: it is signed with SHA-1, which is too weak (peer fault)\n\
-               hint: -k measures all the same, unverified",
+        says: "tls: certificate not valid: it is signed with SHA-1, which is too weak\nhint: -k \
+               measures anyway, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },

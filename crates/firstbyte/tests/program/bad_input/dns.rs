@@ -13,7 +13,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://nowhere.test/",
         code: 6,
         cause: "name-not-found",
-        says: "resolve: no such name: nowhere.test (NXDOMAIN) (configuration fault)\n\
+        says: "resolve: no such name: nowhere.test (NXDOMAIN)\n\
                hint: check the spelling, or give the address with --resolve HOST:PORT:ADDRESS",
         marks: ASKED,
         curl: NO_OPTION,
@@ -24,7 +24,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 6,
         cause: "resolver-failed",
-        says: "resolve: could not resolve a.test: the name server answered SERVFAIL (network fault)\n\
+        says: "resolve: could not resolve a.test: the name server answered SERVFAIL\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -35,7 +35,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 6,
         cause: "resolver-failed",
-        says: "resolve: could not resolve a.test: the name server answered REFUSED (network fault)\n\
+        says: "resolve: could not resolve a.test: the name server answered REFUSED\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -46,7 +46,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 6,
         cause: "no-addresses",
-        says: "resolve: a.test has no address (configuration fault)",
+        says: "resolve: a.test has no address",
         marks: ASKED,
         curl: NO_OPTION,
     },
@@ -56,7 +56,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 6,
         cause: "no-addresses",
-        says: "resolve: a.test has no IPv6 address (configuration fault)\n\
+        says: "resolve: a.test has no IPv6 address\n\
                hint: try without the flag that forces IPv6",
         marks: ASKED,
         curl: NO_OPTION,
@@ -67,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 28,
         cause: "resolver-timed-out",
-        says: "resolve: no answer for a.test within 200 ms (network fault)\n\
+        says: "resolve: no answer for a.test within 200 ms\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -78,7 +78,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 28,
         cause: "timed-out",
-        says: "resolve: not finished within 200 ms (network fault)\n\
+        says: "resolve: not finished within 200 ms\n\
                hint: allow more with --max-time SECONDS",
         marks: ASKED,
         curl: NO_OPTION,
@@ -89,7 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 28,
         cause: "resolver-timed-out",
-        says: "resolve: no answer for a.test within 200 ms (network fault)\n\
+        says: "resolve: no answer for a.test within 200 ms\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -100,7 +100,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 28,
         cause: "resolver-timed-out",
-        says: "resolve: no answer for a.test within 200 ms (network fault)\n\
+        says: "resolve: no answer for a.test within 200 ms\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -112,7 +112,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://a-label-longer-than-the-sixty-three-characters-that-a-label-may-have.test/",
         code: 6,
         cause: "name-not-found",
-        says: "resolve: no such name: a-label-longer-than-the-sixty-three-characters-that-a-label-may-have.test (NXDOMAIN) (configuration fault)\n\
+        says: "resolve: no such name: a-label-longer-than-the-sixty-three-characters-that-a-label-may-have.test (NXDOMAIN)\n\
                hint: check the spelling, or give the address with --resolve HOST:PORT:ADDRESS",
         marks: ASKED,
         curl: NO_OPTION,

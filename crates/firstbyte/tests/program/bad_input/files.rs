@@ -13,12 +13,12 @@ const ROWS: &[Row] = &[
     (
         &["--cacert", "empty.pem", "a.test"],
         77,
-        "error: --cacert empty.pem: no PEM certificate in it\n",
+        "error: --cacert empty.pem: the file has no PEM certificate\n",
     ),
     (
         &["--cacert", "client.key", "a.test"],
         77,
-        "error: --cacert client.key: no PEM certificate in it\n",
+        "error: --cacert client.key: the file has no PEM certificate\n",
     ),
     (
         &["--cacert", "damaged.pem", "a.test"],
@@ -33,18 +33,22 @@ const ROWS: &[Row] = &[
     (
         &["--cacert", "hollow.pem", "a.test"],
         77,
-        "error: --cacert hollow.pem: what is in the PEM is no certificate\n",
+        "error: --cacert hollow.pem: the PEM data is not a certificate\n",
     ),
     (
         &["--cert", "missing.pem", "a.test"],
         58,
         "error: --cert missing.pem: no such file or directory\n",
     ),
-    (&["--cert", "empty.pem", "a.test"], 58, "error: --cert empty.pem: no PEM certificate in it\n"),
+    (
+        &["--cert", "empty.pem", "a.test"],
+        58,
+        "error: --cert empty.pem: the file has no PEM certificate\n",
+    ),
     (
         &["--cert", "client.pem", "a.test"],
         58,
-        "error: --cert client.pem: no private key in it, and no --key given\n",
+        "error: --cert client.pem: the file has no private key; give one with --key\n",
     ),
     (
         &["--cert", "client.pem", "--key", "missing.key", "a.test"],
@@ -54,12 +58,12 @@ const ROWS: &[Row] = &[
     (
         &["--cert", "client.pem", "--key", "ca.pem", "a.test"],
         58,
-        "error: --key ca.pem: no private key in it\n",
+        "error: --key ca.pem: the file has no private key\n",
     ),
     (
         &["--cert", "client.pem", "--key", "stranger.pem", "a.test"],
         58,
-        "error: --cert client.pem: the private key is another one's\n",
+        "error: --cert client.pem: the private key does not match the certificate\n",
     ),
     (&["-d", "@missing", "a.test"], 26, "error: -d @missing: no such file or directory\n"),
     (

@@ -10,8 +10,8 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "no-such-scenario"],
         100,
-        "error: no scenario is called `no-such-scenario`\n  shipped: <shipped>\n  \
-         a file is given by its path, such as ./no-such-scenario.toml\n",
+        "error: unknown scenario `no-such-scenario`\n  shipped: <shipped>\n  \
+         give a file by its path, such as ./no-such-scenario.toml\n",
     ),
     (
         &["lab", "show", "./missing.toml"],
@@ -21,15 +21,13 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "./broken.toml"],
         100,
-        "error: scenario ./broken.toml: TOML parse error at line 1, column 8\n  |\n\
-         1 | [[host]\n  |        ^\nunclosed array table, expected `]`\n",
+        "error: scenario ./broken.toml: line 1: unclosed array table, expected `]`\n",
     ),
     (
         &["lab", "show", "./bad-type.toml"],
         100,
-        "error: scenario ./bad-type.toml: TOML parse error at line 1, column 15\n  |\n\
-         1 | description = 3\n  |               ^\n\
-         invalid type: integer `3`, expected a string\n",
+        "error: scenario ./bad-type.toml: line 1: description: expected a text in quotes, \
+         found the number 3\n",
     ),
     (
         &["lab", "show", "./bad-delay.toml"],

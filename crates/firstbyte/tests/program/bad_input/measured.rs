@@ -205,7 +205,7 @@ fn in_json(row: &Row, stage: &Stage, directory: &Directory) -> Vec<String> {
     if Some(text("type").as_str()) != called {
         wrong.push(format!("type {}, not {called:?}", text("type")));
     }
-    let mut said = format!("{}: {} ({} fault)", text("phase"), text("message"), text("fault"));
+    let mut said = format!("{}: {}", text("phase"), text("message"));
     if let Some(hint) = failure["hint"].as_str() {
         said += &format!("\nhint: {hint}");
     }

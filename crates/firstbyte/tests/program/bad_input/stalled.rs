@@ -45,8 +45,8 @@ fn assert_silence(sample: &Value, phase: &str, said: &str) {
     assert!(part("server_ns") + part("transfer_ns") + part("pause_ns") < REST_NS, "{parts}");
 }
 
-const STOPPED: &str = ": the server began to answer, and stopped";
-const SILENT: &str = ": the server received what was sent, and did not answer";
+const STOPPED: &str = ": the server began to answer, then stopped";
+const SILENT: &str = ": the server received the data but did not answer";
 
 #[test]
 fn in_the_middle_of_a_server_hello() {

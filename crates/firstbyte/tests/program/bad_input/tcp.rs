@@ -12,8 +12,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 7,
         cause: "refused",
-        says: "connect: connection refused by 127.0.0.1:{port} (peer fault)\n\
-               hint: nothing listens on port {port} there, or a firewall rejects it",
+        says: "connect: connection refused by 127.0.0.1:{port}\n\
+               hint: nothing listens on port {port}, or a firewall rejects the connection",
         marks: TRIED,
         curl: Curl::Same,
     },
@@ -23,8 +23,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "connect-timed-out",
-        says: "connect: no answer from 127.0.0.1:{port} within 200 ms (network fault)\n\
-               hint: the SYN was never answered: a firewall that drops, or a dead host",
+        says: "connect: no answer from 127.0.0.1:{port} within 200 ms\nhint: the SYN was never \
+               answered: a firewall drops it, or the host is down",
         marks: TRIED,
         curl: Curl::Same,
     },
@@ -34,7 +34,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "connect: not finished within 200 ms (network fault)\n\
+        says: "connect: not finished within 200 ms\n\
                hint: allow more with --max-time SECONDS",
         marks: TRIED,
         curl: Curl::Same,
@@ -45,7 +45,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 45,
         cause: "socket-setup",
-        says: "connect: could not set up the socket: --interface no-such-device: no such device (local fault)",
+        says: "connect: could not set up the socket: --interface no-such-device: no such device",
         marks: TRIED,
         curl: Curl::Same,
     },
@@ -55,7 +55,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 45,
         cause: "socket-setup",
-        says: "connect: could not set up the socket: --interface 192.0.2.1: cannot assign requested address (local fault)",
+        says: "connect: could not set up the socket: --interface 192.0.2.1: cannot assign requested address",
         marks: TRIED,
         curl: Curl::Same,
     },
@@ -65,7 +65,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 45,
         cause: "socket-setup",
-        says: "connect: could not set up the socket: --interface ::1: address family not supported by protocol (local fault)",
+        says: "connect: could not set up the socket: --interface ::1: address family not supported by protocol",
         marks: TRIED,
         curl: Curl::Ends(
             7,
@@ -78,7 +78,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 6,
         cause: "no-addresses",
-        says: "resolve: 127.0.0.1 has no IPv6 address (configuration fault)\n\
+        says: "resolve: 127.0.0.1 has no IPv6 address\n\
                hint: try without the flag that forces IPv6",
         marks: NOTHING,
         curl: Curl::Ends(7, "`-6` with an IPv4 address: curl looks for no other"),
@@ -89,7 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms: the server received what was sent, and did not answer (peer fault)\n\
+        says: "tls: not finished within 200 ms: the server received the data but did not answer\n\
                hint: allow more with --connect-timeout SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -100,7 +100,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms: the server received what was sent, and did not answer (peer fault)\n\
+        says: "tls: not finished within 200 ms: the server received the data but did not answer\n\
                hint: allow more with --max-time SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -111,7 +111,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "wait: not finished within 200 ms: the server received what was sent, and did not answer (peer fault)\n\
+        says: "wait: not finished within 200 ms: the server received the data but did not answer\n\
                hint: allow more with --max-time SECONDS",
         marks: REQUESTED,
         curl: Curl::Same,
@@ -128,7 +128,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "closed-in-handshake",
-        says: "tls: server closed the connection in the middle of the handshake (peer fault)",
+        says: "tls: server closed the connection during the handshake",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -144,7 +144,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "reset-in-handshake",
-        says: "tls: connection reset in the middle of the handshake (peer fault)",
+        says: "tls: connection reset during the handshake",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -159,7 +159,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 52,
         cause: "closed-before-response",
-        says: "wait: server closed the connection without a response (peer fault)",
+        says: "wait: server closed the connection without a response",
         marks: REQUESTED,
         curl: Curl::Same,
     },
@@ -175,7 +175,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "http://127.0.0.1:{port}/",
         code: 56,
         cause: "reset",
-        says: "wait: connection reset (peer fault)",
+        says: "wait: connection reset",
         marks: REQUESTED,
         curl: Curl::Same,
     },

@@ -70,7 +70,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "not-tls",
-        says: "tls: the answer is not TLS (peer fault)\nhint: check the port",
+        says: "tls: the answer is not TLS\nhint: check the port",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -80,8 +80,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "not-tls",
-        says: "tls: the answer is not TLS but looks like HTTP (peer fault)\n\
-               hint: the port answers in plain HTTP: use http://",
+        says: "tls: the server at 127.0.0.1:{port} speaks plain HTTP, not TLS\n\
+               hint: try http://127.0.0.1:{port}/",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -91,7 +91,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "not-tls",
-        says: "tls: the answer is not TLS but looks like SSH (peer fault)\nhint: check the port",
+        says: "tls: the answer is not TLS but looks like SSH\nhint: check the port",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -101,7 +101,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "not-tls",
-        says: "tls: the answer is not TLS but looks like SMTP or FTP (peer fault)\n\
+        says: "tls: the answer is not TLS but looks like SMTP or FTP\n\
                hint: check the port",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -112,7 +112,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "closed-in-handshake",
-        says: "tls: server closed the connection in the middle of the handshake (peer fault)",
+        says: "tls: server closed the connection during the handshake",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -129,7 +129,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms: the server began to answer, and stopped (peer fault)\n\
+        says: "tls: not finished within 200 ms: the server began to answer, then stopped\n\
                hint: allow more with --connect-timeout SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -140,7 +140,8 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "tls-misbehaved",
-        says: "tls: server broke the TLS protocol: received unexpected handshake message: got Finished when expecting ServerHello or HelloRetryRequest (peer fault)",
+        says: "tls: server violated the TLS protocol: received unexpected handshake message: got \
+             Finished when expecting ServerHello or HelloRetryRequest",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -150,7 +151,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "no-common-parameters",
-        says: "tls: no TLS parameters in common: server sent the alert handshake_failure (peer fault)\n\
+        says: "tls: no TLS parameters in common: server sent the alert handshake_failure\n\
                hint: offer other groups with --curves",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -161,7 +162,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "tls-alert",
-        says: "tls: server sent the TLS alert internal_error (peer fault)",
+        says: "tls: server sent the TLS alert internal_error",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -171,7 +172,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://b.test:{port}/",
         code: 35,
         cause: "tls-alert",
-        says: "tls: server sent the TLS alert unrecognized_name (peer fault)",
+        says: "tls: server sent the TLS alert unrecognized_name",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -181,7 +182,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "protocol-version-refused",
-        says: "tls: server refused the TLS version (TLS 1.3 offered) (configuration fault)\n\
+        says: "tls: server refused the TLS version (TLS 1.3 offered)\n\
                hint: drop --tlsv1.3 to offer TLS 1.2 too",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -192,7 +193,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "protocol-version-refused",
-        says: "tls: server refused the TLS version (TLS 1.2 offered) (configuration fault)\n\
+        says: "tls: server refused the TLS version (TLS 1.2 offered)\n\
                hint: drop --tls-max to offer TLS 1.3 too",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -203,7 +204,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (h2, http/1.1) (peer fault)",
+        says: "tls: server supports none of the protocols offered by ALPN (h2, http/1.1)",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -213,7 +214,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (http/1.1) (configuration fault)\n\
+        says: "tls: server supports none of the protocols offered by ALPN (http/1.1)\n\
                hint: drop --http1.1 to offer HTTP/2 too",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -224,7 +225,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (h2) (configuration fault)\n\
+        says: "tls: server supports none of the protocols offered by ALPN (h2)\n\
                hint: drop --http2-prior-knowledge to offer HTTP/1.1 too",
         marks: IN_TLS,
         curl: Curl::Ends(
@@ -238,7 +239,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "alpn-mismatch",
-        says: "tls: server speaks none of the protocols offered by ALPN (h2) (configuration fault)\n\
+        says: "tls: server supports none of the protocols offered by ALPN (h2)\n\
                hint: drop --http2-prior-knowledge to offer HTTP/1.1 too",
         marks: IN_TLS,
         curl: Curl::Ends(
@@ -252,7 +253,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 98,
         cause: "client-certificate-required",
-        says: "wait: server requires a client certificate (configuration fault)\n\
+        says: "wait: server requires a client certificate\n\
                hint: pass one with --cert FILE --key FILE",
         marks: REQUESTED_TLS,
         curl: Curl::Ends(
@@ -266,7 +267,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 98,
         cause: "client-certificate-required",
-        says: "tls: server requires a client certificate (configuration fault)\n\
+        says: "tls: server requires a client certificate\n\
                hint: pass one with --cert FILE --key FILE",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -277,7 +278,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 98,
         cause: "client-certificate-required",
-        says: "tls: server requires a client certificate (configuration fault)\n\
+        says: "tls: server requires a client certificate\n\
                hint: pass one with --cert FILE --key FILE",
         marks: IN_TLS,
         curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
@@ -288,7 +289,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 58,
         cause: "client-certificate-refused",
-        says: "tls: server refused the client certificate with the alert handshake_failure (configuration fault)\n\
+        says: "tls: server refused the client certificate (alert handshake_failure)\n\
                hint: pass one that the server trusts with --cert FILE --key FILE",
         marks: IN_TLS,
         curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
@@ -299,7 +300,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 58,
         cause: "client-certificate-refused",
-        says: "wait: server refused the client certificate with the alert unknown_ca (configuration fault)\n\
+        says: "wait: server refused the client certificate (alert unknown_ca)\n\
                hint: pass one that the server trusts with --cert FILE --key FILE",
         marks: REQUESTED_TLS,
         curl: Curl::Ends(
@@ -320,7 +321,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 52,
         cause: "closed-before-response",
-        says: "wait: server closed the connection without a response (peer fault)",
+        says: "wait: server closed the connection without a response",
         marks: REQUESTED_TLS,
         curl: Curl::Same,
     },
@@ -336,7 +337,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 52,
         cause: "closed-before-response",
-        says: "wait: server closed the connection without a response (peer fault)",
+        says: "wait: server closed the connection without a response",
         marks: REQUESTED_TLS,
         curl: Curl::Same,
     },
@@ -351,7 +352,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "wait: not finished within 300 ms: the server received what was sent, and did not answer (peer fault)\n\
+        says: "wait: not finished within 300 ms: the server received the data but did not answer\n\
                hint: allow more with --max-time SECONDS",
         marks: REQUESTED_TLS,
         curl: Curl::Same,

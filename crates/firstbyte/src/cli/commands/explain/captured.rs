@@ -32,17 +32,17 @@ pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), P
     match median(&times) {
         Some(time) => Ok((Duration::from_nanos(time as u64), times.len())),
         None if found > 0 => Err(problem(format!(
-            "{}: the requests of the {found} connections in it cannot be told apart",
+            "{}: the requests of its {found} connections cannot be told apart",
             path.display()
         ))),
         None => Err(problem(format!(
-            "{}: none of the {} connections is in it",
+            "{}: contains none of the {} connections",
             path.display(),
             way.proven.len()
         ))
         .hint(
-            "capture while `explain --run FILE` measures, at either end; then explain --from FILE \
-             --capture CAPTURE",
+            "capture at either end while `explain --run FILE` measures, then run explain --from \
+             FILE --capture CAPTURE",
         )),
     }
 }

@@ -37,13 +37,14 @@ pub(super) fn search<'a>(
 /// The problem that none of `way`'s connections is in the log with its time.
 pub(super) fn not_found(path: &Path, lines: u64, way: &Way) -> Problem {
     let message = format!(
-        "--server-log {}: none of the {} is in it, of {}",
+        "--server-log {}: contains none of the {}, of {}",
         path.display(),
         count(way.proven.len() as u64, "connection"),
         count(lines, "request")
     );
     Problem::new(exit::READ, message).hint(
-        "they are found by the client's port and the time: the log needs both (firstbyte log-format), clocks less than \
-         a minute apart, and nothing in between that changes ports",
+        "requests are matched by the client's port and the time: the log needs both (firstbyte \
+         log-format), the clocks must differ by less than a minute, and nothing on the path may \
+         change ports",
     )
 }

@@ -157,5 +157,5 @@ impl<'a> Kept<'a> {
 fn full(path: &Path, error: &std::io::Error) -> Problem {
     let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
-        .hint("what was measured before is in the file; --from FILE explains it")
+        .hint("earlier samples are in the file; --from FILE explains them")
 }

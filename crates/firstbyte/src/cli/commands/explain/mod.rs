@@ -179,6 +179,6 @@ fn nothing(measured: &Measured) -> Problem {
     });
     match failure {
         Some(failure) => unexplained(&measured.url, failure),
-        None => Problem::new(exit::READ, "no connection was made that could be explained"),
+        None => Problem::new(exit::READ, "no connection could be explained"),
     }
 }

@@ -20,9 +20,11 @@ pub(super) fn read(path: &Path) -> Result<Measured, Problem> {
         run.header.axes.iter().all(|axis| axis.name == firstbyte_probe::experiment::axis::WAY);
     let known = run.header.cells().iter().all(|cell| kind(&cell.name()).is_some());
     if !ways || !known {
-        let message = format!("{}: these are not the samples of an explanation", path.display());
-        return Err(Problem::new(exit::READ, message)
-            .hint("firstbyte explain URL --run FILE measures some; report shows other runs"));
+        let message = format!("{}: not a run of explain", path.display());
+        return Err(Problem::new(exit::READ, message).hint(
+            "write one with: firstbyte explain URL --run FILE; show other runs with: \
+                   firstbyte report",
+        ));
     }
     let taken = (0..run.rows.len()).map(|index| run.taken(index));
     let taken = taken.collect::<Result<Vec<Taken>, _>>().map_err(run_problem)?;

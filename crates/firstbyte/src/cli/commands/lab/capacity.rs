@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::load::{Load, LoadReport, LoadTarget};
 use firstbyte_lab::{Lab, Scenario};
@@ -62,18 +63,19 @@ const LONGEST: f64 = 600.0;
 
 /// The plan, where `text` is one by load.
 pub(super) fn plan(text: &str) -> Result<Option<CapacityPlan>, String> {
-    let trimmed = |error: toml::de::Error| error.to_string().trim_end().to_owned();
-    let table: toml::Table = toml::from_str(text).map_err(trimmed)?;
+    let described =
+        |error: toml::de::Error| describe_toml_error(text, error.message(), error.span());
+    let table: toml::Table = toml::from_str(text).map_err(described)?;
     if !table.contains_key("load") {
         return Ok(None);
     }
-    let plan: CapacityPlan = toml::from_str(text).map_err(trimmed)?;
+    let plan: CapacityPlan = toml::from_str(text).map_err(described)?;
     let load = &plan.load;
     if load.clients.is_empty() || load.clients.iter().any(|n| !(1..=MOST_CLIENTS).contains(n)) {
-        return Err(format!("clients: one step at least, of 1 to {MOST_CLIENTS} each"));
+        return Err(format!("clients: expected one or more steps, each from 1 to {MOST_CLIENTS}"));
     }
     if load.seconds.is_nan() || load.seconds <= 0.0 || load.connections == 0 {
-        return Err("seconds and connections: more than none".to_owned());
+        return Err("seconds and connections: expected more than 0".to_owned());
     }
     load.check_length(load.rounds)?;
     for expectation in &plan.expect {
@@ -88,7 +90,8 @@ impl LoadSettings {
         match rounds > 0 && seconds <= LONGEST {
             true => Ok(()),
             false => Err(format!(
-                "{rounds} rounds of {seconds:.0} s in all: 1 at least, {LONGEST} s at most"
+                "{rounds} rounds of {seconds:.0} s in total: expected at least 1 round and at most \
+                 {LONGEST} s"
             )),
         }
     }
@@ -115,7 +118,7 @@ pub(super) fn run(
         let steps = drive(&plan.load, rounds, &target, lab, &attention)?;
         lab.write_out_captures();
         if let Some(signal) = attention.asked() {
-            note("interrupted: a load that did not come to its end says nothing");
+            note("interrupted: an incomplete load gives no result");
             return Ok(signal.exit_code());
         }
         let seen = seen(&captures.of_client().unwrap_or_default(), target.address)?;
@@ -209,7 +212,7 @@ fn judge(
         0 => format!("\nthe study of {name} came out as expected\n"),
         missed => {
             let all = plan.expect.len();
-            format!("\nthe study of {name} came out otherwise in {missed} of {all}\n")
+            format!("\nthe study of {name} differs from what was expected in {missed} of {all}\n")
         }
     });
     print(&style.plain(&text))?;
@@ -233,8 +236,8 @@ mod tests {
         assert!(plan(shipped).unwrap().is_some());
         assert!(plan(include_str!("../../../../studies/nam.toml")).unwrap().is_none());
         let with = |from: &str, to: &str| plan(&shipped.replace(from, to)).unwrap_err();
-        assert!(with("seconds = 0.5", "seconds = 50").contains("600 s at most"));
-        assert!(with("seconds = 0.5", "seconds = nan").contains("more than none"));
+        assert!(with("seconds = 0.5", "seconds = 50").contains("at most 600 s"));
+        assert!(with("seconds = 0.5", "seconds = nan").contains("expected more than 0"));
         assert!(with("[1, 2, 4, 8, 16]", "[1, 1000]").contains("1 to 256"));
         assert!(with("15 %", "15").contains("`15`"));
     }

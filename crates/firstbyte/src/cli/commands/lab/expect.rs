@@ -6,6 +6,7 @@ use std::fmt::Write;
 use firstbyte_core::compare::Table;
 use firstbyte_core::run::{Cell, Metric};
 use firstbyte_core::stats::{Estimate, median_estimate, paired_effect};
+use firstbyte_core::toml_errors::describe_toml_message;
 use firstbyte_core::units::{BareShare, parse_share};
 use serde::Deserialize;
 
@@ -74,8 +75,9 @@ impl Expectation {
     /// Reads the expectations of a plan.
     pub(in crate::cli) fn read(tables: &[toml::Table]) -> Result<Vec<Self>, String> {
         let read = |table: &toml::Table| {
-            let expectation: Self =
-                table.clone().try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+            let expectation: Self = table.clone().try_into().map_err(|e: toml::de::Error| {
+                format!("[[expect]]: {}", describe_toml_message(e.message(), None))
+            })?;
             expectation.check()?;
             Ok(expectation)
         };

@@ -27,7 +27,7 @@ pub(in crate::cli) fn run(plan: &LabExportPlan) -> Result<u8, Problem> {
     }
     let certificates = directory.join("certificates");
     fs::create_dir_all(&certificates).map_err(|error| cannot_write(&certificates, &error))?;
-    note(&format!("{} is written; its README.md says what is next", directory.display()));
+    note(&format!("wrote {}; its README.md describes the next steps", directory.display()));
     Ok(exit::OK)
 }
 
@@ -54,7 +54,7 @@ fn check_empty(directory: &Path, force: bool) -> Result<(), Problem> {
         return Ok(());
     }
     let message = format!("{} is not empty", directory.display());
-    Err(Problem::new(exit::WRITE, message).hint("--force writes into it all the same"))
+    Err(Problem::new(exit::WRITE, message).hint("--force writes into it anyway"))
 }
 
 /// A page of exactly this many bytes.

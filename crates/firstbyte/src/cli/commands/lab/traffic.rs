@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::run::Taken;
+use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
@@ -70,24 +71,24 @@ struct Expectation {
 
 /// The plan, where `text` is one by capture.
 pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| trimmed(&error))?;
+    let table: toml::Table = toml::from_str(text).map_err(|error| described(text, &error))?;
     if !table.contains_key("traffic") {
         return Ok(None);
     }
-    let plan: TrafficPlan = toml::from_str(text).map_err(|error| trimmed(&error))?;
+    let plan: TrafficPlan = toml::from_str(text).map_err(|error| described(text, &error))?;
     for expectation in &plan.expect {
         for bounds in [&expectation.before, &expectation.after].into_iter().flatten() {
             shares(bounds)?;
         }
         if expectation.what.is_none() && expectation.nothing_but.is_none() {
-            return Err(format!("`{}`: has neither what nor nothing_but", expectation.say));
+            return Err(format!("`{}`: needs what or nothing_but", expectation.say));
         }
     }
     Ok(Some(plan))
 }
 
-fn trimmed(error: &toml::de::Error) -> String {
-    error.to_string().trim_end().to_owned()
+fn described(text: &str, error: &toml::de::Error) -> String {
+    describe_toml_error(text, error.message(), error.span())
 }
 
 fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
@@ -115,7 +116,7 @@ pub(super) fn run(
     let judged = judge(asked, plan, &scenario.name, &captures.of_client().unwrap_or_default())?;
     match interrupted {
         Some(signal) => {
-            note("interrupted before all traffic was made: what passed is shown");
+            note("interrupted before all traffic was sent; the captured part is shown");
             Ok(signal.exit_code())
         }
         None => Ok(judged),
@@ -195,7 +196,7 @@ fn judge(
     text.push_str(&match missed {
         0 => format!("\nthe study of {name} came out as expected\n"),
         missed => format!(
-            "\nthe study of {name} came out otherwise in {missed} of {}\n",
+            "\nthe study of {name} differs from what was expected in {missed} of {}\n",
             plan.expect.len()
         ),
     });

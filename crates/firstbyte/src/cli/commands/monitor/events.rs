@@ -63,7 +63,7 @@ impl PeriodEvents {
     /// As `monitor events` lists them.
     pub(in crate::cli::commands) fn text(&self, width: usize) -> String {
         match self.0.events.is_empty() {
-            true => "None was found.\n".to_owned(),
+            true => "No events found.\n".to_owned(),
             false => self.0.text(width),
         }
     }
@@ -112,7 +112,9 @@ impl Listed {
     fn sentence(&self) -> String {
         match &self.event {
             Some(event) => event.sentence(),
-            None => format!("{}: a later firstbyte wrote it: see --format json", self.stored.id),
+            None => {
+                format!("{}: written by a newer firstbyte; --format json shows it", self.stored.id)
+            }
         }
     }
 }
@@ -157,7 +159,7 @@ impl Found {
     fn nothing(&self, plan: &MonitorEventsPlan) -> String {
         let period = format!("from {} to {}", minute(self.period.start), minute(self.period.end));
         let mut text = match (self.measured, plan.states.is_empty() && plan.targets.is_empty()) {
-            (false, _) => format!("No samples {period}: whether anything changed is not known."),
+            (false, _) => format!("No samples {period}: whether anything changed is unknown."),
             (true, true) => format!("Nothing changed {period}."),
             (true, false) => format!("No such change {period}."),
         };
@@ -324,16 +326,16 @@ mod tests {
             Found::read(&plan, &reader, period([plan.since, plan.until], AT).unwrap()).unwrap();
         assert_eq!(
             found.text(60),
-            "2026-11-23 00:00 UTC  provisional\n  \
-               TLS at shop\\u{1b}[31m: 20.0 → 10.0 ms (−10.0, 95 %\n  \
+            "2026-11-23 00:00 UTC  provisional\n\
+               TLS at shop\\u{1b}[31m: 20.0 → 10.0 ms (−10.0, 95 %\n\
                interval −10.5 to −9.5) since 23 November, 00:00 UTC.\n\
-             2026-11-23 00:30 UTC  annotation\n  \
+             2026-11-23 00:30 UTC  annotation\n\
                1.2 is out (service shop)\n\
-             2026-11-23 01:00 UTC  confirmed\n  \
-               TLS at news: 20.0 → 10.0 ms (−10.0, 95 % interval −10.5 to\n  \
+             2026-11-23 01:00 UTC  confirmed\n\
+               TLS at news: 20.0 → 10.0 ms (−10.0, 95 % interval −10.5 to\n\
                −9.5) since 23 November, 01:00 UTC.\n\
-             2026-11-23 02:30 UTC  confirmed\n  \
-               5: a later firstbyte wrote it: see --format json\n\
+             2026-11-23 02:30 UTC  confirmed\n\
+               5: written by a newer firstbyte; --format json shows it\n\
              1 withdrawn event not shown: --state withdrawn shows them.\n"
         );
         let json: serde_json::Value = serde_json::from_str(&found.json().unwrap()).unwrap();

@@ -90,7 +90,7 @@ impl<'a> Follower<'a> {
                 Ok(()) = hang_ups.changed() => true,
                 () = tokio::time::sleep(LOOK_EVERY) => false,
             };
-            let mut why = "is read again";
+            let mut why = "was reloaded";
             if !is_asked && !self.files.have_changed() {
                 if self.hosts.is_empty() || Monotonic::now().since(looked_up) < LOOK_UP_EVERY {
                     continue;
@@ -99,7 +99,7 @@ impl<'a> Follower<'a> {
                 if !look_up(&mut self.edges, &self.hosts).await {
                     continue;
                 }
-                why = "has names of other addresses now";
+                why = "has names with new addresses";
             }
             match self.read_again(measuring, control).await {
                 Ok(what) => self.teller.tell(&format!("{name} {why}: {what}")),
@@ -107,7 +107,10 @@ impl<'a> Follower<'a> {
                     for line in problem.message().lines() {
                         self.teller.tell(line);
                     }
-                    self.teller.tell(&format!("{name} has mistakes: what was measured goes on"));
+                    self.teller.tell(&format!(
+                        "{name} has errors; the old configuration stays in \
+                                               use"
+                    ));
                 }
             }
         }
@@ -133,7 +136,8 @@ impl<'a> Follower<'a> {
         let before = (&self.store, &self.server, &self.webhooks, &self.pushes);
         if (store, server, webhooks, pushes) != before {
             what.push_str(
-                "; store, listen, token_file, modules, webhooks and pushes change at the next start",
+                "; changes of store, listen, token_file, modules, webhooks and pushes take effect \
+                 at the next start",
             );
         }
         let list = watchlist(configuration, all, measuring, self.visitor).map_err(setup_problem)?;

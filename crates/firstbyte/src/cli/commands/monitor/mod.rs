@@ -169,8 +169,10 @@ fn watch_all(
     let recorder = recorder.map_err(recorder_problem)?;
     note(&format!("measuring {}", overview(&list.configuration, &list.series)));
     match keeps_samples(plan) {
-        true => note(&format!("samples go into {}; Ctrl-C ends it", recorder.path().display())),
-        false => note("Ctrl-C ends it; with --store DIR its samples are kept"),
+        true => {
+            note(&format!("samples are written to {}; stop with Ctrl-C", recorder.path().display()))
+        }
+        false => note("stop with Ctrl-C; --store DIR keeps the samples"),
     }
     let mut keeper = Keeper::new(&list, recorder, teller.clone());
     let control = WatchControl::default();
@@ -213,8 +215,11 @@ fn all_series(
     tell_left_out(&left_out);
     if all.len() > MOST_SERIES {
         let (found, most) = (all.len(), MOST_SERIES);
-        return Err(Problem::new(exit::USAGE, format!("{found} series: {most} are the most"))
-            .hint("watch fewer targets, or in fewer ways, or by several monitors"));
+        return Err(Problem::new(
+            exit::USAGE,
+            format!("{found} series: at most {most} are possible"),
+        )
+        .hint("watch fewer targets or variants, or use several monitors"));
     }
     Ok(all)
 }
@@ -264,7 +269,7 @@ fn recorder_problem(error: RecorderError) -> Problem {
         RecorderError::Store(error) => {
             let problem = Problem::new(exit::WRITE, error.to_string());
             match error.is_locked() {
-                true => problem.hint("wait for the other process to end, or give another --store"),
+                true => problem.hint("wait until the other process ends, or give another --store"),
                 false => problem,
             }
         }
@@ -321,7 +326,7 @@ fn checked(configuration: &Configuration, all: &[Series]) -> String {
     let names = configuration.edge_hosts().len() as u64;
     if names > 0 {
         text.push_str(&format!(
-            "{} looked up at the start: a series per address and way\n",
+            "{} looked up at the start: one series per address and variant\n",
             count(names, "name")
         ));
     }
@@ -337,7 +342,7 @@ fn store(asked: Option<&Path>) -> Result<PathBuf, Problem> {
     let state = set("XDG_STATE_HOME").map(PathBuf::from);
     let state = state.or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/state")));
     state.map(|state| state.join("firstbyte")).ok_or_else(|| {
-        Problem::new(exit::USAGE, "nowhere to keep samples: HOME is not set")
+        Problem::new(exit::USAGE, "no directory for samples: HOME is not set")
             .hint("give --store DIR")
     })
 }
@@ -397,11 +402,11 @@ fn ended(watched: &Watched, kept: Option<&Path>) -> String {
     let Watched { samples, missed, lateness_p99 } = watched;
     let mut text = format!("ended: {}", count(*samples, "sample"));
     if *missed > 0 {
-        text.push_str(&format!(", {missed} left out because their time had passed"));
+        text.push_str(&format!(", {missed} skipped because they were overdue"));
     }
     if let Some(late) = lateness_p99.filter(|late| *late > Duration::from_millis(100)) {
         let late = late.as_millis();
-        text.push_str(&format!(", 99 of 100 begun within {late} ms of their time"));
+        text.push_str(&format!(", 99 % started within {late} ms of their due time"));
     }
     if let Some(path) = kept {
         text.push_str(&format!("\nsee: firstbyte report {}", path.display()));

@@ -54,8 +54,8 @@ impl Reading {
 /// Opens the store at `path`.
 fn open(path: &Path) -> Result<StoreReader, Problem> {
     if !path.exists() {
-        let what = format!("no store is at {}", path.display());
-        return Err(Problem::new(exit::READ, what).hint("give --store DIR, as monitor has it"));
+        let what = format!("no store at {}", path.display());
+        return Err(Problem::new(exit::READ, what).hint("give the monitor's --store DIR"));
     }
     StoreReader::open(path).map_err(|error| problem(path, &error))
 }
@@ -100,7 +100,7 @@ pub(super) fn check_targets(
     match asked.iter().find(|target| !known.contains(*target)) {
         None => Ok(()),
         Some(target) => {
-            let what = format!("no target of the store is called {target:?}");
+            let what = format!("the store has no target {target:?}");
             let mut names = known[..known.len().min(NAMED)].join(", ");
             if known.len() > NAMED {
                 let _ = write!(names, " and {} more", known.len() - NAMED);

@@ -81,7 +81,7 @@ pub(super) fn webhooks(
 /// Begins to send to webhooks.
 pub(super) fn send(webhooks: Vec<Webhook>, tell: Tell) -> Result<(Webhooks, Notices), Problem> {
     Webhooks::start(webhooks, Pace::default(), tell).map_err(|error| {
-        Problem::new(exit::USAGE, format!("webhooks cannot begin: {}", describe_io(&error)))
+        Problem::new(exit::USAGE, format!("cannot start webhooks: {}", describe_io(&error)))
     })
 }
 
@@ -102,7 +102,7 @@ pub(super) fn pushes(
 /// Begins to push.
 pub(super) fn push(pushes: Vec<Push>, observer: &Observer, tell: Tell) -> Result<Pushes, Problem> {
     Pushes::start(pushes, observer, PushPace::default(), tell).map_err(|error| {
-        Problem::new(exit::USAGE, format!("pushes cannot begin: {}", describe_io(&error)))
+        Problem::new(exit::USAGE, format!("cannot start pushes: {}", describe_io(&error)))
     })
 }
 
@@ -143,7 +143,7 @@ pub(super) fn listen(
         let problem = Problem::new(exit::USAGE, format!("cannot listen at {address}: {why}"));
         match error.kind() {
             std::io::ErrorKind::AddrInUse => {
-                problem.hint("another program has that port: give another --listen")
+                problem.hint("another program uses that port: give another --listen")
             }
             _ => problem,
         }
@@ -163,7 +163,7 @@ impl Listening {
         let server = MonitorServer::start(options).map_err(|error| match error {
             ServerError::System(error) => {
                 let why = describe_io(&error);
-                Problem::new(exit::USAGE, format!("the server cannot begin: {why}"))
+                Problem::new(exit::USAGE, format!("cannot start the server: {why}"))
             }
             ServerError::Modules(error) => modules_problem(&error),
         })?;

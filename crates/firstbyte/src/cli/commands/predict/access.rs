@@ -18,7 +18,7 @@ use firstbyte_report::prediction::{AccessRow, access_table};
 pub(super) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
     let (setup, requests) = setup::setup_for(plan)?;
     let profiles = plan.access.iter().map(|name| {
-        let unknown = || Problem::new(exit::USAGE, format!("no access network is called {name:?}"));
+        let unknown = || Problem::new(exit::USAGE, format!("unknown access network {name:?}"));
         AccessProfile::named(name).ok_or_else(unknown)
     });
     let profiles = profiles.collect::<Result<Vec<_>, _>>()?;

@@ -30,7 +30,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
     let [before, after] = change(plan, asked)?;
     let unreadable = |why: String| {
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
-            .hint("a CSV file with a header: rtt_ms,weight and perhaps loss")
+            .hint("expected a CSV file with the header rtt_ms,weight and optionally loss")
     };
     let text = fs::read(file).map_err(|e| unreadable(firstbyte_probe::probe::describe_io(&e)))?;
     let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
@@ -50,7 +50,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
     let ended_by = attention.asked();
     drop(attention);
     terminal::note(&format!(
-        "{} connections in {:.1} s, {:.1} s of them to prepare",
+        "{} connections in {:.1} s, {:.1} s of that to prepare",
         units::grouped(played.visitors * 2),
         begun.elapsed().as_secs_f64(),
         prepared.as_secs_f64(),
@@ -60,13 +60,13 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
         return Ok(exit::OK);
     };
     if played.visitors == 0 {
-        let text = "interrupted before there was a part of the audience to show";
+        let text = "interrupted before any results";
         return Err(Problem::new(signal.exit_code(), text));
     }
     warnings.push(Warning::Interrupted);
     show(plan, &played, [&before.label(), &after.label()], &warnings)?;
     terminal::note(&format!(
-        "interrupted: shown are {} of {} visitors, spread over the whole audience",
+        "interrupted: results of {} of {} visitors, spread over the whole audience",
         units::grouped(played.visitors),
         units::grouped(asked.visitors.into())
     ));
@@ -85,9 +85,9 @@ fn change(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<[Way; 2], Probl
         [(_, before), (_, after)] => Ok([*before, *after]),
         others => Err(Problem::new(
             exit::USAGE,
-            format!("--population takes two ways, and these are {}", others.len()),
+            format!("--population needs two variants, got {}", others.len()),
         )
-        .hint("--change tls=1.2:1.3, or --vary with two values")),
+        .hint("write --change tls=1.2:1.3, or --vary with two values")),
     }
 }
 

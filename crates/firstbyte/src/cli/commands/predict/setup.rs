@@ -69,7 +69,7 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
             && let Some(window) = initial_window(&seen, &measured.usual, rtt)
         {
             note(&format!(
-                "as the run shows: an initial window of {}",
+                "taken from the run: an initial window of {}",
                 count(window.into(), "segment")
             ));
             setup.server.initial_window = window;

@@ -49,10 +49,12 @@ fn read(file: &Path) -> Result<DailyAverages, Problem> {
     let mut opened = opened.take(MOST_BYTES + 1);
     opened.read_to_end(&mut bytes).map_err(|error| unreadable(describe_io(&error)))?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(unreadable("more than 16 MB: no export of daily averages".into()));
+        return Err(unreadable("larger than 16 MB: not an export of daily averages".into()));
     }
     DailyAverages::read(&bytes).map_err(|error| {
-        unreadable(error.to_string())
-            .hint("a date, an average and, where known, a number of samples, a line for each day")
+        unreadable(error.to_string()).hint(
+            "expected one line per day: a date, an average and optionally a number of \
+                   samples",
+        )
     })
 }

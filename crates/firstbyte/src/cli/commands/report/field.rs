@@ -17,12 +17,7 @@ use crate::rum::{UnreadFieldData, check_field_data, read_field_data};
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;
-    check_forms(
-        plan,
-        &["--csv"],
-        "field data has no such output",
-        "it is shown as text, --json and --csv",
-    )?;
+    check_forms(plan, &["--csv"], "not possible for field data", "use text, --json or --csv")?;
     let files = Files::default().reads(&plan.files).exports(outputs);
     files.check()?;
     // What cannot be read takes no output's place.

@@ -139,7 +139,7 @@ impl fmt::Display for ReportInput {
             Self::FieldData => "field data",
             Self::Store => "a monitor's store",
             Self::ServerLog => "a server's log",
-            Self::Unseen => "not looked at",
+            Self::Unseen => "not examined",
         })
     }
 }
@@ -153,13 +153,16 @@ fn is_called_archive(path: &Path) -> bool {
 fn apart((first, one): (&Path, ReportInput), (second, other): (&Path, ReportInput)) -> Problem {
     let (first, second) = (first.display(), second.display());
     let message = match one == other {
-        true => format!("{first} and {second} are each {one}, which is shown by itself"),
-        false => format!("{first} is {one}, {second} is {other}: they cannot be shown together"),
+        true => format!("{first} and {second} are each {one}; these are shown one at a time"),
+        false => format!("{first} is {one} and {second} is {other}: they cannot be shown together"),
     };
     let is_samples = |input| matches!(input, ReportInput::Samples(_));
     Problem::new(exit::USAGE, message).hint(match is_samples(one) || is_samples(other) {
-        true => "only runs and tables of curl's timers are compared with each other; report others by themselves",
-        false => "report them one after the other",
+        true => {
+            "only runs and tables of curl's timers can be compared; report other files \
+                 separately"
+        }
+        false => "report them one at a time",
     })
 }
 

@@ -24,13 +24,13 @@ const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     let [path] = &*plan.files else {
-        let problem = Problem::new(exit::USAGE, "a network log is shown by itself");
-        return Err(problem.hint("give one such file at a time"));
+        let problem = Problem::new(exit::USAGE, "a network log cannot be shown with other files");
+        return Err(problem.hint("give one file at a time"));
     };
     let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
     files.check()?;
-    let why = format!("{} is a network log, which has no such form", path.display());
-    check_forms(plan, &["--csv"], &why, "--json, or --csv")?;
+    let why = format!("{} is a network log: this output is not possible", path.display());
+    check_forms(plan, &["--csv"], &why, "use --json or --csv")?;
     // What cannot be read takes no output's place.
     let mut reader = NetExportReader::only(NetLogReduction::wants);
     let begun = BegunLog::read(path, &mut reader)?;
@@ -159,7 +159,7 @@ impl Log<'_> {
         let broken_off = begun.broken_off;
         reduction.finish(reader, &mut |request| taken.add(request));
         taken.failed.take().map_or(Ok(()), Err)?;
-        let cut = || "it ends in the middle: the browser was ended, or is still writing".to_owned();
+        let cut = || "it is incomplete: the browser was killed or is still writing".to_owned();
         Ok(broken_off.or_else(|| (!reader.is_whole()).then(cut)))
     }
 }

@@ -24,8 +24,8 @@ use crate::plans::ReportPlan;
 const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
-    let hint = "they are shown as text, --json and --csv";
-    check_forms(plan, &["--csv", "--by"], "servers' logs have no such output", hint)?;
+    let hint = "use text, --json or --csv";
+    check_forms(plan, &["--csv", "--by"], "not possible for a server's log", hint)?;
     let by = dimensions(plan.render.by.as_deref())?;
     let outputs = &plan.render.outputs;
     let files = Files::default().reads(&plan.files).exports(outputs);
@@ -125,8 +125,8 @@ fn dimensions(by: Option<&str>) -> Result<Vec<LogDimension>, Problem> {
     let one = |name: &str| {
         LogDimension::named(name.trim()).ok_or_else(|| {
             let names = LogDimension::ALL.map(LogDimension::name).join(", ");
-            Problem::new(exit::USAGE, format!("--by {name:?}: nothing that a server's log has"))
-                .hint(format!("one or several of {names}, separated by commas"))
+            Problem::new(exit::USAGE, format!("--by {name:?}: not a field of a server's log"))
+                .hint(format!("write one or more of {names}, separated by commas"))
         })
     };
     by.split(',').map(one).collect()

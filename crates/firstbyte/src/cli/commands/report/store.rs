@@ -39,9 +39,9 @@ pub(super) fn store_file(path: &Path) -> Option<PathBuf> {
 }
 
 pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
-    const HINT: &str = "its sums are shown as text and --json; rows come from monitor export, pages from \
-                        monitor --listen, single samples from report on its raw files";
-    check_forms(plan, &[], "a monitor's store has no such output", HINT)?;
+    const HINT: &str = "use text or --json; for rows use monitor export, for pages monitor \
+                        --listen, for single samples report on its raw files";
+    check_forms(plan, &[], "not possible for a monitor's store", HINT)?;
     let outputs = &plan.render.outputs;
     let files = Files::default().reads(&[path.to_owned()]).exports(outputs);
     files.check()?;
@@ -113,7 +113,7 @@ impl StoreReport {
         let samples: u64 = self.rows.iter().map(|row| row.sum.samples).sum();
         let mut text = format!("{from} to {until}\n");
         if self.rows.is_empty() {
-            text.push_str("No samples in this time.\n");
+            text.push_str("No samples in this period.\n");
             return text;
         }
         let _ = writeln!(
@@ -236,7 +236,7 @@ fn block(row: &Row, style: &Style, text: &mut String) {
     }
     let unproven: u64 = sum.unproven.values().sum();
     if unproven > 0 {
-        facts.push(("not as asked".to_owned(), vec![percent(unproven, sum.samples)]));
+        facts.push(("unverified".to_owned(), vec![percent(unproven, sum.samples)]));
     }
     let parts = MonitoredPart::ALL.into_iter().filter_map(|part| {
         let median = row.quantile(Measure::Part(part), 0.5).filter(|ns| *ns > 0)?;

@@ -70,7 +70,7 @@ fn compared(
             if servers > pairs.len() && !pairs.is_empty() {
                 let [most, all] = [pairs.len(), servers].map(|n| grouped(n as u64));
                 terminal::note(&format!(
-                    "  of {all} servers the {most} with most connections are compared"
+                    "  comparing the {most} servers with the most connections, of {all}"
                 ));
             }
             Ok(Compared { pairs, only: Default::default() })
@@ -133,7 +133,7 @@ impl<'a> Captures<'a> {
                 Some(OnInterface { capture, options, control, opened: None })
             }
             None if is_live => {
-                let text = "a capture is to be taken, and there is no interface";
+                let text = "no interface to capture on";
                 return Err(Problem::new(exit::USAGE, text));
             }
             _ => None,
@@ -210,7 +210,7 @@ pub(in crate::cli) fn held(
                 exit::USAGE,
                 format!("group {name}: the capture has no connection to {}", patterns.join(", ")),
             )
-            .hint("see its servers with: firstbyte wire FILE")),
+            .hint("list its servers with: firstbyte wire FILE")),
             _ => Ok(side),
         }
     };
@@ -228,7 +228,7 @@ fn told(name: String, analyzer: &Analyzer, servers: &Servers) -> Read {
     terminal::note(&format!("{name}\n{}", wire::hygiene(&hygiene).trim_end()));
     if left_out > 0 {
         let [most, more] = [MOST_CONNECTIONS as u64, left_out].map(grouped);
-        terminal::note(&format!("  no more than {most} are compared: {more} connections are not"));
+        terminal::note(&format!("  at most {most} connections are compared; {more} are left out"));
     }
     Read { name, hygiene, left_out }
 }

@@ -67,7 +67,7 @@ fn not_read(error: String, behind: &[PathBuf]) -> Problem {
     let behind: Vec<String> = behind.iter().map(|path| firstbyte_capture::name(path)).collect();
     match behind.is_empty() {
         true => problem,
-        false => problem.hint(format!("not read either: {}", behind.join(", "))),
+        false => problem.hint(format!("also not read: {}", behind.join(", "))),
     }
 }
 

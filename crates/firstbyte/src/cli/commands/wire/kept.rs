@@ -114,14 +114,17 @@ impl<'a> Kept<'a> {
         match self.plan.choice.flows.iter().find(|number| !is_there(number)) {
             None => Ok(()),
             Some(number) if *number > connections || *number == 0 => {
-                let message = format!("--flow {number}: there are {connections} connections");
+                let message = format!(
+                    "--flow {number}: the capture has only {connections} \
+                                       connections"
+                );
                 Err(Problem::new(exit::USAGE, message)
-                    .hint("their numbers are in the first column of what firstbyte wire shows without --flow"))
+                    .hint("firstbyte wire without --flow shows their numbers in the first column"))
             }
             Some(number) => {
-                let message = format!("--flow {number}: is not among the connections chosen");
+                let message = format!("--flow {number}: not among the selected connections");
                 Err(Problem::new(exit::USAGE, message)
-                    .hint("half-open connections that were given up are not shown either"))
+                    .hint("half-open connections that were dropped are not shown either"))
             }
         }
     }
@@ -174,9 +177,9 @@ impl<'a> Kept<'a> {
         let choice = &self.plan.choice;
         let chosen = !choice.servers.is_empty() || !choice.sessions.is_empty();
         match analyzer.connections() {
-            0 => "no connections of TCP, and none of QUIC\n".to_owned(),
+            0 => "no TCP or QUIC connections\n".to_owned(),
             seen if chosen => format!(
-                "no connections that --server and --session choose, of {}\n",
+                "--server and --session match no connections, of {}\n",
                 count(seen, "connection")
             ),
             _ => "no connections\n".to_owned(),

@@ -30,7 +30,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 /// The packets that are asked for.
 pub(super) fn filter(filter: &PacketFilter) -> Result<Filter, Problem> {
     Filter::new(&filter.hosts, &filter.ports).ok_or_else(|| {
-        let most = format!("at most {MOST_HOSTS} --host and {MOST_PORTS} --port can be given");
+        let most = format!("give at most {MOST_HOSTS} --host and {MOST_PORTS} --port");
         Problem::new(exit::USAGE, most)
     })
 }
@@ -49,7 +49,7 @@ pub(super) fn options(capture: &LiveCapture, filter: &PacketFilter) -> Result<Op
 /// A capture that is ready, and says so.
 pub(super) fn open(options: &Options) -> Result<Live, Problem> {
     let live = Live::open(options).map_err(|error| problem(&error, exit::USAGE))?;
-    note(&format!("capturing on {}; Ctrl-C ends it", live.describe()));
+    note(&format!("capturing on {}; stop with Ctrl-C", live.describe()));
     Ok(live)
 }
 

@@ -39,7 +39,7 @@ impl Endpoint {
             let why = describe_io(&error);
             let problem = Problem::new(exit::USAGE, format!("cannot serve metrics at {at}: {why}"));
             match error.kind() {
-                io::ErrorKind::AddrInUse => problem.hint("another program has that port"),
+                io::ErrorKind::AddrInUse => problem.hint("another program uses that port"),
                 _ => problem,
             }
         })?;

@@ -27,11 +27,13 @@ pub(in super::super) fn check(plan: &WirePlan, paths: &[PathBuf]) -> Result<(), 
         let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         // One that is not there is told when it is read.
         if path == Path::new("-") || (path.exists() && !seekable) {
-            let message =
-                format!("--pcap-out reads twice, and {} cannot be", firstbyte_capture::name(path));
+            let message = format!(
+                "--pcap-out reads the capture twice, and {} can only be read once",
+                firstbyte_capture::name(path)
+            );
             return Err(Problem::new(exit::USAGE, message).hint(
-                "which connections are chosen is known only at their end, when their packets are gone: \
-                 write the capture into a file first",
+                "connections are selected when they end, and their packets are gone by then: write \
+                 the capture to a file first",
             ));
         }
     }

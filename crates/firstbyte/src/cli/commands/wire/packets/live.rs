@@ -105,8 +105,8 @@ impl<'a> LivePackets<'a> {
         );
         if left_out > 0 {
             told.push_str(&format!(
-                "; {} more were under way for longer than --spool holds packets ({}): none of theirs \
-                 are in it. A larger --spool, --host and --port help",
+                "; {} more lasted longer than --spool holds packets ({}), and their packets are \
+                 missing. A larger --spool, --host and --port help",
                 grouped(left_out),
                 print_size(self.spool_bytes)
             ));

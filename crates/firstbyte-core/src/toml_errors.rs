@@ -1,0 +1,205 @@
+//! Errors of TOML files (plans, scenarios) in the words of those who write such files.
+//!
+//! In: the message of a TOML reader, which names types of Rust, and where in the text it applies. Out: one line that
+//! names the line, the key, what is expected and what was found. Values that are texts are never repeated: they may
+//! be secrets.
+
+use std::ops::Range;
+
+/// One line: "line 3: unknown key "evry"; did you mean "every"?".
+pub fn describe_toml_error(text: &str, message: &str, span: Option<Range<usize>>) -> String {
+    let before = span.and_then(|span| text.get(..span.start));
+    let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
+    let last_line = before.and_then(|before| before.rsplit('\n').next());
+    let key = last_line.and_then(key_before);
+    format!("line {line}: {}", describe_toml_message(message, key))
+}
+
+/// The message alone: "seed: expected a whole number of 0 or more, found a text". `key` is whose value it is about,
+/// if that is known.
+pub fn describe_toml_message(message: &str, key: Option<&str>) -> String {
+    let message = message.trim_end();
+    if let Some((name, rest)) = quoted_after(message, "unknown field ") {
+        return unknown(&format!("unknown key {name:?}"), name, rest);
+    }
+    if let Some((name, rest)) = quoted_after(message, "unknown variant ") {
+        let what = key.map_or_else(|| "value".to_owned(), |key| format!("{key}: value"));
+        return unknown(&format!("{what} {name:?} is not known"), name, rest);
+    }
+    if let Some((name, _)) = quoted_after(message, "missing field ") {
+        return format!("key {name:?} is missing");
+    }
+    if let Some((name, _)) = quoted_after(message, "duplicate field ") {
+        return format!("key {name:?} is given twice");
+    }
+    let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
+    let rest = kinds.into_iter().find_map(|kind| message.strip_prefix(kind));
+    let Some((found, wanted)) = rest.and_then(|rest| rest.rsplit_once(", expected ")) else {
+        return message.replace('\n', "; ");
+    };
+    let place = key.map(|key| format!("{key}: ")).unwrap_or_default();
+    format!("{place}expected {}, found {}", expected(wanted), shown(found))
+}
+
+/// The key of the last value that begins where `line` ends.
+fn key_before(line: &str) -> Option<&str> {
+    let (before, _) = line.rsplit_once('=')?;
+    let before = before.trim_end();
+    let is_key = |c: char| c.is_alphanumeric() || "_-.\"'".contains(c);
+    let start = before.char_indices().rev().take_while(|(_, c)| is_key(*c)).last()?.0;
+    before.get(start..)
+}
+
+/// What stands in the backticks right after `prefix`, and what follows them.
+fn quoted_after<'m>(message: &'m str, prefix: &str) -> Option<(&'m str, &'m str)> {
+    message.strip_prefix(prefix)?.strip_prefix('`')?.split_once('`')
+}
+
+/// `what`, with what was probably meant, or else all names that `rest` quotes.
+fn unknown(what: &str, name: &str, rest: &str) -> String {
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let nearest = known.iter().min_by_key(|known| distance(name, known));
+    match nearest {
+        // A third of the letters, as other tools take it.
+        Some(nearest) if distance(name, nearest) * 3 <= nearest.chars().count().max(3) => {
+            format!("{what}; did you mean {nearest:?}?")
+        }
+        Some(_) => format!("{what}; known: {}", known.join(", ")),
+        None => what.to_owned(),
+    }
+}
+
+/// Letters to insert, remove, replace or swap with the next, to come from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+/// What a reader of TOML says that it expects.
+fn expected(wanted: &str) -> String {
+    let up_to = |most: u64| format!("a whole number from 0 to {most}");
+    match wanted {
+        "u8" => up_to(u8::MAX.into()),
+        "u16" => up_to(u16::MAX.into()),
+        "u32" => up_to(u32::MAX.into()),
+        "u64" | "usize" => "a whole number of 0 or more".into(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".into(),
+        "a nonzero u32" | "a nonzero u64" | "a nonzero usize" => "a whole number above 0".into(),
+        "f32" | "f64" => "a number".into(),
+        "a boolean" | "bool" => "true or false".into(),
+        "a string" | "string" | "str" => "a text in quotes".into(),
+        "a sequence" => "a list in [ ]".into(),
+        "a map" => "a table".into(),
+        _ if wanted.starts_with("struct ") => "a table".into(),
+        _ => match wanted.strip_prefix("an array of length ") {
+            Some(length) => format!("a list of {length} values"),
+            None => wanted.to_owned(),
+        },
+    }
+}
+
+/// What it found.
+fn shown(found: &str) -> String {
+    let number = found.strip_prefix("integer ").or_else(|| found.strip_prefix("floating point "));
+    if let Some(number) = number {
+        return format!("the number {}", number.trim_matches('`'));
+    }
+    if let Some(truth) = found.strip_prefix("boolean ") {
+        return truth.trim_matches('`').to_owned();
+    }
+    match found {
+        "sequence" => "a list".into(),
+        "map" => "a table".into(),
+        _ if found.starts_with("string ") => "a text".into(),
+        _ => match found.parse::<u64>() {
+            Ok(length) => length.to_string(),
+            Err(_) => found.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_type_of_rust_is_named() {
+        for (message, said) in [
+            (
+                "invalid type: integer `3`, expected a string",
+                "expected a text in quotes, found the number 3",
+            ),
+            (
+                "invalid type: string \"s3cret\", expected u64",
+                "expected a whole number of 0 or more, found a text",
+            ),
+            (
+                "invalid value: integer `-1`, expected u32",
+                "expected a whole number from 0 to 4294967295, found the number -1",
+            ),
+            ("invalid type: boolean `true`, expected f64", "expected a number, found true"),
+            ("invalid type: map, expected a sequence", "expected a list in [ ], found a table"),
+            (
+                "invalid type: sequence, expected struct HostDocument",
+                "expected a table, found a list",
+            ),
+            (
+                "invalid length 1, expected an array of length 2",
+                "expected a list of 2 values, found 1",
+            ),
+        ] {
+            assert_eq!(describe_toml_message(message, None), said, "{message}");
+            assert_eq!(describe_toml_message(message, Some("key")), format!("key: {said}"));
+        }
+    }
+
+    #[test]
+    fn keys_are_named_with_what_was_meant() {
+        for (message, said) in [
+            (
+                "unknown field `evry`, expected `every` or `url`",
+                r#"unknown key "evry"; did you mean "every"?"#,
+            ),
+            (
+                "unknown field `ipv4`, expected one of `after`, `host`",
+                r#"unknown key "ipv4"; known: after, host"#,
+            ),
+            ("unknown field `x`, there are no fields", r#"unknown key "x""#),
+            ("missing field `after`", r#"key "after" is missing"#),
+            ("duplicate field `after`", r#"key "after" is given twice"#),
+            ("unclosed array table, expected `]`", "unclosed array table, expected `]`"),
+        ] {
+            assert_eq!(describe_toml_message(message, None), said);
+        }
+    }
+
+    #[test]
+    fn line_and_key_are_found() {
+        let text = "a = 1\nup = { delay = 3, loss = \"1%\" }\n";
+        let at = text.find('3').unwrap();
+        let message = "invalid type: integer `3`, expected a string";
+        assert_eq!(
+            describe_toml_error(text, message, Some(at..at + 1)),
+            "line 2: delay: expected a text in quotes, found the number 3"
+        );
+        assert_eq!(describe_toml_error(text, "broken", None), "line 1: broken");
+        for (a, b, far) in
+            [("delya", "delay", 1), ("flag", "flags", 1), ("", "ab", 2), ("a", "b", 1)]
+        {
+            assert_eq!(distance(a, b), far, "{a} {b}");
+        }
+    }
+}
