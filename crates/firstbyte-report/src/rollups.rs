@@ -83,7 +83,7 @@ static COLUMNS: &[RollupColumn] = &[
         name: "way_label",
         holds: ColumnType::Text,
         get: |row| text(row.way_label),
-        doc: "the variant in words: `TLS 1.2, IPv6`",
+        doc: "the same for people: `TLS 1.2, IPv6`",
     },
     RollupColumn {
         name: "place",

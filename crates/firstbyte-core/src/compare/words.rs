@@ -243,12 +243,6 @@ const fn direction(change: f64) -> &'static str {
     if change < 0.0 { "faster" } else { "slower" }
 }
 
-/// A relative change as a factor: 19.1 is "20".
-fn times(change: f64) -> String {
-    let factor = 1.0 + change;
-    if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
-}
-
 /// The ends of an interval on one side of zero by their distance from it.
 fn ordered(interval: &Interval) -> (f64, f64) {
     let (a, b) = (interval.low.abs(), interval.high.abs());

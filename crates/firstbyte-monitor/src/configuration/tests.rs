@@ -197,7 +197,10 @@ fn edges_are_all_or_any_and_not_beside_others() {
     for (bad, part) in [
         ("edges = \"some\"", "3:9: edges \"some\": expected \"all\" or \"any\""),
         ("edges = true", "edges: expected text, found a boolean"),
-        ("edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]", "and a given edge exclude each other: X"),
+        (
+            "edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]",
+            "and a given edge exclude each other: X",
+        ),
         ("edges = \"all\"\nway = [\"x: edge=x:192.0.2.1\"]", "or leave the edge out"),
     ] {
         let found = mistakes(&with(bad));

@@ -54,7 +54,7 @@ columns! {
     "dns", Time, |r| time(r.exchange.phases.dns?),
         "name lookup";
     "connect", Time, |r| time(r.exchange.phases.connect?),
-        "TCP handshake";
+        "TCP alone";
     "tls", Time, |r| time(r.exchange.phases.tls?),
         "over TCP";
     "quic", Time, |r| time(r.exchange.phases.quic?),

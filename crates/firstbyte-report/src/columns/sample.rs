@@ -268,7 +268,7 @@ columns! {
     "started", Timestamp, both(3, "started"), |s| timestamp(s.connection().started_unix_ns?),
         "wall-clock time of the connection's origin";
     "lateness", Time, RUN, |s| time(s.of_run?.1.lateness), "as in run files";
-    "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the requested URL";
+    "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the URL asked for";
 
     "phase_resolve", Time, csv(14, "resolve"), |s| s.phase(PhaseName::Resolve),
         "length of the phase; in a failed sample up to the failure";
@@ -342,7 +342,7 @@ columns! {
         |s| text(if s.connection().facts.remote?.is_ipv4() { "IPv4" } else { "IPv6" }),
         "`IPv4`, `IPv6`";
     "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
-        "the connection was already open";
+        "the connection was open before";
     "clock", Text, csv(34, "clock"), |s| text(s.clock()?),
         "of the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
     "congestion_control", Text, both(56, "congestion_control"), |s| text(s.congestion_control()?),

@@ -86,7 +86,7 @@ columns! {
         |r| over(r).filter(|it| it.transport == NetLogTransport::Quic).and_then(|it| integer(it.lost_packets)),
         "QUIC packets declared lost";
     "restarts", Text, |r| joined(r.restarts.iter().cloned()),
-        "errors after which the request was sent again, joined by `+`";
+        "errors after which it was sent again, joined by `+`";
     "findings", Text, |r| joined(r.findings.iter().map(|it| it.kind.name().to_owned())),
         "joined by `+`; see [netlog.md](netlog.md#findings)";
     "cost", Time, |r| Some(r.cost()).filter(|cost| *cost > Duration::ZERO).and_then(time),
