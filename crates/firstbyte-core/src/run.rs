@@ -81,22 +81,6 @@ impl Metric {
         }
     }
 
-    /// The time it is, without an article: "the median {noun}".
-    pub const fn noun(self) -> &'static str {
-        match self {
-            Self::Resolve => "name lookup time",
-            Self::Connect => "TCP handshake time",
-            Self::Tls => "TLS handshake time",
-            Self::Quic => "QUIC handshake time",
-            Self::Setup => "connection set-up time",
-            Self::Send => "time to send the request",
-            Self::Wait => "wait for the first byte",
-            Self::Receive => "time to receive the response",
-            Self::Ttfb => "time to first byte",
-            Self::Total => "total time",
-        }
-    }
-
     /// The metric with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)

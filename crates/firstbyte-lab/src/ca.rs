@@ -289,6 +289,6 @@ mod tests {
         assert!(verified_bytes(&ca, &alone).abs_diff(700) <= 10);
         let options = LeafOptions { chain_bytes: Some(300), ..LeafOptions::default() };
         let error = ca.issue_with(&[NAME.to_owned()], &options).unwrap_err();
-        assert!(error.to_string().contains("too short"), "{error}");
+        assert!(error.to_string().contains("too small"), "{error}");
     }
 }

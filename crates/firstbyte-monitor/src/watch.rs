@@ -36,7 +36,7 @@ const AS_NEGOTIATED: &str = "as negotiated";
 /// One target, visited in one way, again and again.
 #[derive(Debug, PartialEq)]
 pub struct Series {
-    /// Target and way, by name: the cell that its samples are of.
+    /// Target and variant, by name: the cell that its samples are of.
     pub cell: Cell,
     /// How often.
     pub timing: Timing,
@@ -44,7 +44,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Target and way: no other series of a configuration has both.
+    /// Target and variant: no other series of a configuration has both.
     fn name(&self) -> (&str, &str) {
         let factor = |index: usize| self.cell.factors.get(index);
         let value = |index| factor(index).map_or("", |factor| factor.value.as_str());
@@ -65,8 +65,8 @@ impl Series {
 pub struct LeftOut {
     /// Whose.
     pub target: String,
-    /// Which way.
-    pub way: String,
+    /// Which variant.
+    pub variant: String,
     /// Why it cannot be had.
     pub why: String,
 }
@@ -83,9 +83,9 @@ pub fn series(
         let mut matrix = matrix(settings, edges);
         matrix.leave_out_impossible(clients);
         let missing = matrix.left_out.into_iter();
-        left_out.extend(missing.map(|(way, why)| LeftOut {
+        left_out.extend(missing.map(|(variant, why)| LeftOut {
             target: settings.name.clone(),
-            way,
+            variant,
             why,
         }));
         for variant in matrix.variants {
@@ -130,21 +130,21 @@ fn asked(target: &Target, options: &Options) -> String {
 }
 
 /// The cell of a way of a target: whatever the target's axes are, all cells have the same two.
-fn named(target: &str, way: &Cell) -> Cell {
+fn named(target: &str, variant: &Cell) -> Cell {
     let written: Vec<String> =
-        way.factors.iter().map(|factor| format!("{}={}", factor.axis, factor.value)).collect();
+        variant.factors.iter().map(|factor| format!("{}={}", factor.axis, factor.value)).collect();
     let factor =
         |axis: &str, value: String, label: String| Factor { axis: axis.to_owned(), value, label };
     let (value, label) = match written.is_empty() {
         true => (AS_NEGOTIATED.to_owned(), AS_NEGOTIATED.to_owned()),
-        false => (written.join(" "), way.name()),
+        false => (written.join(" "), variant.name()),
     };
     Cell {
         factors: vec![
             factor("site", target.to_owned(), target.to_owned()),
             factor(WAY, value, label),
         ],
-        url: way.url.clone(),
+        url: variant.url.clone(),
         twin_of: None,
     }
 }

@@ -237,7 +237,7 @@ mod tests {
         assert!(read("rtt,weight\n1,1\n").unwrap_err().contains("rtt_ms"));
         let error = read("rtt_ms,weight\n10,1\nfar,1\n").unwrap_err();
         assert!(error.contains("line 3") && error.contains("\"far\""), "{error}");
-        assert!(read("rtt_ms,weight\n").unwrap_err().contains("nobody"));
+        assert!(read("rtt_ms,weight\n").is_err());
         assert!(read("rtt_ms,loss\n10,1.5\n").unwrap_err().contains("loss"));
     }
 

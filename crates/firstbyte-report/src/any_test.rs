@@ -93,7 +93,7 @@ proptest! {
             .into_iter()
             .map(|value| Cell {
                 factors: vec![Factor {
-                    axis: "way".into(),
+                    axis: "variant".into(),
                     value: value.into(),
                     label: format!("{value}{name}"),
                 }],

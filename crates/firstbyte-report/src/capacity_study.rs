@@ -234,7 +234,7 @@ mod tests {
         let text = text(&[full, resumed], None, &Style::default());
         assert!(text.contains("full: 196 connections a second are sustained\n"), "{text}");
         assert!(text.contains("the capture does not show it: no handshakes"), "{text}");
-        assert!(text.contains("99 % of the time, 0.99 ms for a connection"), "{text}");
+        assert!(text.contains("99 % of the time, 0.99 ms per connection"), "{text}");
         assert!(text.contains("the server's processor is the limit"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }

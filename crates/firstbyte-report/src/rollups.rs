@@ -21,9 +21,9 @@ pub struct RollupRow<'r> {
     /// What the target is called.
     pub target: &'r str,
     /// As axes are written.
-    pub way: &'r str,
+    pub variant: &'r str,
     /// For people.
-    pub way_label: &'r str,
+    pub variant_label: &'r str,
     /// What the vantage point is called.
     pub place: &'r str,
     /// As JSON.
@@ -74,15 +74,15 @@ static COLUMNS: &[RollupColumn] = &[
         doc: "its name",
     },
     RollupColumn {
-        name: "way",
+        name: "variant",
         holds: ColumnType::Text,
-        get: |row| text(row.way),
+        get: |row| text(row.variant),
         doc: "the variant, as axes are written: `tls=1.2 family=6`; empty: as negotiated",
     },
     RollupColumn {
-        name: "way_label",
+        name: "variant_label",
         holds: ColumnType::Text,
-        get: |row| text(row.way_label),
+        get: |row| text(row.variant_label),
         doc: "the same for people: `TLS 1.2, IPv6`",
     },
     RollupColumn {
@@ -116,7 +116,7 @@ static COLUMNS: &[RollupColumn] = &[
         doc: "by [type](#types-of-failures), a JSON object",
     },
     RollupColumn {
-        name: "unproven",
+        name: "unverified",
         holds: ColumnType::Integer,
         get: |row| integer(row.unproven),
         doc: "completed samples other than asked for",
@@ -240,8 +240,8 @@ mod tests {
             start: 1_795_392_000,
             step: "hour",
             target: "a, b",
-            way: "tls=1.3",
-            way_label: "TLS 1.3",
+            variant: "tls=1.3",
+            variant_label: "TLS 1.3",
             place: "",
             tags: r#"{"tier":"1"}"#,
             samples: 60,

@@ -280,8 +280,9 @@ mod tests {
     #[test]
     fn in_json_they_have_code_text_and_advice() {
         let json = serde_json::to_value(Warning::NoIntervals { rounds: 7, needed: 20 }).unwrap();
-        let text = "7 rounds are too few for intervals, which take 20";
-        let expected = serde_json::json!({ "code": "no-intervals", "text": text, "advice": "-n 20 gives intervals" });
+        let text = "7 rounds are too few: confidence intervals need 20";
+        let expected =
+            serde_json::json!({ "code": "no-intervals", "text": text, "advice": "use -n 20" });
         assert_eq!(json, expected);
         assert!(serde_json::to_value(Warning::Interrupted).unwrap()["advice"].is_null());
     }

@@ -336,8 +336,8 @@ mod tests {
             ("status", |o| o.http.fail = true),
             ("file", |o| o.http.output = Some(Output::Stdout)),
             ("-m", |o| o.connect_timeout = Duration::from_secs(1)),
-            ("other ports", |o| o.resolve = vec![resolve(1, &["::1"])]),
-            ("several addresses", |o| o.resolve = vec![resolve(8443, &["::1", "127.0.0.1"])]),
+            ("for ports other", |o| o.resolve = vec![resolve(1, &["::1"])]),
+            ("several or no addresses", |o| o.resolve = vec![resolve(8443, &["::1", "127.0.0.1"])]),
             ("all hosts", |o| {
                 o.resolve = vec![ResolveOverride { host: None, ..resolve(8443, &["::1"]) }];
             }),
@@ -350,7 +350,7 @@ mod tests {
                 o.tls.max = TlsVersion::V1_2;
                 o.tls.session = SessionUse::EarlyData { any_method: false };
             }),
-            ("leave from", |o| o.bind = Bind::Address("192.0.2.1".parse().unwrap())),
+            ("bind", |o| o.bind = Bind::Address("192.0.2.1".parse().unwrap())),
         ];
         refuses::<RunningChromium>(&both);
         refuses::<RunningFirefox>(&both);

@@ -216,13 +216,13 @@ mod tests {
     #[test]
     fn rubbish_is_named() {
         for (text, named) in [
-            ("{\"time_total\":", "no JSON"),
+            ("{\"time_total\":", "not JSON"),
             ("", "no time_total"),
             ("[1]", "no time_total"),
             ("{}", "no time_total"),
-            ("{\"time_total\":-1}", "-1 as time_total"),
-            ("{\"time_total\":1e300}", "as time_total"),
-            ("{\"time_total\":\"soon\"}", "\"soon\" as time_total"),
+            ("{\"time_total\":-1}", "-1 for time_total"),
+            ("{\"time_total\":1e300}", "for time_total"),
+            ("{\"time_total\":\"soon\"}", "\"soon\" for time_total"),
         ] {
             let error = Report::read(text).unwrap_err();
             assert!(error.contains(named), "{text}: {error}");

@@ -34,7 +34,7 @@ pub fn axes_of(cells: &[Cell]) -> Vec<Axis> {
 const BY_MEANING: [&str; 15] = [
     "run",
     "file",
-    "way",
+    "variant",
     "tls",
     "session",
     "http",

@@ -37,27 +37,27 @@ pub struct SampleRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct OfRunRecord {
-    pub cell: u16,
-    pub cell_name: String,
+    pub variant: u16,
+    pub variant_name: String,
     pub factors: BTreeMap<String, String>,
-    pub standing: String,
+    pub outcome: String,
     pub shortfall: Option<String>,
     pub lateness_ns: u64,
 }
 
 impl OfRunRecord {
     fn from_taken(taken: &Taken, cell: &Cell) -> Self {
-        let (standing, shortfall) = match taken.standing {
-            Standing::Proven => ("proven", None),
-            Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name().to_owned())),
+        let (outcome, shortfall) = match taken.standing {
+            Standing::Proven => ("verified", None),
+            Standing::Unproven(shortfall) => ("unverified", Some(shortfall.name().to_owned())),
             Standing::Failed => ("failed", None),
         };
         let factors = cell.factors.iter().map(|f| (f.axis.clone(), f.value.clone()));
         Self {
-            cell: taken.cell,
-            cell_name: cell.name(),
+            variant: taken.cell,
+            variant_name: cell.name(),
             factors: factors.collect(),
-            standing: standing.into(),
+            outcome: outcome.into(),
             shortfall,
             lateness_ns: u64::try_from(taken.lateness.as_nanos()).unwrap_or(u64::MAX),
         }

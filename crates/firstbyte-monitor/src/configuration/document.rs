@@ -37,7 +37,7 @@ const TOP: &[&str] = &[
     "push",
 ];
 const SHARED: &[&str] =
-    &["every", "jitter", "timeout", "vary", "way", "edges", "cacert", "budget", "tags"];
+    &["every", "jitter", "timeout", "vary", "variant", "edges", "cacert", "budget", "tags"];
 const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
 
 const SHORTEST_EVERY: Duration = Duration::from_secs(1);
@@ -182,8 +182,13 @@ impl<'t> Document<'t> {
     /// Whether the axes of a target can be had together.
     fn check_ways(&mut self, settings: &TargetSettings, at: Range<usize>) {
         let matrix = Matrix::new(&settings.axes, &settings.visit());
-        if let (true, Some((way, why))) = (matrix.variants.is_empty(), matrix.left_out.first()) {
-            self.mistakes.add(at, format!("none of its variants is possible: {way}: {why}"), None);
+        if let (true, Some((variant, why))) = (matrix.variants.is_empty(), matrix.left_out.first())
+        {
+            self.mistakes.add(
+                at,
+                format!("none of its variants is possible: {variant}: {why}"),
+                None,
+            );
             return;
         }
         let names_edge = |variant: &&Variant| {
@@ -295,20 +300,20 @@ impl<'t> Document<'t> {
     }
 
     fn axes(&mut self, table: &DeTable<'t>) -> Option<Vec<Axis>> {
-        if !table.contains_key("vary") && !table.contains_key("way") {
+        if !table.contains_key("vary") && !table.contains_key("variant") {
             return None;
         }
         let mut axes: Vec<Axis> = Vec::new();
         let mut ways = Vec::new();
-        for value in self.list(table, "way") {
-            if let Some(way) = self.text_of(value, "way") {
-                ways.push(way.to_owned());
+        for value in self.list(table, "variant") {
+            if let Some(variant) = self.text_of(value, "variant") {
+                ways.push(variant.to_owned());
             }
         }
-        if let (false, Some(value)) = (ways.is_empty(), table.get("way")) {
+        if let (false, Some(value)) = (ways.is_empty(), table.get("variant")) {
             match Axis::read_ways(&ways) {
                 Ok(axis) => axes.push(axis),
-                Err(why) => self.mistakes.add(value.span(), format!("way: {why}"), None),
+                Err(why) => self.mistakes.add(value.span(), format!("variant: {why}"), None),
             }
         }
         for value in self.list(table, "vary") {

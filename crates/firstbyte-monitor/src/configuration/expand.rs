@@ -75,7 +75,7 @@ mod tests {
             ("{a,b", "{ is not closed"),
             ("a}", "} has no {"),
             ("{a}", "{a}: expected {a,b} or {1..9}"),
-            ("{9..1}", "{9..1} counts down"),
+            ("{9..1}", "{9..1}: the first number is larger than the second"),
             ("{a..b}", "{a..b}: expected two numbers, as in {1..9}"),
             ("{a,{b,c}}", "braces cannot be nested"),
             ("{1..101}", "the braces expand to more than 100 targets"),

@@ -141,7 +141,7 @@ pub struct TargetSettings {
     pub jitter: f64,
     /// Most time for a sample.
     pub timeout: Duration,
-    /// Ways to connect, a series each: axes as in `compare --vary`, and named ways as in `compare --way`.
+    /// Ways to connect, a series each: axes as in `compare --vary`, and named ways as in `compare --variant`.
     pub axes: Vec<Axis>,
     /// Each address of its name is measured by itself.
     pub all_edges: bool,

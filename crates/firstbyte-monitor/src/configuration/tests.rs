@@ -124,10 +124,10 @@ vary = ["tls=1.3"]
         r#"6:10: jitter "90%": not a share from 0% to 50%"#,
         "7:9: vary: ",
         "7:20: vary: unknown axis \"famly\"",
-        "7:42: vary: tls is there twice",
-        "9:8: tags is an integer, not a table",
-        "11:13: in_flight is a number from 1 to 10000",
-        r#"13:7: no template is called "shp": did you mean "shop"?"#,
+        "7:42: vary: tls is given twice",
+        "9:8: tags: expected a table, found an integer",
+        "11:13: in_flight: expected a whole number from 1 to 10000",
+        r#"13:7: unknown template "shp"; did you mean "shop"?"#,
         "14:7: scheme ftp:// is not supported",
         "16:8: 2 URLs cannot share one name; remove it",
         "17:47: { is not closed",
@@ -201,7 +201,7 @@ fn edges_are_all_or_any_and_not_beside_others() {
             "edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]",
             "and a given edge exclude each other: X",
         ),
-        ("edges = \"all\"\nway = [\"x: edge=x:192.0.2.1\"]", "or leave the edge out"),
+        ("edges = \"all\"\nvariant = [\"x: edge=x:192.0.2.1\"]", "or remove the edge"),
     ] {
         let found = mistakes(&with(bad));
         assert!(found.iter().any(|mistake| mistake.contains(part)), "{bad}: {found:?}");

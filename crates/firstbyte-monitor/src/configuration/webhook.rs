@@ -157,7 +157,7 @@ template = "gone.txt"
             "5:11: unknown state \"confirmd\"; known states: provisional, confirmed, \
              withdrawn",
             "5:23: states: expected text, found an integer",
-            "6:1: a webhook without a URL",
+            "6:1: a webhook needs a URL",
             "7:12: template \"bad.txt\": line 2: unknown value \"sentense\"",
             "8:1: unknown key \"secrt_file\" in [[webhook]]; did you mean \"secret_file\"?",
             "9:13: \"a b\" is not a valid header field name",

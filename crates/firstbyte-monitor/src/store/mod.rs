@@ -34,11 +34,11 @@ pub struct SeriesLabels {
     /// What its target is called.
     pub target: String,
     /// Its way to connect, as axes are written: "tls=1.2 family=6".
-    pub way: String,
+    pub variant: String,
     /// What the vantage point is called; empty where it has no name.
     pub place: String,
     /// What its way is called: "TLS 1.2, IPv6".
-    pub way_label: String,
+    pub variant_label: String,
     /// What is visited, as it may be shown.
     pub url: String,
     /// Its target's.

@@ -216,12 +216,12 @@ pub(super) fn all_series(
 ) -> Result<Vec<(SeriesId, SeriesLabels)>, StoreError> {
     let read = || {
         let mut statement = connection
-            .prepare_cached("SELECT id, place, target, way, labels FROM series ORDER BY id")?;
+            .prepare_cached("SELECT id, place, target, variant, labels FROM series ORDER BY id")?;
         let series = statement.query_map([], |row| {
             let labels: String = row.get(4)?;
             let known: SeriesLabels = serde_json::from_str(&labels).unwrap_or_default();
-            let (place, target, way) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            Ok((row.get(0)?, SeriesLabels { place, target, way, ..known }))
+            let (place, target, variant) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((row.get(0)?, SeriesLabels { place, target, variant, ..known }))
         })?;
         series.collect::<Result<Vec<_>, _>>()
     };

@@ -20,9 +20,9 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
         id INTEGER PRIMARY KEY,
         place TEXT NOT NULL,
         target TEXT NOT NULL,
-        way TEXT NOT NULL,
+        variant TEXT NOT NULL,
         labels TEXT NOT NULL,
-        UNIQUE (place, target, way)
+        UNIQUE (place, target, variant)
     ) STRICT;
     CREATE TABLE fact_value (
         id INTEGER PRIMARY KEY,

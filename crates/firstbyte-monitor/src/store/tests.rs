@@ -12,9 +12,9 @@ const NOW: i64 = 1_795_392_000;
 fn labels(target: &str) -> SeriesLabels {
     SeriesLabels {
         target: target.to_owned(),
-        way: "tls=1.3".to_owned(),
+        variant: "tls=1.3".to_owned(),
         place: "fra1".to_owned(),
-        way_label: "TLS 1.3".to_owned(),
+        variant_label: "TLS 1.3".to_owned(),
         url: format!("https://{target}/"),
         tags: BTreeMap::from([("service".to_owned(), "shop".to_owned())]),
     }

@@ -134,7 +134,7 @@ impl Store {
         let known = all_series(&self.connection)?;
         type Name = (String, String, String);
         let name = |labels: &SeriesLabels| -> Name {
-            (labels.place.clone(), labels.target.clone(), labels.way.clone())
+            (labels.place.clone(), labels.target.clone(), labels.variant.clone())
         };
         let mut numbers: HashMap<Name, (SeriesId, SeriesLabels)> =
             known.into_iter().map(|(id, labels)| (name(&labels), (id, labels))).collect();
@@ -154,9 +154,9 @@ impl Store {
                     None => {
                         transaction
                             .prepare_cached(
-                                "INSERT INTO series (place, target, way, labels) VALUES (?1, ?2, ?3, ?4)",
+                                "INSERT INTO series (place, target, variant, labels) VALUES (?1, ?2, ?3, ?4)",
                             )?
-                            .execute(params![one.place, one.target, one.way, json])?;
+                            .execute(params![one.place, one.target, one.variant, json])?;
                         SeriesId::try_from(transaction.last_insert_rowid()).unwrap_or(SeriesId::MAX)
                     }
                 };

@@ -165,8 +165,8 @@ fn what_is_not_known_is_not_predicted() {
     let mut uploads = idle(1_000);
     uploads.exchange.upload_bytes = 1_000;
     for (setup, way, why) in [
-        (&uploads, way(2, "h2"), "bodies"),
-        (&uploads, way(2, "h3"), "bodies"),
+        (&uploads, way(2, "h2"), "uploads"),
+        (&uploads, way(2, "h3"), "uploads"),
         (&idle(60_000_000), way(2, "h2"), "100 MB"),
         (&idle(1_000), way(101, "h3"), "streams"),
         (&idle(1_000), way(2, "3"), "more connections"),

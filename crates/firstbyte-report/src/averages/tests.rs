@@ -15,7 +15,7 @@ fn the_storys_case_at_80_columns() {
     let text = table(&view, &Style::default());
     insta::assert_snapshot!(text);
     assert!(
-        text.contains("14,302,686 page views") && text.contains("It fell on 2018-11-1"),
+        text.contains("14,302,686 page views") && text.contains("The average fell on 2018-11-1"),
         "{text}"
     );
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -30,7 +30,7 @@ fn pictures_and_json_of_the_storys_case() {
     let found = averages.changes();
     let view = AveragesView { averages: &averages, found: found.as_ref() };
     let figure = chart::averages(&view);
-    assert!(figure.svg().contains("It fell on 2018-11-1"));
+    assert!(figure.svg().contains("The average fell on 2018-11-1"));
     assert!(figure.png().unwrap().len() > 10_000);
     let record: serde_json::Value = serde_json::from_str(&json(&view).unwrap()).unwrap();
     assert_eq!(record["page_views"], 14_302_686);

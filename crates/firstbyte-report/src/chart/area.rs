@@ -104,7 +104,7 @@ fn keys(digest: &Digest, beyond: bool) -> Vec<Key> {
         keys.push(Key::symbol("✕", "fx", "failed"));
     }
     if digest.cells.iter().any(|s| s.unproven() > 0) {
-        keys.push(Key::symbol("◇", "ux", "unproven"));
+        keys.push(Key::symbol("◇", "ux", "unverified"));
     }
     if beyond {
         keys.push(Key::symbol("▴", "n", "above the scale"));
@@ -309,7 +309,7 @@ impl Plot<'_> {
             self.axis.unit(),
         );
         for (name, of) in
-            [("failed", (|c| c.failed) as fn(&Column) -> u32), ("unproven", |c| c.unproven)]
+            [("failed", (|c| c.failed) as fn(&Column) -> u32), ("unverified", |c| c.unproven)]
         {
             let list: Vec<String> = self
                 .series

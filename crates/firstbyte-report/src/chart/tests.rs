@@ -85,7 +85,7 @@ fn hostile_names_stay_text() {
     for (index, cell) in made.cells.iter_mut().enumerate() {
         *cell = Cell {
             factors: vec![Factor {
-                axis: "way".into(),
+                axis: "variant".into(),
                 value: index.to_string(),
                 label: format!("{index}{hostile}"),
             }],

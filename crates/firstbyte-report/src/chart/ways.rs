@@ -48,7 +48,7 @@ pub(crate) fn figure(ways: &[(&str, &Equation)]) -> Figure {
     }
     Figure {
         folded: false,
-        name: "ways",
+        name: "variants",
         title: "Every way that was tried".into(),
         note: "The typical connection of each way. Round trips are drawn one by one.".into(),
         keys,

@@ -112,24 +112,42 @@ pub(super) fn nanoseconds(ns: i128) -> i64 {
 
 #[cfg(test)]
 pub(super) mod described {
-    //! Holds the tables in `docs/formats.md` against the tables of columns.
+    //! The tables of columns in `docs/formats.md`, made from the tables of columns. With `UPDATE_DOCS=1` the tests
+    //! write them, without it they compare.
+
+    use std::fs;
+    use std::sync::Mutex;
 
     use super::ColumnType;
 
-    const FORMATS: &str = include_str!("../../../../docs/formats.md");
+    const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
+    /// Tests write one after the other.
+    static WRITING: Mutex<()> = Mutex::new(());
 
-    /// The rows of the first table after `heading` in `docs/formats.md`, without its two first lines.
-    fn documented(heading: &str) -> Vec<&'static str> {
-        let (_, section) = FORMATS.split_once(heading).unwrap();
-        let lines = section.lines().skip_while(|line| !line.starts_with("|---"));
-        lines.skip(1).take_while(|line| line.starts_with('|')).collect()
+    /// The document's lines, and which of them are rows of the first table after `heading`.
+    fn documented(heading: &str) -> (Vec<String>, std::ops::Range<usize>) {
+        let text = fs::read_to_string(FORMATS).unwrap();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let at = lines.iter().position(|line| line.starts_with(heading)).unwrap();
+        let rule = lines[at..].iter().position(|line| line.starts_with("|---")).unwrap();
+        let start = at + rule + 1;
+        let rows = lines[start..].iter().take_while(|line| line.starts_with('|')).count();
+        (lines, start..start + rows)
     }
 
-    /// Fails where the first table after `heading` is not made of `rows`.
+    /// Fails if the first table after `heading` is not made of `rows`.
     pub(crate) fn assert_documented(heading: &str, rows: &[String]) {
+        let _one = WRITING.lock().unwrap();
+        let (mut lines, table) = documented(heading);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            lines.splice(table.clone(), rows.iter().cloned());
+            fs::write(FORMATS, lines.join("\n") + "\n").unwrap();
+            return;
+        }
         assert!(
-            documented(heading) == rows,
-            "the table after {heading:?} in docs/formats.md has to be:\n{}",
+            lines[table] == *rows,
+            "the table after {heading:?} in docs/formats.md is not made of the columns: UPDATE_DOCS=1 cargo test -p \
+             firstbyte-report --lib writes it\n{}",
             rows.join("\n")
         );
     }

@@ -107,9 +107,9 @@ impl<'a> SampleRow<'a> {
 /// What a sample counts for, and what it lacks, by their names.
 pub(crate) const fn standing(standing: Standing) -> (&'static str, Option<&'static str>) {
     match standing {
-        Standing::Proven => ("proven", None),
+        Standing::Proven => ("verified", None),
         Standing::Failed => ("failed", None),
-        Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name())),
+        Standing::Unproven(shortfall) => ("unverified", Some(shortfall.name())),
     }
 }
 
@@ -199,7 +199,7 @@ impl SampleField {
 }
 
 /// The name of the column behind which those of the axes stand.
-const BEFORE_AXES: &str = "cell_name";
+const BEFORE_AXES: &str = "variant_name";
 
 /// The fields of a sample in CSV; with `axes`, those of a run with these axes before them.
 pub(crate) fn csv_fields(axes: Option<&[String]>) -> Vec<SampleField> {
@@ -258,12 +258,12 @@ macro_rules! columns {
 }
 
 columns! {
-    "cell", Integer, RUN, |s| integer(s.of_run?.1.cell), "number of the variant";
-    "cell_name", Text, RUN, |s| text(s.of_run?.0.name()), "its name";
+    "variant", Integer, RUN, |s| integer(s.of_run?.1.cell), "number of the variant";
+    "variant_name", Text, RUN, |s| text(s.of_run?.0.name()), "its name";
     "round", Integer, both(0, "sequence"), |s| integer(s.sample.sequence),
         "from 0, warm-up included; in a run the number of the round";
     "warmup", Boolean, both(1, "warmup"), |s| boolean(s.sample.warmup), "";
-    "standing", Text, RUN, |s| text(standing(s.of_run?.1.standing).0), "as in run files";
+    "outcome", Text, RUN, |s| text(standing(s.of_run?.1.standing).0), "as in run files";
     "shortfall", Text, RUN, |s| text(standing(s.of_run?.1.standing).1?), "as in run files";
     "started", Timestamp, both(3, "started"), |s| timestamp(s.connection().started_unix_ns?),
         "wall-clock time of the connection's origin";

@@ -94,7 +94,7 @@ pub(super) fn json(beside: &Beside) -> Value {
             "tls_library": beside.client.tls_library,
         },
         "asked": beside.asked,
-        "proven": beside.connections,
+        "verified": beside.connections,
         "times": times,
         "unlike": unlike,
     })

@@ -22,9 +22,9 @@ pub fn json(explanation: &Explanation) -> String {
         .iter()
         .map(|way| {
             json!({
-                "way": way.kind.name(),
-                "asked": way.asked,
-                "proven": way.proven,
+                "variant": way.kind.name(),
+                "samples": way.asked,
+                "verified": way.proven,
                 "equation": equation(&way.equation),
                 "connection": shown_connection(&way.middle),
             })
@@ -33,7 +33,7 @@ pub fn json(explanation: &Explanation) -> String {
     let left_out: Vec<Value> = explanation
         .left_out
         .iter()
-        .map(|(kind, why)| json!({ "way": kind.name(), "why": why }))
+        .map(|(kind, why)| json!({ "variant": kind.name(), "why": why }))
         .collect();
     let redirects: Vec<Value> =
         explanation.redirects.iter().map(|c| json!(shown_connection(c))).collect();
@@ -48,7 +48,7 @@ pub fn json(explanation: &Explanation) -> String {
         "server": explanation.reconciled.iter().map(reconciled).collect::<Vec<_>>(),
         "redirects": redirects,
         "other_client": explanation.beside.as_ref().map(beside::json),
-        "ways": ways,
+        "variants": ways,
         "left_out": left_out,
         "warnings": explanation.warnings,
     });

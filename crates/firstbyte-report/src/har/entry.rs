@@ -31,12 +31,12 @@ fn of_the_run(cell: &Cell, taken: &Taken) -> Map<String, Value> {
     let factors =
         cell.factors.iter().map(|f| (f.axis.clone(), Value::from(shown_urls_within(&f.value))));
     let members = [
-        ("cell", json!(taken.cell)),
-        ("cell_name", json!(cell.name())),
+        ("variant", json!(taken.cell)),
+        ("variant_name", json!(cell.name())),
         ("factors", Value::Object(factors.collect())),
         ("round", json!(taken.sample.sequence)),
         ("warmup", json!(taken.sample.warmup)),
-        ("standing", json!(standing)),
+        ("outcome", json!(standing)),
         ("shortfall", json!(shortfall)),
         ("lateness_ns", json!(u64::try_from(taken.lateness.as_nanos()).unwrap_or(u64::MAX))),
     ];

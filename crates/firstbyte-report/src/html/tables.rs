@@ -230,7 +230,7 @@ pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
     open(
         html,
         "What was verified on the wire",
-        &["Variant", "asked", "proven", "share", "the rest"],
+        &["Variant", "asked", "verified", "share", "the rest"],
     );
     for (cell, series) in study.cells.iter().zip(&digest.cells) {
         head(html, &cell.name());

@@ -22,7 +22,7 @@ fn tls12_to_sydney() {
 #[test]
 fn early_data_leaves_before_the_server_hello() {
     let text = drawn(&fixtures::zero_rtt());
-    assert!(text.contains("910 bytes, of them 281 early data (accepted)"), "{text}");
+    assert!(text.contains("910 bytes, 281 of them early data (accepted)"), "{text}");
     insta::assert_snapshot!(text);
 }
 

@@ -92,7 +92,11 @@ pub(crate) fn made(ways: usize, edges: usize, families: usize, rounds: u32) -> M
     let cells: Vec<Cell> = plans
         .iter()
         .map(|(edge, _, family, way)| Cell {
-            factors: vec![factor("way", way.label), factor("edge", edge), factor("family", family)],
+            factors: vec![
+                factor("variant", way.label),
+                factor("edge", edge),
+                factor("family", family),
+            ],
             url: format!("https://{}.example/", edge.to_lowercase()),
             twin_of: None,
         })

@@ -176,12 +176,12 @@ mod tests {
         assert_eq!(findings(&[declining(0), declining(0)], &style), "");
         let told = findings(&[declining(0), declining(3)], &style);
         let expected = "Findings at 1 of 2 servers\n  \
-                        ! (no server name) 198.51.100.1:443: declines all 3 sessions offered\n\n";
+                        ! (no server name) 198.51.100.1:443: the server declines all 3 sessions\n    offered\n\n";
         assert_eq!(told, expected);
         let many: Vec<ServerSummary> = (1..=12).map(declining).collect();
         let told = findings(&many, &style);
         assert!(told.contains("Findings at 12 of 12 servers\n"), "{told}");
-        assert!(told.ends_with("declines all 5 sessions offered\n  and 4 more\n\n"), "{told}");
+        assert!(told.ends_with("declines all 5 sessions\n    offered\n  and 4 more\n\n"), "{told}");
     }
 
     #[test]

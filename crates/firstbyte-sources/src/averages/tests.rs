@@ -135,7 +135,7 @@ fn what_is_wrong_is_named_by_line_and_column() {
         ("", "line 1, column 1: no header"),
         ("a,b\n1,2\n", "line 1, column 1: no header"),
         ("date,visits\n2026-01-01,2\n", "line 1, column 1: no column with an average"),
-        ("date,avg response_ms,avg load_ms\n", "line 1, column 3: several averages"),
+        ("date,avg response_ms,avg load_ms\n", "line 1, column 3: several columns with averages"),
         (
             "date,average\n2026-01-01,abc\n",
             "line 2, column 2: \"abc\" under \"average\" is not a number",
@@ -144,7 +144,7 @@ fn what_is_wrong_is_named_by_line_and_column() {
         ("date,average\n2026-01-01,3 miles\n", "has an unknown unit"),
         (
             "date,average\n2026-02-30,3\n",
-            "line 2, column 1: \"2026-02-30\" under \"date\" is no day",
+            "line 2, column 1: \"2026-02-30\" under \"date\" is not an existing day",
         ),
         (
             "date,average\nyesterday,3\n",

@@ -225,7 +225,7 @@ fn keep_asking(address: SocketAddr, series: u32, is_over: &AtomicBool) -> Asked 
     while !is_over.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         let target = format!("s{}.test", random.u32(1..=series / 2));
-        let point = format!("/api/v1/series?target={target}&way=tls%3D1.3&metric=total");
+        let point = format!("/api/v1/series?target={target}&variant=tls%3D1.3&metric=total");
         let (name, path) = match turn % 20 {
             0 => ("/metrics", "/metrics".to_owned()),
             10 => ("/api/v1/targets", "/api/v1/targets".to_owned()),

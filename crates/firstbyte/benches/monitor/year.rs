@@ -31,7 +31,7 @@ const BYTES_BAR: u64 = 30_000_000_000;
 const PLACE: &str = "here";
 const DAY: i64 = 86_400;
 
-/// What is asked for; `{target}`, `{way}` and `{until}` are filled in.
+/// What is asked for; `{target}`, `{variant}` and `{until}` are filled in.
 const VIEWS: [(&str, &str); 19] = [
     ("targets", "/api/v1/targets"),
     ("a day of hours", "/api/v1/series?{series}&metric=total&step=hour&from={day}&until={until}"),
@@ -184,12 +184,12 @@ fn labels(text: &str) -> Vec<SeriesLabels> {
     assert!(left_out.is_empty());
     all.iter()
         .map(|one| {
-            let [site, way] = &one.cell.factors[..] else { panic!("a site and a way") };
+            let [site, variant] = &one.cell.factors[..] else { panic!("a site and a way") };
             SeriesLabels {
                 target: site.value.clone(),
-                way: way.value.clone(),
+                variant: variant.value.clone(),
                 place: PLACE.to_owned(),
-                way_label: way.label.clone(),
+                variant_label: variant.label.clone(),
                 url: one.cell.url.clone(),
                 ..SeriesLabels::default()
             }
@@ -198,7 +198,7 @@ fn labels(text: &str) -> Vec<SeriesLabels> {
 }
 
 fn filled(view: &str, labels: &SeriesLabels, until: i64) -> String {
-    let series = format!("target={}&way={}", encoded(&labels.target), encoded(&labels.way));
+    let series = format!("target={}&variant={}", encoded(&labels.target), encoded(&labels.variant));
     let mut path = view.replace("{series}", &series).replace("{until}", &until.to_string());
     // As the page asks: up to now.
     let now = (Realtime::now().unix_nanos() / 1_000_000_000).cast_signed();

@@ -15,8 +15,8 @@ const TASKS: [(&str, &str); 34] = [
     ("capture", "wire -i INTERFACE"),
     ("completion", "completions SHELL"),
     ("config", "monitor --config FILE"),
-    ("dig", "URL"),
     ("diff", "wire diff BEFORE AFTER"),
+    ("dig", "URL"),
     ("events", "monitor events"),
     ("hey", "-n 100 URL"),
     ("history", "monitor events"),
@@ -94,7 +94,7 @@ mod tests {
         for (word, meant) in [
             ("explan", "firstbyte explain\n"),
             ("comapre", "firstbyte compare\n"),
-            ("prediction", "firstbyte predict\n"),
+            ("predcit", "firstbyte predict\n"),
             ("trace", "firstbyte --sequence URL\n"),
             ("ping", "firstbyte -n 10 URL\n"),
             ("bench", "firstbyte -n 100 URL\n"),

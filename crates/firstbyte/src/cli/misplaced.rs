@@ -67,10 +67,10 @@ fn with_dashes(mut error: Error, words: &[OsString]) -> Error {
     let has_dashes = words.iter().any(|word| word == "--");
     if let (true, false, Some(ContextValue::String(refused))) =
         (is_lab, has_dashes, error.get(ContextKind::InvalidArg))
-        && let Some(at) = words.iter().position(|word| word == &**refused)
+        && let Some(at) = words.iter().skip(3).position(|word| word == &**refused)
     {
-        let own: Vec<&str> = (1..at).map(text).collect();
-        let command: Vec<&str> = (at..words.len()).map(text).collect();
+        let own: Vec<&str> = (1..at + 3).map(text).collect();
+        let command: Vec<&str> = (at + 3..words.len()).map(text).collect();
         let tip = format!(
             "the command follows --: firstbyte {} -- {}",
             own.join(" "),

@@ -15,7 +15,7 @@ const MOST_LABELS: usize = 48;
 /// Of all labels of one series, as the text format has them.
 const MOST_LABEL_BYTES: usize = 4_096;
 /// Labels that series have whatever their tags are called, and those that Prometheus gives a meaning of its own.
-const TAKEN: [&str; 7] = ["target", "way", "place", "type", "metric", "budget", "le"];
+const TAKEN: [&str; 7] = ["target", "variant", "place", "type", "metric", "budget", "le"];
 
 /// The labels of series that are exposed.
 #[derive(Default)]
@@ -81,15 +81,15 @@ impl Exposed {
 impl Labels {
     /// None where they are too many or too long.
     fn from_series(series: &SeriesLabels) -> Option<Self> {
-        let SeriesLabels { target, way, place, tags, .. } = series;
+        let SeriesLabels { target, variant, place, tags, .. } = series;
         let mut labels: BTreeMap<String, &str> = BTreeMap::new();
         labels.insert("target".to_owned(), target);
-        labels.insert("way".to_owned(), way);
+        labels.insert("variant".to_owned(), variant);
         if !place.is_empty() {
             labels.insert("place".to_owned(), place);
         }
-        for (axis, value) in axes(way) {
-            // A named way is "way" already.
+        for (axis, value) in axes(variant) {
+            // A named variant is "variant" already.
             labels.entry(label_name(axis)).or_insert(value);
         }
         for (tag, value) in tags {
@@ -112,9 +112,9 @@ impl Labels {
 }
 
 /// The axes of a way, "tls=1.2 family=6", with their values.
-fn axes(way: &str) -> Vec<(&str, &str)> {
+fn axes(variant: &str) -> Vec<(&str, &str)> {
     let mut axes: Vec<(&str, &str)> = Vec::new();
-    for factor in way.split(' ') {
+    for factor in variant.split(' ') {
         if let Some(factor) = factor.split_once('=') {
             axes.push(factor);
         }
@@ -148,10 +148,14 @@ fn escaped(value: &str) -> String {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn labels(target: &str, way: &str, tags: &[(&str, &str)]) -> SeriesLabels {
+    pub(in super::super) fn labels(
+        target: &str,
+        variant: &str,
+        tags: &[(&str, &str)],
+    ) -> SeriesLabels {
         SeriesLabels {
             target: target.into(),
-            way: way.into(),
+            variant: variant.into(),
             place: "fra1".into(),
             tags: tags.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
             ..SeriesLabels::default()
@@ -174,7 +178,7 @@ pub(super) mod tests {
             found.text,
             "_x=\"y\",early_data=\"on\",family=\"6\",place=\"fra1\",tag_family=\"wide\",tag_le=\"1\",tag_target=\"x\",\
              target=\"a\\\"b\\\\c\\nd\\\\u{1b}[31m\",tls=\"1.2\",\
-             way=\"tls=1.2 early-data=on family=6\""
+             variant=\"tls=1.2 early-data=on family=6\""
         );
         assert!(found.pairs.contains(&("target".into(), "a\"b\\c\nd\\u{1b}[31m".into())));
         let long = labels(&"x".repeat(5_000), "as negotiated", &[]);

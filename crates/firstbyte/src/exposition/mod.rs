@@ -106,7 +106,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
     ),
     (
         Family {
-            name: "unproven_total",
+            name: "unverified_total",
             kind: Kind::Counter,
             help: "Completed samples of a series that were not what was asked for.",
         },

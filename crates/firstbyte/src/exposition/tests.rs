@@ -68,7 +68,7 @@ fn a_monitor_is_ready_while_all_is_kept() {
         (Health { runs: false, ..well }, "not started"),
         (Health { loses: true, ..well }, "raw files cannot be written"),
         (Health { store_fails: true, ..well }, "the store cannot be written"),
-        (Health { catches_up: true, ..well }, "bcatching up"),
+        (Health { catches_up: true, ..well }, "catching up"),
     ] {
         assert!(not_ready(&health).is_some_and(|why| why.contains(part)), "{health:?}");
     }
@@ -79,7 +79,7 @@ fn buckets_add_up_and_what_was_not_seen_is_absent() {
     let text = text(&exposed(labels("a", "as negotiated", &[])), &figures(vec![two_samples()]));
     let of_time: Vec<&str> =
         text.lines().filter(|line| line.starts_with("firstbyte_monitor_time")).collect();
-    let labels = "place=\"fra1\",target=\"a\",way=\"as negotiated\",metric=\"total\"";
+    let labels = "place=\"fra1\",target=\"a\",variant=\"as negotiated\",metric=\"total\"";
     let line = |suffix: &str, labels: &str, value: &str| {
         format!("firstbyte_monitor_time_seconds_{suffix}{{{labels}}} {value}")
     };
@@ -90,10 +90,10 @@ fn buckets_add_up_and_what_was_not_seen_is_absent() {
     assert_eq!(of_time[13], bucket("+Inf", "2"));
     assert_eq!(of_time[14], line("sum", labels, "0.09"));
     assert_eq!(of_time[15], line("count", labels, "2"));
-    let seen = "last_sample_timestamp_seconds{place=\"fra1\",target=\"a\",way=\"as negotiated\"} 1795392000.123\n";
+    let seen = "last_sample_timestamp_seconds{place=\"fra1\",target=\"a\",variant=\"as negotiated\"} 1795392000.123\n";
     assert!(text.contains(seen), "{text}");
     assert!(text.contains("firstbyte_monitor_ready 0\n"), "{text}");
-    let expiry = "certificate_expiry_timestamp_seconds{place=\"fra1\",target=\"a\",way=\"as negotiated\"} 1803168000\n";
+    let expiry = "certificate_expiry_timestamp_seconds{place=\"fra1\",target=\"a\",variant=\"as negotiated\"} 1803168000\n";
     assert!(text.contains(expiry), "{text}");
     let never = super::text(
         &exposed(self::labels("a", "as negotiated", &[])),

@@ -36,8 +36,8 @@ pub(super) struct History {
     version: u32,
     series: SeriesId,
     target: String,
-    way: String,
-    way_label: String,
+    variant: String,
+    variant_label: String,
     place: String,
     url: String,
     tags: BTreeMap<String, String>,
@@ -86,7 +86,7 @@ impl HistoryPoint {
 
 impl HistoryQuery {
     pub(super) fn read(query: Option<&str>, place: &str) -> Result<Self, Refusal> {
-        let known = ["target", "way", "place", "step", "from", "until"];
+        let known = ["target", "variant", "place", "step", "from", "until"];
         let parameters = Parameters::read(query, &known)?;
         let name = SeriesName::from_parameters(&parameters, place)?;
         let step = parameters.get("step").map(step_named).transpose()?;
@@ -123,14 +123,14 @@ impl HistoryQuery {
         let mut sum = Rollup::default();
         rollups.iter().for_each(|at| sum.merge(&at.rollup));
         let point = |at: &RollupAt| HistoryPoint::from_rollup(at.start, &at.rollup);
-        let SeriesLabels { target, way, place, way_label, url, tags } = labels;
+        let SeriesLabels { target, variant, place, variant_label, url, tags } = labels;
         Ok(History {
             format: "firstbyte/monitor-history",
             version: 1,
             series,
             target,
-            way,
-            way_label,
+            variant,
+            variant_label,
             place,
             url,
             tags,

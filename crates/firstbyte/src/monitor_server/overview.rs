@@ -72,8 +72,8 @@ const fn is_none(number: &u64) -> bool {
 struct OverviewRow {
     series: SeriesId,
     target: String,
-    way: String,
-    way_label: String,
+    variant: String,
+    variant_label: String,
     place: String,
     url: String,
     tags: BTreeMap<String, String>,
@@ -394,7 +394,7 @@ impl Stretch {
     ) -> Result<Part, Refusal> {
         let Self { step, from, closed_until, until } = self;
         let measured: HashSet<(&str, &str, &str)> =
-            look.measured.iter().map(|l| (&*l.target, &*l.way, &*l.place)).collect();
+            look.measured.iter().map(|l| (&*l.target, &*l.variant, &*l.place)).collect();
         let mut part = Part { rows: Vec::with_capacity(all.len()), closed: Vec::new(), damaged: 0 };
         for ((id, labels), known) in all.iter().zip(known) {
             let mut summed = match known {
@@ -409,7 +409,7 @@ impl Stretch {
             };
             let open = reader.rollups(*id, step, closed_until, until, |m| m == TOTAL);
             summed.add(open.map_err(unreadable)?);
-            let measured = measured.contains(&(&*labels.target, &*labels.way, &*labels.place));
+            let measured = measured.contains(&(&*labels.target, &*labels.variant, &*labels.place));
             if measured || !summed.steps.is_empty() {
                 let now = now_of(reader, *id, until).map_err(unreadable)?;
                 let mut row = row(*id, labels, measured, &summed, now, from, step);
@@ -448,13 +448,13 @@ fn row(
     from: i64,
     step: Step,
 ) -> OverviewRow {
-    let SeriesLabels { target, way, place, way_label, url, tags } = labels.clone();
+    let SeriesLabels { target, variant, place, variant_label, url, tags } = labels.clone();
     let steps = &summed.steps;
     OverviewRow {
         series,
         target,
-        way,
-        way_label,
+        variant,
+        variant_label,
         place,
         url,
         tags,

@@ -32,7 +32,7 @@ const LONGEST_SAMPLE: i64 = 3_600;
 /// A series, as its raw files name it.
 struct RawSeries {
     target: String,
-    way: String,
+    variant: String,
     place: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl RawSeries {
     fn from_parameters(parameters: &Parameters) -> Result<Self, Refusal> {
         Ok(Self {
             target: parameters.needed("target", "www.example.com")?.to_owned(),
-            way: parameters.get("way").unwrap_or_default().to_owned(),
+            variant: parameters.get("variant").unwrap_or_default().to_owned(),
             place: parameters.get("place").map(str::to_owned),
         })
     }
@@ -50,7 +50,7 @@ impl RawSeries {
         let labels = series_labels(header)?;
         let is_it = |labels: &firstbyte_monitor::store::SeriesLabels| {
             labels.target == self.target
-                && labels.way == self.way
+                && labels.variant == self.variant
                 && self.place.as_ref().is_none_or(|place| labels.place == *place)
         };
         u16::try_from(labels.iter().position(is_it)?).ok()
@@ -58,7 +58,7 @@ impl RawSeries {
 
     fn parameters(&self) -> Vec<(&str, &str)> {
         let place = self.place.as_deref().map(|place| ("place", place));
-        [("target", self.target.as_str()), ("way", self.way.as_str())]
+        [("target", self.target.as_str()), ("variant", self.variant.as_str())]
             .into_iter()
             .chain(place)
             .collect()
@@ -127,7 +127,7 @@ struct SampleFound {
 
 impl SamplesQuery {
     pub(super) fn read(query: Option<&str>) -> Result<Self, Refusal> {
-        let known = ["target", "way", "place", "from", "until"];
+        let known = ["target", "variant", "place", "from", "until"];
         let parameters = Parameters::read(query, &known)?;
         let series = RawSeries::from_parameters(&parameters)?;
         let until = parameters.moment("until")?.unwrap_or_else(now);
@@ -169,9 +169,9 @@ impl SamplesQuery {
 
 const fn standing(standing: Standing) -> &'static str {
     match standing {
-        Standing::Proven => "proven",
+        Standing::Proven => "verified",
         Standing::Failed => "failed",
-        Standing::Unproven(_) => "unproven",
+        Standing::Unproven(_) => "unverified",
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) struct SampleQuery {
 
 impl SampleQuery {
     pub(super) fn read(query: Option<&str>) -> Result<Self, Refusal> {
-        let known = ["file", "offset", "target", "way", "place", "back"];
+        let known = ["file", "offset", "target", "variant", "place", "back"];
         let parameters = Parameters::read(query, &known)?;
         let offset = parameters.needed("offset", "1234")?;
         let bad = |_| Refusal::Bad(format!("offset {offset:?} is not a number"));
@@ -218,7 +218,9 @@ impl SampleQuery {
         });
         let title = labels.map_or_else(
             || "A sample".to_owned(),
-            |labels| format!("{}, {}", labels.target, way_name(&labels.way_label, &labels.way)),
+            |labels| {
+                format!("{}, {}", labels.target, way_name(&labels.variant_label, &labels.variant))
+            },
         );
         let began = dates::second(taken.row().started_unix_ns).unwrap_or_default();
         let back = match self.back.strip_prefix('?') {
@@ -231,10 +233,10 @@ impl SampleQuery {
     }
 }
 
-fn way_name<'a>(label: &'a str, way: &'a str) -> &'a str {
-    match (label, way) {
+fn way_name<'a>(label: &'a str, variant: &'a str) -> &'a str {
+    match (label, variant) {
         ("", "") => "as negotiated",
-        ("", way) => way,
+        ("", variant) => variant,
         (label, _) => label,
     }
 }
@@ -248,7 +250,7 @@ pub(super) struct CompareQuery {
 
 impl CompareQuery {
     pub(super) fn read(query: Option<&str>) -> Result<Self, Refusal> {
-        let known = ["target", "way", "place", "base_from", "base_until", "from", "until"];
+        let known = ["target", "variant", "place", "base_from", "base_until", "from", "until"];
         let parameters = Parameters::read(query, &known)?;
         let series = RawSeries::from_parameters(&parameters)?;
         let read = |names: [&'static str; 2]| {
@@ -289,13 +291,14 @@ impl CompareQuery {
         }
         let mut runs = Vec::new();
         let mut rounds = [0; 2];
-        let (mut url, mut way) = (String::new(), String::new());
+        let (mut url, mut variant) = (String::new(), String::new());
         for file in files {
             let mut run = Run::read(&file.path).map_err(run_unreadable)?;
             let Some(cell) = self.series.cell_in(&run.header) else { continue };
             if let Some(found) = run.header.cells().get(usize::from(cell)) {
                 url = found.url.clone();
-                way = found.factors.get(1).map_or_else(String::new, |factor| factor.label.clone());
+                variant =
+                    found.factors.get(1).map_or_else(String::new, |factor| factor.label.clone());
             }
             run.keep_rows(|row| {
                 let place = periods
@@ -318,10 +321,10 @@ impl CompareQuery {
                 format!("no raw samples of {which}: they were deleted, or nothing was measured");
             return Err(Refusal::Because(http::StatusCode::NOT_FOUND, what));
         }
-        self.study(&url, &way, runs)
+        self.study(&url, &variant, runs)
     }
 
-    fn study(&self, url: &str, way: &str, runs: Vec<Run>) -> Result<String, Refusal> {
+    fn study(&self, url: &str, variant: &str, runs: Vec<Run>) -> Result<String, Refusal> {
         let periods = [&self.base, &self.other];
         let names = periods.map(words);
         let cell = |place: usize| {
@@ -342,8 +345,11 @@ impl CompareQuery {
             ("All targets".to_owned(), "/".to_owned()),
             ("Back to the target".to_owned(), self.series.address(&back)),
         ];
-        let title =
-            format!("{}, {}: two periods", self.series.target, way_name(way, &self.series.way));
+        let title = format!(
+            "{}, {}: two periods",
+            self.series.target,
+            way_name(variant, &self.series.variant)
+        );
         let [before, after] = names;
         let note = format!(
             "before: {before}; after: {after}. Measured one period after the other, not in turn: \

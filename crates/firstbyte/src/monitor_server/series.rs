@@ -29,7 +29,7 @@ const DAY: i64 = 86_400;
 /// A series, as asked for.
 pub(super) struct SeriesName {
     target: String,
-    way: Option<String>,
+    variant: Option<String>,
     place: String,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct Points {
     format: &'static str,
     version: u32,
     target: String,
-    way: String,
-    way_label: String,
+    variant: String,
+    variant_label: String,
     place: String,
     metric: String,
     step: &'static str,
@@ -81,12 +81,12 @@ struct Point {
 }
 
 impl SeriesName {
-    /// The one that `target`, `way` and `place` name; where no place is named, at this one.
+    /// The one that `target`, `variant` and `place` name; where no place is named, at this one.
     pub(super) fn from_parameters(parameters: &Parameters, place: &str) -> Result<Self, Refusal> {
         let target = parameters.needed("target", "www.example.com")?.to_owned();
-        let way = parameters.get("way").map(str::to_owned);
+        let variant = parameters.get("variant").map(str::to_owned);
         let place = parameters.get("place").unwrap_or(place).to_owned();
-        Ok(Self { target, way, place })
+        Ok(Self { target, variant, place })
     }
 
     /// Its series, of all that the store has.
@@ -94,7 +94,7 @@ impl SeriesName {
         &self,
         all: Vec<(SeriesId, SeriesLabels)>,
     ) -> Result<(SeriesId, SeriesLabels), Refusal> {
-        let Self { target, way, place, .. } = self;
+        let Self { target, variant, place, .. } = self;
         let not_found = |what| Refusal::Because(http::StatusCode::NOT_FOUND, what);
         let of_target: Vec<(SeriesId, SeriesLabels)> = all
             .into_iter()
@@ -105,19 +105,19 @@ impl SeriesName {
             return Err(not_found(format!("{what}: /api/v1/targets lists what is measured")));
         }
         let named: Vec<&str> =
-            of_target.iter().take(MOST_NAMED).map(|(_, labels)| labels.way.as_str()).collect();
+            of_target.iter().take(MOST_NAMED).map(|(_, labels)| labels.variant.as_str()).collect();
         let ways = named.join("; ");
-        match way {
-            Some(way) => of_target
+        match variant {
+            Some(variant) => of_target
                 .iter()
-                .find(|(_, labels)| labels.way == *way || labels.way_label == *way)
+                .find(|(_, labels)| labels.variant == *variant || labels.variant_label == *variant)
                 .cloned()
                 .ok_or_else(|| {
-                    not_found(format!("{target:?} has no variant {way:?}: there are {ways}"))
+                    not_found(format!("{target:?} has no variant {variant:?}: there are {ways}"))
                 }),
             None => match of_target.as_slice() {
                 [only] => Ok(only.clone()),
-                _ => Err(Refusal::Bad(format!("\"way\" is missing: {target:?} has {ways}"))),
+                _ => Err(Refusal::Bad(format!("\"variant\" is missing: {target:?} has {ways}"))),
             },
         }
     }
@@ -125,7 +125,7 @@ impl SeriesName {
 
 impl SeriesQuery {
     pub(super) fn read(query: Option<&str>, place: &str) -> Result<Self, Refusal> {
-        let known = ["target", "way", "place", "metric", "step", "from", "until"];
+        let known = ["target", "variant", "place", "metric", "step", "from", "until"];
         let parameters = Parameters::read(query, &known)?;
         let name = SeriesName::from_parameters(&parameters, place)?;
         let metric = parameters.needed("metric", "total")?;
@@ -170,13 +170,13 @@ impl SeriesQuery {
             }
         });
         let points = points.collect();
-        let SeriesLabels { target, way, place, way_label, .. } = labels;
+        let SeriesLabels { target, variant, place, variant_label, .. } = labels;
         Ok(Points {
             format: "firstbyte/monitor-series",
             version: 1,
             target,
-            way,
-            way_label,
+            variant,
+            variant_label,
             place,
             metric: measure.name(),
             step: step.name(),
@@ -300,8 +300,8 @@ struct TargetShown<'a> {
 
 #[derive(Serialize)]
 struct WayShown<'a> {
-    way: &'a str,
-    way_label: &'a str,
+    variant: &'a str,
+    variant_label: &'a str,
     url: &'a str,
 }
 
@@ -309,8 +309,8 @@ impl<'a> Targets<'a> {
     pub(super) fn from_labels(place: &'a str, series: &'a [SeriesLabels]) -> Self {
         let mut targets: Vec<TargetShown<'a>> = Vec::new();
         for labels in series {
-            let SeriesLabels { target, way, way_label, url, tags, .. } = labels;
-            let shown = WayShown { way, way_label, url };
+            let SeriesLabels { target, variant, variant_label, url, tags, .. } = labels;
+            let shown = WayShown { variant, variant_label, url };
             // Those of one target are one behind the other.
             match targets.last_mut().filter(|last| last.target == *target) {
                 Some(last) => last.series.push(shown),
@@ -371,26 +371,26 @@ mod tests {
 
     #[test]
     fn a_way_has_to_be_chosen_where_there_are_several() {
-        let labels = |way: &str| SeriesLabels {
+        let labels = |variant: &str| SeriesLabels {
             target: "a".into(),
-            way: format!("tls={way}"),
-            way_label: format!("TLS {way}"),
+            variant: format!("tls={variant}"),
+            variant_label: format!("TLS {variant}"),
             ..SeriesLabels::default()
         };
         let all = vec![(1, labels("1.2")), (2, labels("1.3"))];
         let find = |query: &str| SeriesQuery::read(Some(query), "").unwrap().name.find(all.clone());
-        assert_eq!(find("target=a&metric=rtt&way=tls%3D1.3").unwrap().0, 2);
-        assert_eq!(find("target=a&metric=rtt&way=TLS+1.2").unwrap().0, 1);
+        assert_eq!(find("target=a&metric=rtt&variant=tls%3D1.3").unwrap().0, 2);
+        assert_eq!(find("target=a&metric=rtt&variant=TLS+1.2").unwrap().0, 1);
         let none = find("target=a&metric=rtt");
         assert_eq!(
             none,
             Err(Refusal::Bad(
-                "\"way\" is missing: \"a\" has tls=1.2; \
+                "\"variant\" is missing: \"a\" has tls=1.2; \
                                            tls=1.3"
                     .into()
             ))
         );
-        assert!(matches!(find("target=a&metric=rtt&way=x"), Err(Refusal::Because(..))));
+        assert!(matches!(find("target=a&metric=rtt&variant=x"), Err(Refusal::Because(..))));
         assert!(matches!(find("target=b&metric=rtt"), Err(Refusal::Because(..))));
         assert!(matches!(find("target=a&metric=rtt&place=p"), Err(Refusal::Because(..))));
     }

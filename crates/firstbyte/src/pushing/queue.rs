@@ -1,4 +1,4 @@
-//! Requests that wait for one receiver, in order: bounded, the oldest give way.
+//! Requests that wait for one receiver, in order: bounded, the oldest give variant.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

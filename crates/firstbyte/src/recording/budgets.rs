@@ -40,13 +40,13 @@ pub(crate) struct Judged {
     pub(crate) over: bool,
 }
 
-/// Place, target and way: no two series have the same.
+/// Place, target and variant: no two series have the same.
 pub(crate) type SeriesName = (String, String, String);
 /// Of the series that have promises.
 pub(crate) type Budgets = BTreeMap<SeriesName, Vec<Judged>>;
 
 pub(crate) fn series_name(labels: &SeriesLabels) -> SeriesName {
-    (labels.place.clone(), labels.target.clone(), labels.way.clone())
+    (labels.place.clone(), labels.target.clone(), labels.variant.clone())
 }
 
 /// Who judges.
@@ -109,9 +109,9 @@ fn judge(judged: &mut Judged, rollup: &Rollup, labels: &SeriesLabels, tell: &dyn
     };
     if std::mem::replace(&mut judged.over, over) != over {
         let state = if over { "over budget" } else { "within budget again" };
-        let way = if labels.way_label.is_empty() { "" } else { ", " };
+        let variant = if labels.variant_label.is_empty() { "" } else { ", " };
         let sentence = judged.promise.sentence(judgement);
-        tell(&format!("{state}: {}{way}{}: {sentence}", labels.target, labels.way_label));
+        tell(&format!("{state}: {}{variant}{}: {sentence}", labels.target, labels.variant_label));
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         let mut watch = BudgetWatch::new(seen.board());
         let labels = SeriesLabels {
             target: "shop".into(),
-            way_label: "TLS 1.3".into(),
+            variant_label: "TLS 1.3".into(),
             ..SeriesLabels::default()
         };
         let promised = Promised {

@@ -172,7 +172,7 @@ fn unix_millis() -> i64 {
 /// A series, as it is told apart from others: by its place, its axes and its tags.
 fn watched(id: SeriesId, labels: &SeriesLabels) -> detect::SeriesLabels {
     let mut tags: BTreeMap<String, String> = labels.tags.clone();
-    let axes = labels.way.split(' ').filter_map(|factor| factor.split_once('='));
+    let axes = labels.variant.split(' ').filter_map(|factor| factor.split_once('='));
     tags.extend(axes.map(|(axis, value)| (axis.to_owned(), value.to_owned())));
     if !labels.place.is_empty() {
         tags.insert("place".to_owned(), labels.place.clone());
@@ -302,7 +302,7 @@ mod tests {
         let mut store = Store::open(&path).unwrap();
         let labels = |family: &str| SeriesLabels {
             target: "shop".into(),
-            way: format!("tls=1.3 family={family}"),
+            variant: format!("tls=1.3 family={family}"),
             place: "fra1".into(),
             ..SeriesLabels::default()
         };
@@ -313,7 +313,7 @@ mod tests {
         for minute in (0..30 * 1_440).step_by(10) {
             let at = now / 1_000 - 30 * 86_400 + minute * 60;
             for (id, labels) in ids.iter().zip(&all) {
-                let slower = minute >= 28 * 1_440 && labels.way.ends_with('6');
+                let slower = minute >= 28 * 1_440 && labels.variant.ends_with('6');
                 let ms = 60.0 + random.f64() + if slower { 20.0 } else { 0.0 };
                 let time = Duration::from_secs_f64(ms / 1e3);
                 let mut rollup = Rollup::default();

@@ -36,8 +36,8 @@ pub(crate) fn series_labels(header: &RunHeader) -> Option<Vec<SeriesLabels>> {
         let factor = |index: usize| cell.factors.get(index);
         let target = factor(0).map_or_else(String::new, |factor| factor.value.clone());
         SeriesLabels {
-            way: factor(1).map_or_else(String::new, |factor| factor.value.clone()),
-            way_label: factor(1).map_or_else(String::new, |factor| factor.label.clone()),
+            variant: factor(1).map_or_else(String::new, |factor| factor.value.clone()),
+            variant_label: factor(1).map_or_else(String::new, |factor| factor.label.clone()),
             place: place.clone(),
             url: shown_url(&cell.url),
             tags: tags.get(&target).cloned().unwrap_or_default(),

@@ -250,7 +250,7 @@ impl Observed {
     pub(super) fn follow(&self, labels: Vec<SeriesLabels>) {
         type Name<'a> = (&'a str, &'a str, &'a str);
         fn name(labels: &SeriesLabels) -> Name<'_> {
-            (&labels.place, &labels.target, &labels.way)
+            (&labels.place, &labels.target, &labels.variant)
         }
         let mut figures = lock(&self.figures);
         let before = std::mem::take(&mut figures.series);

@@ -1,4 +1,4 @@
-//! Recorders that end in every way, and what those after them make of what is there.
+//! Recorders that end in every variant, and what those after them make of what is there.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ fn header(targets: &[&str]) -> RunHeader {
         label: value.into(),
     };
     let cell = |target: &&str| Cell {
-        factors: vec![factor("site", target), factor("way", "as negotiated")],
+        factors: vec![factor("site", target), factor("variant", "as negotiated")],
         url: format!("https://{target}/"),
         twin_of: None,
     };
@@ -177,7 +177,7 @@ fn what_a_killed_process_left_is_summed_up_once() {
     // The raw file is complete soon, the store only after seconds.
     let raw = recorder.path().to_owned();
     let lines =
-        || fs::read(&raw).unwrap().windows(9).filter(|bytes| *bytes == b"{\"cell\":0").count();
+        || fs::read(&raw).unwrap().windows(12).filter(|bytes| *bytes == b"{\"variant\":0").count();
     while lines() < 500 {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -188,7 +188,7 @@ fn what_a_killed_process_left_is_summed_up_once() {
     let name = raw.file_name().unwrap();
     let copied = after.directory.path().join("raw").join(name);
     let mut torn = fs::read(&copied).unwrap();
-    torn.extend_from_slice(b"{\"cell\":0,\"round\":9");
+    torn.extend_from_slice(b"{\"variant\":0,\"round\":9");
     fs::write(&copied, torn).unwrap();
     after.record(&["a", "b"], 7);
     assert_eq!((samples(&after.sum("a")), samples(&after.sum("b"))), (507, 507));

@@ -141,7 +141,7 @@ mod tests {
             let began = (10_000 + n / 2) * SECOND + (n * 7_919 % 5) * SECOND;
             let _ = writeln!(
                 text,
-                "{{\"cell\":{},\"round\":{n},\"warmup\":false,\"standing\":\"proven\",\"started_unix_ns\":{began},\"lateness_ns\":0,\
+                "{{\"variant\":{},\"round\":{n},\"warmup\":false,\"outcome\":\"verified\",\"started_unix_ns\":{began},\"lateness_ns\":0,\
                  \"metrics_ns\":{{\"total\":{n}}},\"sample\":{{\"x\":\"{}\"}}}}",
                 n % 2,
                 "-".repeat(100)

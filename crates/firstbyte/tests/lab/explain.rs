@@ -147,7 +147,7 @@ fn a_capture_from_either_end_is_a_witness() {
         assert!((119.5..160.0).contains(&ms), "{end}: the server took {ms} ms");
         assert_eq!(said["agrees"], true, "{end}: {said}");
     }
-    for name in ["ways", "sequences"] {
+    for name in ["variants", "sequences"] {
         let picture = std::fs::read_to_string(format!("{pictures}/{name}.svg")).unwrap();
         assert!(picture.contains("<svg") && picture.contains("server"), "{name}");
     }

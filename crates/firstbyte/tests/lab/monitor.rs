@@ -106,9 +106,9 @@ fn taken(store: &Path) -> Vec<Taken> {
     for file in fs::read_dir(store.join("raw")).unwrap() {
         let file = fs::read_to_string(file.unwrap().path()).unwrap();
         let mut lines = file.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let cells = lines.next().unwrap()["cells"].take();
-        for line in lines.filter(|line| line["cell"].is_u64()) {
-            let cell = line["cell"].as_u64().unwrap();
+        let cells = lines.next().unwrap()["variants"].take();
+        for line in lines.filter(|line| line["variant"].is_u64()) {
+            let cell = line["variant"].as_u64().unwrap();
             let target = cells[cell as usize]["factors"][0]["value"].as_str().unwrap().to_owned();
             all.push(Taken {
                 target,

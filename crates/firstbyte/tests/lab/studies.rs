@@ -68,7 +68,7 @@ fn codavel_saves_a_round_trip() {
         let has = |cell: &firstbyte_core::run::Cell, axis: &str, value: &str| {
             cell.factors.iter().any(|factor| factor.axis == axis && factor.value == value)
         };
-        let is_wanted = |cell: &_| has(cell, "way", way) && has(cell, "site", "page");
+        let is_wanted = |cell: &_| has(cell, "variant", way) && has(cell, "site", "page");
         let cell = cells.iter().position(is_wanted).unwrap();
         let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
         let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();

@@ -71,7 +71,8 @@ fn another_client_stands_beside_an_explanation() {
     let total = other["times"].as_array().unwrap().iter().find(|t| t["metric"] == "total").unwrap();
     assert_eq!(total["rounds"], 3);
     // What is explained is ours: no way of the equation is another client's.
-    let ways: Vec<_> = whole["ways"].as_array().unwrap().iter().map(|way| &way["way"]).collect();
+    let ways: Vec<_> =
+        whole["variants"].as_array().unwrap().iter().map(|way| &way["variant"]).collect();
     assert!(ways.len() > 3 && ways.iter().all(|way| **way != "other client"), "{ways:?}");
 }
 

@@ -69,7 +69,7 @@ impl Bench {
         let samples = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let of = |sample: &Value| {
             let of_run = sample.get("of_run").unwrap_or(sample);
-            let standing = of_run["standing"].as_str().unwrap_or_default();
+            let standing = of_run["outcome"].as_str().unwrap_or_default();
             let shortfall = of_run["shortfall"].as_str().unwrap_or_default();
             format!("{standing} {shortfall}").trim().to_owned()
         };
@@ -253,7 +253,7 @@ fn a_retry_is_seen() {
 fn sessions_are_taken_up_and_early_data_is_accepted() {
     let bench = Bench::new(|config| config.early_data = EarlyData::Accept);
     for (standing, sample) in bench.compare("http=3 session=resumed") {
-        assert_eq!(standing, "proven");
+        assert_eq!(standing, "verified");
         assert_eq!(sample["tls"]["handshake"], "resumed");
         assert_eq!(sample["tls"]["session_offered"], "psk");
         assert!(sample["tls"]["early_data"].is_null());
@@ -261,7 +261,7 @@ fn sessions_are_taken_up_and_early_data_is_accepted() {
     }
     std::fs::remove_file(bench.directory.path().join("a.run")).unwrap();
     for (standing, sample) in bench.compare("http=3 session=0rtt") {
-        assert_eq!(standing, "proven");
+        assert_eq!(standing, "verified");
         in_order(&sample);
         let early = &sample["tls"]["early_data"];
         assert_eq!(early["accepted"], true);
@@ -269,7 +269,7 @@ fn sessions_are_taken_up_and_early_data_is_accepted() {
     }
     std::fs::remove_file(bench.directory.path().join("a.run")).unwrap();
     for (standing, sample) in bench.compare("http=3 connection=reused") {
-        assert_eq!((standing.as_str(), &sample["reused"]), ("proven", &true.into()));
+        assert_eq!((standing.as_str(), &sample["reused"]), ("verified", &true.into()));
         assert!(sample["marks"]["connect_start"].is_null());
     }
 }
@@ -277,9 +277,9 @@ fn sessions_are_taken_up_and_early_data_is_accepted() {
 #[test]
 fn early_data_that_is_not_taken_is_sent_again() {
     for (early_data, shortfall) in [
-        (EarlyData::Reject, "unproven early-data-rejected"),
-        (EarlyData::TooEarly, "unproven too-early"),
-        (EarlyData::Off, "unproven early-data-not-allowed"),
+        (EarlyData::Reject, "unverified early-data-rejected"),
+        (EarlyData::TooEarly, "unverified too-early"),
+        (EarlyData::Off, "unverified early-data-not-allowed"),
     ] {
         let bench = Bench::new(|config| config.early_data = early_data);
         for (standing, sample) in bench.compare("http=3 session=0rtt") {

@@ -31,8 +31,8 @@ fn samples(directory: &Path) -> BTreeMap<String, Vec<Value>> {
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let header = lines.next().unwrap();
         for line in lines {
-            let Some(cell) = line["cell"].as_u64() else { continue };
-            let url = header["cells"][cell as usize]["url"].as_str().unwrap();
+            let Some(cell) = line["variant"].as_u64() else { continue };
+            let url = header["variants"][cell as usize]["url"].as_str().unwrap();
             let path = url.rsplit('/').next().unwrap().to_owned();
             all.entry(path).or_default().push(line);
         }
@@ -67,7 +67,7 @@ fn a_target_that_drips_ends_with_its_timeout_and_holds_up_nobody() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let samples = samples(directory.path());
     assert!(samples["well"].len() >= 5, "{}", samples["well"].len());
-    assert!(samples["well"].iter().all(|sample| sample["standing"] == "proven"));
+    assert!(samples["well"].iter().all(|sample| sample["outcome"] == "verified"));
     let drips = &samples["drips"];
     assert!((2..=4).contains(&drips.len()), "{}", drips.len());
     for sample in drips {
@@ -217,7 +217,7 @@ sleep 1
 kill -TERM $monitor; wait $monitor
 echo "code $?"
 ls store/raw
-cat store/raw/*.run | grep -c '^{"cell":'
+cat store/raw/*.run | grep -c '^{"variant":'
 "$FIRSTBYTE" report store --json --since 1d
 "#;
     let directory = Directory::new();

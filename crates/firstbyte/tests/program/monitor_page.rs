@@ -105,7 +105,7 @@ fn people_look_at_it() {
 
     // In the chart: a step by the arrow keys, finer by Enter, back by the browser's key.
     tab.go(&format!(
-        "{site}/target?target=shop.example.com&way=family%3D6&from={}&until={}&step=day",
+        "{site}/target?target=shop.example.com&variant=family%3D6&from={}&until={}&step=day",
         until - 3 * 86_400,
         until
     ));
@@ -150,7 +150,7 @@ fn people_look_at_it() {
 fn check_a_day(tab: &mut Tab, directory: &Path, past: &Past) {
     let day = past.until / 86_400 * 86_400 - 86_400;
     let address = format!(
-        "/target?target=shop.example.com&way=family%3D6&from={day}&until={}&step=day",
+        "/target?target=shop.example.com&variant=family%3D6&from={day}&until={}&step=day",
         day + 86_400
     );
     let site = tab.value("location.origin");
@@ -158,7 +158,7 @@ fn check_a_day(tab: &mut Tab, directory: &Path, past: &Past) {
     tab.until("document.querySelector('#sum-median')?.dataset.value && location.search.includes('step=day')");
     let rows = exported(directory, "shop.example.com", "day", day, day + 86_400);
     let row = |metric: &str| {
-        let is_it = |row: &&Value| row["way"] == "family=6" && row["metric"] == metric;
+        let is_it = |row: &&Value| row["variant"] == "family=6" && row["metric"] == metric;
         rows.iter().find(is_it).unwrap_or_else(|| panic!("{metric}: {rows:?}")).clone()
     };
     let shown = |tab: &mut Tab, id: &str| -> f64 {
@@ -183,7 +183,7 @@ fn check_a_day(tab: &mut Tab, directory: &Path, past: &Past) {
 fn check_overview_row(row: &Value, directory: &Path, past: &Past) {
     let until = past.until + 3_600;
     let hours = exported(directory, "shop.example.com", "hour", until - 7 * 86_400, until);
-    let is_it = |hour: &&Value| hour["way"] == "family=6" && hour["metric"] == "total";
+    let is_it = |hour: &&Value| hour["variant"] == "family=6" && hour["metric"] == "total";
     let hours: Vec<&Value> = hours.iter().filter(is_it).collect();
     let shown = |name: &str| row[name].as_str().unwrap().parse::<u64>().unwrap();
     let all =
@@ -202,7 +202,7 @@ fn check_samples(tab: &mut Tab, monitor: &Monitor, site: &str) {
         points.last().and_then(|point| point["at"].as_i64())
     });
     tab.go(&format!(
-        "{site}/target?target=live&way=family%3D4&from={}&until={}",
+        "{site}/target?target=live&variant=family%3D4&from={}&until={}",
         minute - 1_800,
         minute + 60
     ));
@@ -224,17 +224,17 @@ fn check_samples(tab: &mut Tab, monitor: &Monitor, site: &str) {
     tab.back();
     tab.until("document.querySelector('.samples tbody tr a')");
     let half = now() - 1;
-    tab.go(&format!("{site}/compare?target=live&way=family%3D4&base_from={}&base_until={half}&from={half}&until={}", half - 3_600, half + 3_600));
+    tab.go(&format!("{site}/compare?target=live&variant=family%3D4&base_from={}&base_until={half}&from={half}&until={}", half - 3_600, half + 3_600));
     tab.until("document.querySelector('.problem, h1')");
     let gone = format!(
-        "{site}/compare?target=live&way=family%3D4&base_from=1000&base_until=2000&from=3000&until=4000"
+        "{site}/compare?target=live&variant=family%3D4&base_from=1000&base_until=2000&from=3000&until=4000"
     );
     let answer = monitor.get(gone.trim_start_matches(site));
     assert_eq!(answer.status, 404, "{answer:?}");
     assert!(answer.body.contains("was deleted"), "{answer:?}");
     // Each is compared as `compare` does it, once there is a sample of either.
     let address = format!(
-        "/compare?target=live&way=family%3D4&base_from={}&base_until={half}&from={half}&until={}",
+        "/compare?target=live&variant=family%3D4&base_from={}&base_until={half}&from={half}&until={}",
         half - 3_600,
         half + 3_600
     );
@@ -254,7 +254,7 @@ fn check_narrow_and_dark(tab: &mut Tab, site: &str) {
         tab.until("document.querySelector('.events .event-chart .change')");
         check_fits(tab, name);
         tab.picture(&format!("overview-{name}"));
-        tab.go(&format!("{site}/target?target=shop.example.com&way=family%3D6&period=7d"));
+        tab.go(&format!("{site}/target?target=shop.example.com&variant=family%3D6&period=7d"));
         tab.until("document.querySelector('#chart')");
         check_fits(tab, name);
         let page = tab.value("getComputedStyle(document.body).backgroundColor");

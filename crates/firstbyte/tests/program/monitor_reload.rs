@@ -109,12 +109,12 @@ fn each_address_of_a_name_is_measured() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|series| series["way"].as_str().unwrap())
+        .map(|series| series["variant"].as_str().unwrap())
         .collect();
     // Where localhost has an address of IPv6 as well, it is another one.
     assert!(ways.contains(&"edge=127.0.0.1") && ways.len() <= 2, "{ways:?}");
     let events =
-        monitor.get("/api/v1/series?target=a&way=edge%3D127.0.0.1&metric=total&step=minute");
+        monitor.get("/api/v1/series?target=a&variant=edge%3D127.0.0.1&metric=total&step=minute");
     assert_eq!(events.status, 200, "{events:?}");
     assert_eq!(monitor.stop().0, Some(0));
     let check =

@@ -49,7 +49,7 @@ fn its_figures_are_those_of_the_export() {
         for line in export.stdout.lines() {
             let exported: Value = serde_json::from_str(line).unwrap();
             let same = |row: &&Value| {
-                ["target", "way", "place"].iter().all(|key| row[*key] == exported[*key])
+                ["target", "variant", "place"].iter().all(|key| row[*key] == exported[*key])
             };
             let row = rows.iter().find(same).unwrap();
             assert_eq!(row["samples"], exported["samples"], "{exported}");
@@ -69,19 +69,19 @@ fn its_figures_are_those_of_the_export() {
         "monitor export --store store --step hour --format ndjson --since 2026-11-16T12:00:00Z --until 2026-11-20T12:00:00Z",
     );
     let mut samples: HashMap<(String, String, String), u64> = HashMap::new();
-    let name = |row: &Value| ["target", "way"].map(|key| row[key].as_str().unwrap().to_owned());
+    let name = |row: &Value| ["target", "variant"].map(|key| row[key].as_str().unwrap().to_owned());
     for line in export.stdout.lines() {
         let row: Value = serde_json::from_str(line).unwrap();
-        let [target, way] = name(&row);
+        let [target, variant] = name(&row);
         let start = row["start"].to_string();
         // A row for each metric.
-        samples.insert((target, way, start), row["samples"].as_u64().unwrap());
+        samples.insert((target, variant, start), row["samples"].as_u64().unwrap());
     }
     for row in whole["rows"].as_array().unwrap() {
-        let [target, way] = name(row);
-        let own = samples.iter().filter(|((t, w, _), _)| (t, w) == (&target, &way));
+        let [target, variant] = name(row);
+        let own = samples.iter().filter(|((t, w, _), _)| (t, w) == (&target, &variant));
         let sum: u64 = own.map(|(_, number)| number).sum();
-        assert_eq!((row["samples"].as_u64(), sum), (Some(4 * 48), 4 * 48), "{target} {way}");
+        assert_eq!((row["samples"].as_u64(), sum), (Some(4 * 48), 4 * 48), "{target} {variant}");
     }
     assert_eq!(whole["events"].as_array().unwrap().len(), 1);
 }

@@ -293,7 +293,7 @@ fn two_scrapes_read_well_whatever_targets_are_called_and_only_grow() {
     for (label, value) in [
         ("family", "4"),
         ("place", "fra\"1"),
-        ("way", "family=4"),
+        ("variant", "family=4"),
         ("tag_le", "7"),
         ("tag_target", "}\""),
         ("network", "a\\b"),
@@ -343,7 +343,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
     );
     let monitor = Monitor::start(directory.path());
     monitor.until_ready();
-    let path = "/api/v1/series?target=shop&way=as+negotiated&metric=total&step=minute";
+    let path = "/api/v1/series?target=shop&variant=as+negotiated&metric=total&step=minute";
     // The store goes on: the same answer before and after it was read here is of the same samples.
     let begun = Monotonic::now();
     let (points, stored) = loop {
@@ -372,7 +372,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
                 "at": stored.start,
                 "samples": stored.rollup.samples,
                 "failures": 0,
-                "unproven": 0,
+                "unverified": 0,
                 "count": times.count(),
                 "median_ns": quantile(0.5),
                 "p90_ns": quantile(0.9),
@@ -386,7 +386,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
         (&json!("fra1"), &json!("shop"))
     );
     assert_eq!(targets["targets"][0]["tags"], json!({ "service": "shop" }));
-    assert_eq!(targets["targets"][0]["series"][0]["way"], "as negotiated");
+    assert_eq!(targets["targets"][0]["series"][0]["variant"], "as negotiated");
     // What is said is in the store once it is answered.
     let json_type = "Content-Type: application/json\r\n";
     let sent = r#"{"at":"2026-11-23T00:00:00Z","text":"1.2 is out","tags":{"service":"shop"}}"#;
@@ -595,7 +595,7 @@ fn what_is_over_its_budget_is_told_shown_and_exposed() {
         exposed.keys().any(|(known, _)| known == name).then_some(exposed)
     });
     let over = |target: &str, budget: &str| {
-        let labels = [("budget", budget), ("target", target), ("way", "as negotiated")];
+        let labels = [("budget", budget), ("target", target), ("variant", "as negotiated")];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
         exposed.get(&(name.to_owned(), BTreeMap::from(labels))).copied()
     };

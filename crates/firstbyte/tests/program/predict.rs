@@ -139,7 +139,7 @@ fn a_connection_that_does_not_come_about_is_a_row() {
     let column = |name: &str, of: &csv::StringRecord| of.iter().position(|h| h == name).unwrap();
     let head = reader.headers().unwrap().clone();
     let [cause, phase, standing] =
-        ["error_cause", "error_phase", "standing"].map(|name| column(name, &head));
+        ["error_cause", "error_phase", "outcome"].map(|name| column(name, &head));
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 80);
     let failed = |name: &str| rows.iter().filter(|row| &row[cause] == name).count();
@@ -163,7 +163,7 @@ fn first_bytes(seed: &str) -> Vec<Vec<u64>> {
     for line in text.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let first = line["marks"]["response_start"]["at_ns"].as_u64().unwrap();
-        ways[line["cell"].as_u64().unwrap() as usize].push(first);
+        ways[line["variant"].as_u64().unwrap() as usize].push(first);
     }
     ways
 }

@@ -253,7 +253,7 @@ fn prometheus_has_the_monitors_figures_however_they_come() {
             ("target", HOSTILE_SHOWN),
             ("place", "fra1"),
             ("family", "4"),
-            ("way", "family=4"),
+            ("variant", "family=4"),
             ("tag_le", "7"),
         ] {
             assert_eq!(labels.get(label).map(String::as_str), Some(value), "{label}: {labels:?}");
@@ -329,7 +329,7 @@ fn the_dashboards_queries_find_figures(prometheus: &mut Prometheus) {
                 .replace("$metric", "total")
                 .replace("$job", job)
                 .replace("$target", ".*")
-                .replace("$way", ".*");
+                .replace("$variant", ".*");
             assert!(!substituted.contains('$'), "{title}: {substituted}");
             // Neither target has a name to resolve, TLS or QUIC.
             let has_none =
@@ -375,7 +375,7 @@ fn the_dashboard_is_what_grafana_reads() {
         .map(|variable| (variable["name"].as_str().unwrap(), variable["type"].as_str().unwrap()))
         .collect();
     let names: Vec<&str> = variables.keys().copied().collect();
-    assert_eq!(names, ["datasource", "job", "metric", "target", "way"]);
+    assert_eq!(names, ["datasource", "job", "metric", "target", "variant"]);
     assert_eq!(variables["datasource"], "datasource");
     let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for panel in dashboard["panels"].as_array().unwrap() {

@@ -197,8 +197,10 @@ fn what_is_being_written_or_damaged_is_shown_as_far_as_it_is_whole() {
     directory.write("torn.run", &text[..text.len() - 9]);
     let torn = report(&directory, &["torn.run", "--csv"]);
     assert_eq!((torn.stdout.lines().count(), torn.stderr.as_str()), (4, ""));
-    directory
-        .write("bad.run", text.replace("{\"cell\":0,\"round\":2", "{\"cell\":0,\"round\":two"));
+    directory.write(
+        "bad.run",
+        text.replace("{\"variant\":0,\"round\":2", "{\"variant\":0,\"round\":two"),
+    );
     let bad = report(&directory, &["bad.run", "--csv"]);
     assert_eq!((bad.code, bad.stdout.lines().count()), (0, 4));
     assert!(bad.stderr.starts_with("warning: bad.run, line "), "{}", bad.stderr);

@@ -109,7 +109,7 @@ fn what_a_crash_of_the_machine_leaves_behind_the_last_sample_is_cut_off() {
     let path = directory.path().join("a.run");
     append(&mut created(&path), 0..1);
     let valid = fs::metadata(&path).unwrap().len();
-    for garbage in [&b"\0\0\0\0"[..], b"\0\0\0\0\n", b"{\"cell\":1,\"rou\n{\"x\n"] {
+    for garbage in [&b"\0\0\0\0"[..], b"\0\0\0\0\n", b"{\"variant\":1,\"rou\n{\"x\n"] {
         OpenOptions::new().append(true).open(&path).unwrap().write_all(garbage).unwrap();
         let (_, resumed) = RunWriter::resume(&path, None).unwrap();
         assert_eq!((resumed.torn_bytes, resumed.done.len()), (garbage.len() as u64, 2));
@@ -123,8 +123,9 @@ fn a_damaged_line_in_the_middle_is_told_and_not_thrown_away() {
     let path = directory.path().join("a.run");
     append(&mut created(&path), 0..2);
     let text = fs::read_to_string(&path).unwrap();
-    let number = text.lines().position(|l| l.starts_with("{\"cell\":1,\"round\":0")).unwrap() + 1;
-    let damaged = text.replace("{\"cell\":1,\"round\":0", "{\"cell\":9,\"round\":0");
+    let number =
+        text.lines().position(|l| l.starts_with("{\"variant\":1,\"round\":0")).unwrap() + 1;
+    let damaged = text.replace("{\"variant\":1,\"round\":0", "{\"variant\":9,\"round\":0");
     fs::write(&path, &damaged).unwrap();
     let run = Run::read(&path).unwrap();
     assert_eq!(run.rows.len(), 3);

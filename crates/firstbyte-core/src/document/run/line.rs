@@ -52,12 +52,12 @@ pub fn sample_line(
     stored.connection.started_unix_ns = None;
     interner.fresh().iter().for_each(|line| out.extend_from_slice(line.as_bytes()));
     let row = taken.row();
-    write!(out, r#"{{"cell":{},"round":{},"warmup":{}"#, row.cell, row.round, row.warmup)?;
+    write!(out, r#"{{"variant":{},"round":{},"warmup":{}"#, row.cell, row.round, row.warmup)?;
     match row.standing {
-        Standing::Proven => write!(out, r#","standing":"proven""#)?,
-        Standing::Failed => write!(out, r#","standing":"failed""#)?,
+        Standing::Proven => write!(out, r#","outcome":"verified""#)?,
+        Standing::Failed => write!(out, r#","outcome":"failed""#)?,
         Standing::Unproven(shortfall) => {
-            write!(out, r#","standing":"unproven","shortfall":"{}""#, shortfall.name())?;
+            write!(out, r#","outcome":"unverified","shortfall":"{}""#, shortfall.name())?;
         }
     }
     match taken.sample.connection.started_unix_ns {
@@ -166,7 +166,7 @@ mod tests {
         r#"{"fact":2,"kind":"header","value":["server","nginx"]}"#,
         r#"{"fact":3,"kind":"client","value":{"name":"curl","version":"8"}}"#,
         concat!(
-            r#"{"cell":0,"round":7,"warmup":false,"standing":"proven","started_unix_ns":1795183509123456000,"#,
+            r#"{"variant":0,"round":7,"warmup":false,"outcome":"verified","started_unix_ns":1795183509123456000,"#,
             r#""lateness_ns":12,"metrics_ns":{"connect":8,"total":9},"sample":{"requested_url":"https://a/é","#,
             r#""connection":{"url":"https://b/","marks":{"connect_start":[-5,"u"],"response_end":[70,"r100"]},"#,
             r#""lookups":[{"record_type":"AAAA","start_ns":1,"end_ns":2,"addresses":["192.0.2.1","::1"]}],"#,

@@ -38,6 +38,7 @@ pub struct RunHeader {
     pub plan: Value,
     pub design: DesignRecord,
     pub axes: Vec<AxisRecord>,
+    #[serde(rename = "variants")]
     pub cells: Vec<CellRecord>,
     #[serde(default)]
     pub environment: EnvironmentRecord,

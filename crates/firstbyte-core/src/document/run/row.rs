@@ -24,7 +24,7 @@ pub enum LineKind {
 
 /// What `line` is.
 pub fn kind(line: &[u8]) -> LineKind {
-    if line.starts_with(b"{\"cell\":") {
+    if line.starts_with(b"{\"variant\":") {
         return LineKind::Sample;
     }
     if line.starts_with(b"{\"fact\":") {
@@ -32,11 +32,11 @@ pub fn kind(line: &[u8]) -> LineKind {
     }
     #[derive(Deserialize)]
     struct Either {
-        cell: Option<serde::de::IgnoredAny>,
+        variant: Option<serde::de::IgnoredAny>,
         fact: Option<serde::de::IgnoredAny>,
     }
     match serde_json::from_slice(line) {
-        Ok(Either { cell: Some(_), .. }) => LineKind::Sample,
+        Ok(Either { variant: Some(_), .. }) => LineKind::Sample,
         Ok(Either { fact: Some(_), .. }) => LineKind::Fact,
         Ok(_) => LineKind::Other,
         // What is no JSON was meant to be a sample: most lines are.
@@ -68,17 +68,17 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn row(&mut self) -> Option<Row> {
-        self.skip(b"{\"cell\":")?;
+        self.skip(b"{\"variant\":")?;
         let cell = u16::try_from(self.number()?).ok()?;
         self.skip(b",\"round\":")?;
         let round = u32::try_from(self.number()?).ok()?;
         self.skip(b",\"warmup\":")?;
         let warmup = self.boolean()?;
-        self.skip(b",\"standing\":")?;
+        self.skip(b",\"outcome\":")?;
         let standing = match self.word()? {
-            b"proven" => Standing::Proven,
+            b"verified" => Standing::Proven,
             b"failed" => Standing::Failed,
-            b"unproven" => {
+            b"unverified" => {
                 self.skip(b",\"shortfall\":")?;
                 let name = std::str::from_utf8(self.word()?).ok()?;
                 Standing::Unproven(Shortfall::named(name)?)
@@ -164,9 +164,11 @@ fn metric(name: &[u8], behind: &mut usize) -> Option<Metric> {
 fn slow(line: &[u8]) -> Result<Row, LineError> {
     #[derive(Deserialize)]
     struct Reduced {
+        #[serde(rename = "variant")]
         cell: u16,
         round: u32,
         warmup: bool,
+        #[serde(rename = "outcome")]
         standing: String,
         shortfall: Option<String>,
         started_unix_ns: Option<u64>,
@@ -180,12 +182,12 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
     let reduced: Reduced =
         serde_json::from_slice(line).map_err(|e| LineError::from_json_error(&e))?;
     let standing = match (reduced.standing.as_str(), reduced.shortfall.as_deref()) {
-        ("proven", _) => Standing::Proven,
+        ("verified", _) => Standing::Proven,
         ("failed", _) => Standing::Failed,
-        ("unproven", Some(name)) => Standing::Unproven(
+        ("unverified", Some(name)) => Standing::Unproven(
             Shortfall::named(name).ok_or_else(|| LineError::unknown("shortfall", name))?,
         ),
-        (name, _) => return Err(LineError::unknown("standing", name)),
+        (name, _) => return Err(LineError::unknown("outcome", name)),
     };
     let mut metrics = Metrics::default();
     metrics.resolution_ns = reduced.resolution_ns;

@@ -495,7 +495,7 @@ fn a_failure_is_told_in_the_same_words() {
 
 #[test]
 fn a_fact_that_is_missing_is_named() {
-    let line = br#"{"cell":0,"round":0,"warmup":false,"standing":"proven","started_unix_ns":1,"lateness_ns":0,"metrics_ns":{},"sample":{"connection":{"tls":7}}}"#;
+    let line = br#"{"variant":0,"round":0,"warmup":false,"outcome":"verified","started_unix_ns":1,"lateness_ns":0,"metrics_ns":{},"sample":{"connection":{"tls":7}}}"#;
     let error = taken(line, &[], &FactTable::default()).unwrap_err();
     assert_eq!(error.to_string(), "fact 7 is used before it is defined");
 }
@@ -504,7 +504,7 @@ fn a_fact_that_is_missing_is_named() {
 fn a_clock_that_is_not_known_is_an_error_that_says_so() {
     let read = |clock: &str| {
         let line = format!(
-            r#"{{"cell":0,"round":0,"warmup":false,"standing":"proven","started_unix_ns":null,"lateness_ns":0,"metrics_ns":{{}},"sample":{{"connection":{{"marks":{{"connect_start":[7,"{clock}"]}}}}}}}}"#
+            r#"{{"variant":0,"round":0,"warmup":false,"outcome":"verified","started_unix_ns":null,"lateness_ns":0,"metrics_ns":{{}},"sample":{{"connection":{{"marks":{{"connect_start":[7,"{clock}"]}}}}}}}}"#
         );
         let read = taken(line.as_bytes(), &[], &FactTable::default());
         read.map(|taken| taken.sample.connection.marks.stamp(Mark::ConnectStart).unwrap().clock)

@@ -44,7 +44,7 @@ fn names_are_unique() {
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
     };
     // Axes called like columns, too.
-    let axes = ["tls", "resolve", "cell"].map(String::from);
+    let axes = ["tls", "resolve", "variant"].map(String::from);
     names(csv_fields(Some(&axes)));
     names(parquet_fields(&axes));
 }

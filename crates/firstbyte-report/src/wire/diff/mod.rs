@@ -414,7 +414,7 @@ pub(super) mod tests {
         assert!(
             text.starts_with(
                 "10.0.0.5:443: key ECDSA P-256 → RSA 3072: ECDSA P-256 fell from 100 % to 0 % of the \
-                 handshakes that show one (n 600 → 610); the server's full handshakes +3.20 ms; costs"
+                 handshakes that show one (n 600 → 610); the server's full handshakes +3.20 ms; this costs"
             ),
             "{text}"
         );
@@ -436,7 +436,7 @@ pub(super) mod tests {
         let only = ["old.test (10.0.0.9:443)".to_owned()];
         let text = diff(&changes, &pairs, [&only, &[]], &Style::default());
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("81 %       0 %") && text.contains("8.1 ×"), "{text}");
+        assert!(text.contains("81 %       0 %") && text.contains("8.1 times"), "{text}");
         insta::assert_snapshot!(text);
     }
 

@@ -108,9 +108,9 @@ export function say(text) {
 }
 
 export function nameOf(row) {
-  return row.way_label && row.way_label !== row.target ? row.way_label : row.way || 'as negotiated';
+  return row.variant_label && row.variant_label !== row.target ? row.variant_label : row.variant || 'as negotiated';
 }
 
 export function targetLink(row, more) {
-  return link('/target', { target: row.target, way: row.way, place: row.place, ...more });
+  return link('/target', { target: row.target, variant: row.variant, place: row.place, ...more });
 }

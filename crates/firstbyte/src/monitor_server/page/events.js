@@ -74,7 +74,7 @@ async function draw(event, row, place) {
   // A share has no times: any series has how many there were.
   const metric = event.before_ns === undefined ? 'total' : event.metric;
   try {
-    const series = await api('series', { target: row.target, way: row.way, place: row.place, metric,
+    const series = await api('series', { target: row.target, variant: row.variant, place: row.place, metric,
       step: period.step === 60 ? 'minute' : 'hour', from: period.from, until: period.until });
     place.replaceChildren(eventChart(event, series.points, period, WIDTH, HEIGHT));
   } catch (error) {

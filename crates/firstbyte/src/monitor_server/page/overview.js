@@ -1,4 +1,4 @@
-// The first view: what changed, then every target and way.
+// The first view: what changed, then every target and variant.
 
 import { ago, api, count, el, ms, nameOf, say, share, swatch, targetLink, time } from './base.js';
 import { allEvents, at, eventItem, nothingChanged } from './events.js';
@@ -21,7 +21,7 @@ const COLUMNS = [
 function matches(row, filter, tag) {
   const tags = Object.entries(row.tags).map(([name, value]) => `${name}=${value}`);
   if (tag && !tags.includes(tag)) return false;
-  const text = [row.target, row.way, nameOf(row), row.place, row.url, ...tags].join(' ').toLowerCase();
+  const text = [row.target, row.variant, nameOf(row), row.place, row.url, ...tags].join(' ').toLowerCase();
   return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -51,7 +51,7 @@ function cells(row, scale, steps) {
   const now = row.now, failed = row.failures > 0;
   return [
     el('th', { scope: 'row' }, el('a', { href: targetLink(row, row.period), class: 'row-link' }, el('span', { class: 'target' }, row.target)),
-      el('span', { class: 'way' }, nameOf(row), row.place && ` · ${row.place}`, !row.measured && ' · no longer measured'), overBudget(row)),
+      el('span', { class: 'variant' }, nameOf(row), row.place && ` · ${row.place}`, !row.measured && ' · no longer measured'), overBudget(row)),
     el('td', { class: 'trend' }, row.steps.length ? spark(row, steps, 160, 32) : el('span', { class: 'faint' }, 'no samples')),
     el('td', { class: 'median', 'data-label': 'median' }, now ? ms(now.median_ns) : '–'),
     el('td', { class: 'p95', 'data-label': 'p95' }, now ? ms(now.p95_ns) : '–'),

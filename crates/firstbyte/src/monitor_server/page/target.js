@@ -22,9 +22,9 @@ export async function target(view) {
     api('overview', { target: name, ...about }, signal), allEvents(period), api('annotations', { since: period.from, until: period.until }, signal),
   ]);
   if (!ways.rows.length) throw new Error(`Unknown target "${name}" in this period.`);
-  const wanted = (row) => row.way === (query.get('way') ?? row.way) && row.place === (query.get('place') ?? row.place);
+  const wanted = (row) => row.variant === (query.get('variant') ?? row.variant) && row.place === (query.get('place') ?? row.place);
   const row = ways.rows.find(wanted) || ways.rows[0];
-  const history = await api('history', { target: name, way: row.way, place: row.place, step: query.get('step'), ...about }, signal);
+  const history = await api('history', { target: name, variant: row.variant, place: row.place, step: query.get('step'), ...about }, signal);
   const events = told.events.filter((event) => event.series.includes(row.series)).sort((a, b) => at(a) - at(b));
   const samples = await samplesOf(view, row);
   if (signal.aborted) return null;
@@ -42,7 +42,7 @@ function heading(row, period) {
   const tags = Object.entries(row.tags);
   return el('section', { 'aria-labelledby': 'target-h' },
     el('p', { class: 'crumbs' }, el('a', { href: link('/', row.period || asParameters(period)), id: 'back' }, 'All targets')),
-    el('h1', { id: 'target-h' }, row.target, ' ', el('span', { class: 'way' }, nameOf(row))),
+    el('h1', { id: 'target-h' }, row.target, ' ', el('span', { class: 'variant' }, nameOf(row))),
     el('p', { class: 'sub' }, row.url, row.place && ` · from ${row.place}`, tags.map(([name, value]) => ` · ${name} ${value}`)));
 }
 
@@ -51,7 +51,7 @@ function waysList(ways, chosen, query, period) {
   if (ways.rows.length < 2) return '';
   const steps = Math.ceil((ways.until - ways.from) / ways.step_seconds);
   const items = ways.rows.map((row) => el('li', {}, el('a', { href: targetLink(row, asParameters(period)), 'aria-current': row.series === chosen.series ? 'true' : null },
-    el('span', { class: 'way-name' }, nameOf(row), row.place && row.place !== chosen.place ? ` · ${row.place}` : ''),
+    el('span', { class: 'variant-name' }, nameOf(row), row.place && row.place !== chosen.place ? ` · ${row.place}` : ''),
     row.steps.length ? spark(row, steps, 160, 36) : el('span', { class: 'faint' }, 'no samples'),
     el('span', { class: 'figures' }, withUnit(row.median_ns), row.failures ? ` · ${share(row.failures, row.samples)} failed` : ''))));
   return el('nav', { 'aria-label': 'Variants' }, el('ul', { class: 'ways' }, items));
@@ -146,7 +146,7 @@ async function samplesOf(view, row) {
   const until = minute + 60, title = el('h2', { id: 'samples-h' }, `Samples of ${time(minute)} `, el('span', { class: 'faint' }, utc(minute)));
   let body;
   try {
-    const answer = await api('samples', { target: row.target, way: row.way, place: row.place, from: minute, until }, view.signal);
+    const answer = await api('samples', { target: row.target, variant: row.variant, place: row.place, from: minute, until }, view.signal);
     body = answer.samples.length ? samplesTable(answer.samples, row) : el('p', {}, answer.files
       ? 'The raw files have no sample of this minute.' : 'The raw samples of this day were deleted; only their sums are left.');
   } catch (error) {
@@ -158,7 +158,7 @@ async function samplesOf(view, row) {
 
 function samplesTable(samples, row) {
   const line = (sample) => el('tr', {},
-    el('th', { scope: 'row' }, el('a', { href: link('/sample', { file: sample.file, offset: sample.offset, target: row.target, way: row.way, place: row.place, back: location.search }) },
+    el('th', { scope: 'row' }, el('a', { href: link('/sample', { file: sample.file, offset: sample.offset, target: row.target, variant: row.variant, place: row.place, back: location.search }) },
       time(sample.started_unix_ns / 1e9, 'second'))),
     el('td', {}, ms(sample.metrics_ns.total)), el('td', {}, ms(sample.metrics_ns.ttfb)), el('td', {}, ms(sample.metrics_ns.tls ?? sample.metrics_ns.quic)),
     el('td', { class: 't' + (sample.standing === 'proven' ? '' : ' wrong') }, sample.failure || (sample.standing === 'proven' ? 'counts' : sample.standing)));
@@ -177,7 +177,7 @@ function changes(events, row, notes) {
 
 // Two periods, compared by the code of `compare`.
 function comparisons(row, period, events) {
-  const named = { target: row.target, way: row.way, place: row.place };
+  const named = { target: row.target, variant: row.variant, place: row.place };
   const before = stepped(period, -1);
   const address = (base, other) => link('/compare', { ...named, base_from: base.from, base_until: base.until, from: other.from, until: other.until });
   const last = events[events.length - 1];

@@ -163,13 +163,13 @@ fn milliseconds(ms: f64) -> Duration {
     Duration::from_nanos((ms * 1e6) as u64)
 }
 
-fn labels(place: usize, target: &str, (way, way_label): (&str, &str)) -> SeriesLabels {
+fn labels(place: usize, target: &str, (way, label): (&str, &str)) -> SeriesLabels {
     let service = if place.is_multiple_of(2) { "shop" } else { "news" };
     SeriesLabels {
         target: target.to_owned(),
-        way: way.to_owned(),
+        variant: way.to_owned(),
         place: String::new(),
-        way_label: way_label.to_owned(),
+        variant_label: label.to_owned(),
         url: "https://www.example.com/".to_owned(),
         tags: BTreeMap::from([("service".to_owned(), service.to_owned())]),
     }

@@ -14,7 +14,7 @@ use firstbyte_core::timeline::{Header, HttpFacts, Mark, Offset, Sample, Stamp};
 pub(crate) fn header(cells: usize) -> RunHeader {
     let cell = |n: usize| {
         let value = format!("v{n}");
-        let factor = Factor { axis: "way".into(), label: value.clone(), value };
+        let factor = Factor { axis: "variant".into(), label: value.clone(), value };
         let url = format!("https://{n}.example/");
         CellRecord::from_cell(&Cell { factors: vec![factor], url, twin_of: None })
     };
@@ -27,7 +27,7 @@ pub(crate) fn header(cells: usize) -> RunHeader {
         plan: serde_json::json!({"urls": ["https://a/"]}),
         design: DesignRecord { warmup: 1, rounds: Some(100), seed: 7, ..DesignRecord::default() },
         axes: vec![AxisRecord {
-            name: "way".into(),
+            name: "variant".into(),
             values: (0..cells).map(|n| format!("v{n}")).collect(),
         }],
         cells: (0..cells).map(cell).collect(),

@@ -326,15 +326,15 @@ mod tests {
             Found::read(&plan, &reader, period([plan.since, plan.until], AT).unwrap()).unwrap();
         assert_eq!(
             found.text(60),
-            "2026-11-23 00:00 UTC  provisional\n\
-               TLS at shop\\u{1b}[31m: 20.0 → 10.0 ms (−10.0, 95 %\n\
+            "2026-11-23 00:00 UTC  provisional\n  \
+               TLS at shop\\u{1b}[31m: 20.0 → 10.0 ms (−10.0, 95 %\n  \
                interval −10.5 to −9.5) since 23 November, 00:00 UTC.\n\
-             2026-11-23 00:30 UTC  annotation\n\
+             2026-11-23 00:30 UTC  annotation\n  \
                1.2 is out (service shop)\n\
-             2026-11-23 01:00 UTC  confirmed\n\
-               TLS at news: 20.0 → 10.0 ms (−10.0, 95 % interval −10.5 to\n\
+             2026-11-23 01:00 UTC  confirmed\n  \
+               TLS at news: 20.0 → 10.0 ms (−10.0, 95 % interval −10.5 to\n  \
                −9.5) since 23 November, 01:00 UTC.\n\
-             2026-11-23 02:30 UTC  confirmed\n\
+             2026-11-23 02:30 UTC  confirmed\n  \
                5: written by a newer firstbyte; --format json shows it\n\
              1 withdrawn event not shown: --state withdrawn shows them.\n"
         );

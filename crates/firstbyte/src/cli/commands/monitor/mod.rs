@@ -285,8 +285,8 @@ fn safe(line: &str) -> String {
 }
 
 fn tell_left_out(left_out: &[LeftOut]) {
-    for LeftOut { target, way, why } in left_out.iter().take(NAMED) {
-        note(&safe(&format!("left out: {target}, {way}: {why}")));
+    for LeftOut { target, variant, why } in left_out.iter().take(NAMED) {
+        note(&safe(&format!("left out: {target}, {variant}: {why}")));
     }
     if left_out.len() > NAMED {
         note(&format!("left out: {} more", left_out.len() - NAMED));

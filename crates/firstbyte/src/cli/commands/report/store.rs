@@ -70,8 +70,8 @@ struct Row {
 
 impl Row {
     fn name(&self) -> String {
-        let SeriesLabels { target, way_label, place, .. } = &self.labels;
-        let parts = [target, way_label, place].into_iter().filter(|part| !part.is_empty());
+        let SeriesLabels { target, variant_label, place, .. } = &self.labels;
+        let parts = [target, variant_label, place].into_iter().filter(|part| !part.is_empty());
         parts.map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
@@ -302,15 +302,15 @@ fn row_json(row: &Row) -> Value {
         sum.facts.iter().map(|(fact, values)| (fact.name(), values)).collect();
     json!({
         "target": labels.target,
-        "way": labels.way,
-        "way_label": labels.way_label,
+        "variant": labels.variant,
+        "variant_label": labels.variant_label,
         "place": labels.place,
         "url": labels.url,
         "tags": labels.tags,
         "samples": sum.samples,
         "failures": sum.failed(),
         "failures_by_type": failures,
-        "unproven": sum.unproven.values().sum::<u64>(),
+        "unverified": sum.unproven.values().sum::<u64>(),
         "times": times,
         "facts": facts,
     })
