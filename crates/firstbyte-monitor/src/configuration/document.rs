@@ -179,6 +179,7 @@ impl<'t> Document<'t> {
     fn check_ways(&mut self, settings: &TargetSettings, at: Range<usize>) {
         let matrix = Matrix::new(&settings.axes, &settings.visit());
         if let (true, Some((way, why))) = (matrix.variants.is_empty(), matrix.left_out.first()) {
+            let way = way.name();
             self.mistakes.add(at, format!("none of its ways can be had: {way}: {why}"), None);
             return;
         }

@@ -12,6 +12,7 @@ use crate::plans::{Destination, Outputs, RenderPlan};
 use crate::runs::{Dataset, Run, SampleFile};
 use crate::study::Material;
 use firstbyte_report::chart::Figure;
+use firstbyte_report::study::{Study, StudyStory};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, percentiles, study_table};
 
@@ -20,8 +21,22 @@ pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
     show(&Dataset::read(&[(run.path().to_owned(), SampleFile::Run)]).map_err(run_problem)?, plan)
 }
 
+/// Shows the run of a study, and in its page and pictures its story.
+pub(super) fn study(run: &Run, plan: &RenderPlan, story: &StudyStory) -> Result<(), Problem> {
+    let files = [(run.path().to_owned(), SampleFile::Run)];
+    show_with_story(&Dataset::read(&files).map_err(run_problem)?, plan, Some(story))
+}
+
 /// Shows what was read.
 pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
+    show_with_story(data, plan, None)
+}
+
+fn show_with_story(
+    data: &Dataset,
+    plan: &RenderPlan,
+    story: Option<&StudyStory>,
+) -> Result<(), Problem> {
     let varied = data.axes.iter().filter(|axis| axis.values.len() > 1);
     check_by(plan, &varied.map(|axis| axis.name.as_str()).collect::<Vec<_>>())?;
     warn(&data.warnings);
@@ -38,6 +53,7 @@ pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
     let by_percentile = outputs.percentiles.is_some() || outputs.html.is_some();
     let material = Material::from_dataset(data, plan.by.as_deref(), by_percentile, examined);
     material.map_err(run_problem)?.show(data, |study| {
+        let study = &Study { story, ..study.clone() };
         // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
         // terminal is gone.
         let shown = match on_terminal {
