@@ -3,6 +3,8 @@
 //! In: a [`StudyStory`]. Out: text laid out for the style's width. What is on which row, and whether the sentence is told,
 //! the story itself says.
 
+use firstbyte_core::stats::FEWEST_ROUNDS;
+
 use super::Style;
 use super::study::{
     BarGroup, MeasuredFigure, PublishedFigure, StoryFigure, StorySentence, StudyStory,
@@ -47,12 +49,18 @@ impl StoryView<'_> {
     fn title(&self) -> Vec<String> {
         let words = self.words(&self.story.source);
         let lines = wrap(&format!("{}: ", self.story.study), &words, self.style.columns());
-        lines.iter().map(|line| self.style.paint(Ink::Strong, line.trim_end_matches(": "))).collect()
+        lines
+            .iter()
+            .map(|line| self.style.paint(Ink::Strong, line.trim_end_matches(": ")))
+            .collect()
     }
 
     fn table(&self) -> Vec<String> {
         let reference = self.story.reference;
-        let head = ["figure", reference, "measured (95 % interval)", ""];
+        let estimates = || self.story.figures.iter().filter_map(|f| f.measured.estimate());
+        let intervals = estimates().any(|estimate| estimate.interval.is_some());
+        let measured = if intervals { "measured (95 % interval)" } else { "measured" };
+        let head = ["figure", reference, measured, ""];
         let mut lines = vec![StoryLine::Row(head.map(|text| (text.to_owned(), Ink::Faint)))];
         for variant in self.story.variants() {
             let of_variant = self.story.figures.iter().filter(|f| f.variant == variant);
@@ -81,6 +89,11 @@ impl StoryView<'_> {
         if self.story.figures.iter().any(|figure| figure.published.is_own_bound) {
             let note = "(in brackets: expected, not published)";
             lines.push(self.style.paint(Ink::Faint, note));
+        }
+        let of_samples = |figure: &StoryFigure| figure.unit.has_intervals();
+        if !intervals && self.story.figures.iter().any(of_samples) {
+            let note = format!("(too few rounds for 95 % intervals: they need {FEWEST_ROUNDS})");
+            lines.push(self.style.paint(Ink::Faint, &note));
         }
         lines
     }
@@ -116,7 +129,8 @@ impl StoryView<'_> {
             StoryLine::Text(text, ink) => self.style.paint(*ink, text),
             StoryLine::Row([name, of, value, sign]) => {
                 let paint = |(_, ink): &(String, Ink), text: &str| self.style.paint(*ink, text);
-                let name = paint(name, &format!("{:<figure$}", cut_end(&name.0, figure, self.style)));
+                let name =
+                    paint(name, &format!("{:<figure$}", cut_end(&name.0, figure, self.style)));
                 let of = paint(of, &format!("{:>published$}", of.0));
                 let value = paint(value, &format!("{:<measured$}", value.0));
                 format!("{name}{gap}{of}{gap}{value}{gap}{}", paint(sign, &sign.0))
@@ -135,7 +149,8 @@ impl StoryView<'_> {
         let columns = self.style.columns();
         let name = longest(|figure| figure.name.clone()).min(columns / 3);
         let label = longest(|figure| figure.variant.clone()).clamp(9, columns / 4);
-        let value = longest(|figure| bracketed(&figure.published)).max(longest(StoryFigure::value_text));
+        let value =
+            longest(|figure| bracketed(&figure.published)).max(longest(StoryFigure::value_text));
         let bar = columns.saturating_sub(name + label + value + 3 * GAP).max(8);
         let mut lines = Vec::new();
         for BarGroup { longest, figures } in &groups {
@@ -175,7 +190,8 @@ impl StoryView<'_> {
         let solid = self.bar(near * scale);
         let whole = (far * scale).round() as usize;
         let rest = whole.saturating_sub(solid.chars().count());
-        let rest = if near < far { self.style.glyph("░", ".").repeat(rest) } else { String::new() };
+        let rest =
+            if near < far { self.style.glyph("░", ".").repeat(rest) } else { String::new() };
         self.style.paint(Ink::Faint, &(solid + &rest))
     }
 
@@ -195,22 +211,24 @@ impl StoryView<'_> {
             Some(StorySentence::Told(text)) => (text, Ink::Strong),
             Some(StorySentence::Withheld(missed)) => {
                 let missed = missed.join("; ");
-                (format!("No conclusion: it would rest on figures that were missed: {missed}."), Ink::Loss)
+                (
+                    format!("No conclusion: it would rest on figures that were missed: {missed}."),
+                    Ink::Loss,
+                )
             }
         };
-        let lines = wrap("", &self.words(&self.style.safe(&text)), self.style.columns());
+        let lines = wrap("", &self.words(&text), self.style.columns());
         lines.iter().map(|line| self.style.paint(ink, line)).collect()
     }
 
     fn verdict(&self) -> Vec<String> {
         let ink = if self.story.is_reproduced() { Ink::Strong } else { Ink::Loss };
-        let verdict = self.style.safe(&self.story.verdict());
-        let lines = wrap("", &self.words(&verdict), self.style.columns());
+        let lines = wrap("", &self.words(&self.story.verdict()), self.style.columns());
         lines.iter().map(|line| self.style.paint(ink, line)).collect()
     }
 
     fn words(&self, text: &str) -> Vec<String> {
-        self.style.plain(text).split(' ').map(str::to_owned).collect()
+        self.style.safe(&self.style.plain(text)).split(' ').map(str::to_owned).collect()
     }
 
     /// With the sign of negative figures as the terminal has it.

@@ -63,7 +63,10 @@ pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> V
         waterfall::figure(study, grouping),
         sequence::figure(study, grouping),
     ];
-    told.into_iter().chain(figures).filter(|f| f.rows.iter().any(|r| !r.panels.is_empty())).collect()
+    told.into_iter()
+        .chain(figures)
+        .filter(|f| f.rows.iter().any(|r| !r.panels.is_empty()))
+        .collect()
 }
 
 /// How wide a panel is drawn: three stand beside each other on a page.

@@ -1,19 +1,19 @@
 //! Figures that others published, and below each what was measured: horizontal bars, one panel for each scale.
 
 use super::figure::{Figure, Key, Panel, Row};
-use super::{SMALL, WIDTH};
+use super::{SMALL, TITLE, WIDTH};
 use crate::study::{BarGroup, StoryFigure, StorySentence, StudyStory};
-use crate::svg::{Anchor, Canvas, fit, width};
+use crate::svg::{Anchor, BOLD, Canvas, fit, width};
 
 const BAR: f64 = 14.0;
 const PITCH: f64 = 18.0;
-/// Of the names of variants, left of the bars.
-const LEFT: f64 = 84.0;
+/// Of the names of variants, left of the bars, at most.
+const LEFT: f64 = 150.0;
 
 /// The picture of `story`; without figures there is no panel in it.
 pub(crate) fn figure(story: &StudyStory) -> Figure {
     let groups = story.bar_groups();
-    let mut note = format!("{}. {}.", story.source, story.verdict());
+    let mut note = format!("{}: {}.", story.source.trim_end_matches(['?', '.']), story.verdict());
     if let Some(StorySentence::Told(sentence)) = story.sentence() {
         note = format!("{note} {sentence}");
     }
@@ -33,23 +33,25 @@ pub(crate) fn figure(story: &StudyStory) -> Figure {
 fn panel(group: &BarGroup<'_>, reference: &str) -> Panel {
     let all = || group.figures.iter().flatten();
     let texts = all().flat_map(|figure| [figure.published.text.clone(), figure.value_text()]);
-    let room = WIDTH - LEFT - texts.map(|text| width(&text, SMALL)).fold(0.0, f64::max) - 10.0;
+    let labels = all().map(|figure| width(figure.bar_label(), SMALL));
+    let left = labels.fold(width(reference, SMALL), f64::max).min(LEFT) + 8.0;
+    let room = WIDTH - left - texts.map(|text| width(&text, SMALL)).fold(0.0, f64::max) - 10.0;
     let scale = room / group.longest.max(f64::MIN_POSITIVE);
     let mut canvas = Canvas::default();
     let mut y = 0.0;
     let mut sentences = Vec::new();
     for of_name in &group.figures {
         let Some(StoryFigure { name, published, .. }) = of_name.first().copied() else { continue };
-        canvas.text(0.0, y + 16.0, Anchor::Start, "pt", &fit(name, SMALL * 1.3, WIDTH));
-        y += 22.0;
+        canvas.text(0.0, y + 18.0, Anchor::Start, "pt", &fit(name, TITLE * BOLD, WIDTH));
+        y += 26.0;
         let mut row = |label: &str, class: &str, ends: [f64; 2], text: &str| {
             let [near, far] = [ends[0].min(ends[1]), ends[0].max(ends[1])].map(|end| end * scale);
-            canvas.text(0.0, y + 11.0, Anchor::Start, "n", &fit(label, SMALL, LEFT - 6.0));
-            canvas.rect([LEFT, y, near, BAR], class, Some(&format!("{name}, {label}: {text}")));
+            canvas.text(0.0, y + 11.0, Anchor::Start, "n", &fit(label, SMALL, left - 8.0));
+            canvas.rect([left, y, near, BAR], class, Some(&format!("{name}, {label}: {text}")));
             if far > near {
-                canvas.rect([LEFT + near, y, far - near, BAR], "b", None);
+                canvas.rect([left + near, y, far - near, BAR], "b", None);
             }
-            canvas.text(LEFT + far + 6.0, y + 11.0, Anchor::Start, "l", text);
+            canvas.text(left + far + 6.0, y + 11.0, Anchor::Start, "l", text);
             y += PITCH;
         };
         let label = if published.is_own_bound { "expected" } else { reference };

@@ -227,7 +227,7 @@ impl StudyStory {
                 drawn.iter().copied().filter(|figure| figure.name == name).collect();
             let lengths = || of_name.iter().flat_map(|figure| figure.lengths());
             let longest = lengths().fold(0.0, f64::max);
-            let shortest = lengths().filter(|length| *length > 0.0).fold(longest, f64::min);
+            let shortest = lengths().filter(|length| *length > 0.0).fold(f64::INFINITY, f64::min);
             let fits = |(low, group): &(f64, BarGroup<'_>)| {
                 let ratio = group.longest.max(longest) / low.min(shortest);
                 group.figures[0][0].unit == of_name[0].unit && !(ratio > WIDEST_RATIO)
@@ -302,6 +302,11 @@ impl FigureUnit {
             Self::Rate => (1.0, 0, " a second"),
             Self::Number => (1.0, 0, ""),
         }
+    }
+
+    /// Whether it is one of samples, of which enough give an interval.
+    pub(crate) const fn has_intervals(self) -> bool {
+        matches!(self, Self::Time | Self::TimeChange | Self::ShareChange)
     }
 
     const fn is_change(self) -> bool {

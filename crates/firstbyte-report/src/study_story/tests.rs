@@ -5,10 +5,8 @@ use crate::chart;
 use crate::study::{Estimate, FigureUnit, Study};
 
 fn milliseconds(value: f64, reach: Option<f64>) -> Estimate {
-    let interval = reach.map(|reach| Interval {
-        low: (value - reach) * 1e6,
-        high: (value + reach) * 1e6,
-    });
+    let interval =
+        reach.map(|reach| Interval { low: (value - reach) * 1e6, high: (value + reach) * 1e6 });
     Estimate { value: value * 1e6, interval }
 }
 
@@ -35,7 +33,8 @@ fn early_data(page_on: f64) -> StudyStory {
         ]
     };
     let mut figures: Vec<StoryFigure> = of("firstbyte", 335.1, page_on, 3_120.4).into();
-    let why = "curl 7.88.1 with OpenSSL/3.0.19 keeps no TLS session beyond its end: that needs curl 8.12";
+    let why =
+        "curl 7.88.1 with OpenSSL/3.0.19 keeps no TLS session beyond its end: that needs curl 8.12";
     figures.extend(of("curl", 0.0, 0.0, 0.0).map(|figure| StoryFigure {
         measured: MeasuredFigure::Unavailable(why.to_owned()),
         ..figure
@@ -139,8 +138,16 @@ fn a_story_is_a_picture_of_a_page_too() {
     let [figure] = figures.as_slice() else { panic!("{figures:#?}") };
     assert_eq!((figure.name, figure.panels().count()), ("story", 3));
     let svg = figure.svg();
-    for part in ["published 333 ms, firstbyte 335.1 ms, Chromium 352.4 ms", "9 of 9 figures reproduced"] {
-        assert!(figure.note.contains(part) || figure.panels().any(|p| p.description.contains(part)), "{part}: {svg}");
+    for part in
+        ["published 333 ms, firstbyte 335.1 ms, Chromium 352.4 ms", "9 of 9 figures reproduced"]
+    {
+        assert!(
+            figure.note.contains(part) || figure.panels().any(|p| p.description.contains(part)),
+            "{part}: {svg}"
+        );
     }
-    assert!(crate::html::page(&Study { story: Some(&story), ..Study::default() }).contains("id=\"story\""));
+    assert!(
+        crate::html::page(&Study { story: Some(&story), ..Study::default() })
+            .contains("id=\"story\"")
+    );
 }

@@ -21,10 +21,13 @@ pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
     show(&Dataset::read(&[(run.path().to_owned(), SampleFile::Run)]).map_err(run_problem)?, plan)
 }
 
-/// Shows the run of a study, and in its page and pictures its story.
-pub(super) fn study(run: &Run, plan: &RenderPlan, story: &StudyStory) -> Result<(), Problem> {
-    let files = [(run.path().to_owned(), SampleFile::Run)];
-    show_with_story(&Dataset::read(&files).map_err(run_problem)?, plan, Some(story))
+/// Shows the samples of a study, and its story in the page and as a picture.
+pub(super) fn show_study(
+    data: &Dataset,
+    plan: &RenderPlan,
+    story: &StudyStory,
+) -> Result<(), Problem> {
+    show_with_story(data, plan, Some(story))
 }
 
 /// Shows what was read.

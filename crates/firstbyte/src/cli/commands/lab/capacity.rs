@@ -13,9 +13,7 @@ use firstbyte_lab::load::{Load, LoadReport, LoadTarget};
 use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::capacity::{Capacities, ServerCapacity};
 use firstbyte_report::capacity_study::{self, Step, Steps};
-use firstbyte_report::study::{
-    Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure,
-};
+use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure};
 use serde::Deserialize;
 
 use super::story::{print_story, sentence_problem, story_of_study};
@@ -220,8 +218,8 @@ impl CapacityPlan {
         let of = |expectation: &Expectation, steps: &Steps| {
             let sustained = steps.sustained().unwrap_or_default();
             let estimate = seen.and_then(|seen| seen.sustained(steps.resumed));
-            let estimate = estimate
-                .map(|(value, interval)| Estimate { value, interval: Some(interval) });
+            let estimate =
+                estimate.map(|(value, interval)| Estimate { value, interval: Some(interval) });
             let near = share(&expectation.within).unwrap_or_default();
             let is_near = |_| steps.error(seen).is_some_and(|error| error.abs() <= near);
             StoryFigure {

@@ -1,20 +1,19 @@
 //! Figures of a study: what was published or is expected, held against what was measured.
 //!
-//! In: `[[expect]]` of a plan, the run's variants and its rows. Out: [`StoryFigure`]s, each of them judged. How they are shown
+//! In: `[[expect]]` of a plan, what was measured of each variant. Out: [`StoryFigure`]s, each of them judged. How they are shown
 //! is the story's.
 
 use std::collections::BTreeMap;
 
 use firstbyte_core::compare::Table;
-use firstbyte_core::run::{Cell, Factor, Metric};
+use firstbyte_core::run::{Cell, Factor, Metric, Taken};
 use firstbyte_core::stats::{self, median_estimate, paired_effect};
 use firstbyte_core::units::{BareShare, parse_share};
-use firstbyte_report::study::{
-    Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure,
-};
+use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure};
 use serde::Deserialize;
 
 use crate::cli::plan::quantities::nanoseconds;
+use crate::runs::{Dataset, RunError};
 
 /// An expectation, as written in a plan. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,7 +21,10 @@ use crate::cli::plan::quantities::nanoseconds;
 pub(in crate::cli) struct Expectation {
     /// The figure's name, for people.
     pub say: String,
-    pub metric: String,
+    /// A time of ours.
+    pub metric: Option<String>,
+    /// Or what the client's own network panel calls it.
+    pub panel: Option<String>,
     /// Of the variants with these values: one of them each, or several with commas between.
     pub of: BTreeMap<String, String>,
     /// Compared with the variants that have these values instead.
@@ -37,6 +39,39 @@ pub(in crate::cli) struct Expectation {
     /// How far from it is near enough, as a share and as a time: the larger one counts.
     #[serde(default)]
     pub within: Vec<String>,
+}
+
+/// What was measured, for expectations to be held against.
+pub(super) struct StudyMeasurements<'a> {
+    cells: &'a [Cell],
+    /// Variants that could not be measured, and why.
+    left_out: &'a [(Cell, String)],
+    table: Table,
+    /// What clients' own network panels show, by cell and the panel's name for it, in nanoseconds.
+    panels: BTreeMap<(usize, String), Vec<f64>>,
+}
+
+impl<'a> StudyMeasurements<'a> {
+    /// Of a run; panels are read where `expectations` are about them.
+    pub(super) fn from_dataset(
+        data: &'a Dataset,
+        left_out: &'a [(Cell, String)],
+        expectations: &[Expectation],
+    ) -> Result<Self, RunError> {
+        let mut panels: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
+        if expectations.iter().any(|expectation| expectation.panel.is_some()) {
+            for taken in data.each_taken() {
+                let Taken { cell, sample, .. } = taken?;
+                let counts = !sample.warmup && sample.failure().is_none();
+                for time in sample.connection.facts.panel.into_iter().filter(|_| counts) {
+                    let of_label = panels.entry((usize::from(cell), time.label)).or_default();
+                    of_label.push(time.took.as_nanos() as f64);
+                }
+            }
+        }
+        let table = Table::from_rows(data.cells.len(), &data.rows);
+        Ok(Self { cells: &data.cells, left_out, table, panels })
+    }
 }
 
 /// A bound: a share or a time.
@@ -88,7 +123,14 @@ impl Expectation {
 
     fn check(&self) -> Result<(), String> {
         let about = |why: String| format!("expect {:?}: {why}", self.say);
-        self.metric().map_err(about)?;
+        match (&self.metric, &self.panel) {
+            (Some(name), None) if Metric::named(name).is_none() => {
+                return Err(about(format!("no metric is called {name:?}")));
+            }
+            (Some(_), None) => {}
+            (None, Some(_)) if self.against.is_empty() => {}
+            _ => return Err(about("metric is needed, or panel without against".into())),
+        }
         for text in self.change.iter().chain(&self.median).flatten().chain(&self.within) {
             Bound::read(text).map_err(about)?;
         }
@@ -102,31 +144,29 @@ impl Expectation {
         }
     }
 
-    fn metric(&self) -> Result<Metric, String> {
-        Metric::named(&self.metric).ok_or_else(|| format!("no metric is called {:?}", self.metric))
-    }
-
     /// Its figures: one of each variant that it is about, also of those that were left out, and why.
-    pub(super) fn judge(
-        &self,
-        cells: &[Cell],
-        left_out: &[(Cell, String)],
-        table: &Table,
-    ) -> Vec<StoryFigure> {
-        let Ok(metric) = self.metric() else { return Vec::new() };
+    pub(super) fn judge(&self, measured: &StudyMeasurements<'_>) -> Vec<StoryFigure> {
+        let StudyMeasurements { cells, left_out, table, panels } = measured;
+        let metric = self.metric.as_deref().and_then(Metric::named);
         let mut figures = Vec::new();
         for (index, cell) in cells.iter().enumerate() {
             if cell.twin_of.is_some() || !has(cell, &self.of) {
                 continue;
             }
-            let estimate = if self.against.is_empty() {
-                median_estimate(&table.values(index, metric))
-            } else {
-                let Some(base) = cells.iter().position(|other| self.is_base(cell, other)) else {
-                    continue;
-                };
-                let (before, after) = table.paired(base, index, metric);
-                self.change(&before, &after)
+            let base = cells.iter().position(|other| self.is_base(cell, other));
+            let estimate = match (metric, &self.panel, base) {
+                (Some(metric), _, _) if self.against.is_empty() => {
+                    median_estimate(&table.values(index, metric))
+                }
+                (Some(metric), _, Some(base)) => {
+                    let (before, after) = table.paired(base, index, metric);
+                    self.change(&before, &after)
+                }
+                (Some(_), _, None) => continue,
+                (None, label, _) => {
+                    let label = label.clone().unwrap_or_default();
+                    panels.get(&(index, label)).and_then(|times| median_estimate(times))
+                }
             };
             let estimate = estimate.map(|e| Estimate { value: e.value, interval: e.interval });
             let measured = MeasuredFigure::judge(estimate, |value| self.reproduced_by(value));
@@ -257,6 +297,14 @@ mod tests {
         Table::from_rows(2, &rows.collect::<Vec<_>>())
     }
 
+    fn measured<'a>(
+        cells: &'a [Cell],
+        left_out: &'a [(Cell, String)],
+        medians: [u64; 2],
+    ) -> StudyMeasurements<'a> {
+        StudyMeasurements { cells, left_out, table: table(medians), panels: BTreeMap::new() }
+    }
+
     fn expectation(text: &str) -> Expectation {
         Expectation::read(&[toml::from_str(text).unwrap()]).unwrap().remove(0)
     }
@@ -268,18 +316,20 @@ mod tests {
              change = ['-55 %', '-45 %']",
         );
         let cells = [cell("1.2"), cell("1.3")];
-        let judged = |cells: &[Cell], medians| halves.judge(cells, &[], &table(medians)).remove(0);
+        let judged =
+            |cells: &[Cell], medians| halves.judge(&measured(cells, &[], medians)).remove(0);
         let found = judged(&cells, [100, 50]);
         assert!(matches!(found.measured, MeasuredFigure::Reproduced(_)), "{found:?}");
         assert_eq!((found.unit, found.variant.as_str()), (FigureUnit::ShareChange, ""));
-        let MeasuredFigure::Missed(Some(missed)) = judged(&cells, [100, 80]).measured else {
+        let missed = judged(&cells, [100, 80]).measured;
+        let MeasuredFigure::Missed(Some(missed)) = missed else {
             panic!("-20 % is not within -55 to -45 %");
         };
         assert!((missed.value + 0.2).abs() < 0.001, "{missed:?}");
         assert_eq!(judged(&cells[..1], [100, 50]).measured, MeasuredFigure::Missed(None));
         // One that cannot be measured is neither.
         let left_out = [(cell("1.3"), "too old".to_owned())];
-        let figures = halves.judge(&cells[..1], &left_out, &table([100, 50]));
+        let figures = halves.judge(&measured(&cells[..1], &left_out, [100, 50]));
         assert_eq!(figures[0].measured, MeasuredFigure::Unavailable("too old".to_owned()));
     }
 
@@ -289,7 +339,8 @@ mod tests {
             "say = 'as published'\nmetric = 'tls'\nof = { tls = '1.2' }\npublished = '12.1 ms'\n\
              within = ['2 %', '1 ms']",
         );
-        let judged = |ms| published.judge(&[cell("1.2")], &[], &table([ms, 1])).remove(0);
+        let cells = [cell("1.2")];
+        let judged = |ms| published.judge(&measured(&cells, &[], [ms, 1])).remove(0);
         assert!(matches!(judged(13).measured, MeasuredFigure::Reproduced(_)));
         assert!(matches!(judged(14).measured, MeasuredFigure::Missed(Some(_))));
         assert!(!judged(13).published.is_own_bound);
@@ -301,13 +352,27 @@ mod tests {
             "say = 'x'\nmetric = 'tls'\nof = { tls = '1.3' }\nagainst = { tls = '1.2' }\n\
              published = '-30 % to -10 %'",
         );
-        let [inside, outside] = [80, 60].map(|ms| {
-            range.judge(&[cell("1.2"), cell("1.3")], &[], &table([100, ms])).remove(0).measured
-        });
+        let cells = [cell("1.2"), cell("1.3")];
+        let [inside, outside] =
+            [80, 60].map(|ms| range.judge(&measured(&cells, &[], [100, ms])).remove(0).measured);
         assert!(matches!(inside, MeasuredFigure::Reproduced(_)), "{inside:?}");
         assert!(matches!(outside, MeasuredFigure::Missed(Some(_))), "{outside:?}");
         let wanted = BTreeMap::from([("tls".to_owned(), "1.2, 1.3".to_owned())]);
         assert!(has(&cell("1.3"), &wanted) && !has(&cell("1.1"), &wanted));
+    }
+
+    #[test]
+    fn a_panels_time_is_the_clients_own() {
+        let panel = expectation(
+            "say = 'x'\npanel = 'SSL'\nof = { tls = '1.2' }\nmedian = ['0 ms', '5 ms']",
+        );
+        let cells = [cell("1.2")];
+        let mut with_panel = measured(&cells, &[], [100, 50]);
+        assert_eq!(panel.judge(&with_panel)[0].measured, MeasuredFigure::Missed(None));
+        with_panel.panels.insert((0, "SSL".to_owned()), vec![0.4e6, 0.5e6, 0.6e6]);
+        let found = panel.judge(&with_panel).remove(0).measured;
+        assert_eq!(found.estimate().map(|estimate| estimate.value), Some(0.5e6));
+        assert!(matches!(found, MeasuredFigure::Reproduced(_)));
     }
 
     #[test]

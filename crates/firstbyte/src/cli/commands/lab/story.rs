@@ -24,7 +24,9 @@ pub(super) fn story_of_study(
 pub(super) fn sentence_problem(plan: Option<&StoryPlan>, names: &[&str]) -> Option<String> {
     let unknown = figures_of_sentence(&plan?.sentence).find(|name| !names.contains(name))?;
     let known = names.join("; ");
-    Some(format!("story: no expect says {unknown:?}, which the sentence rests on; there are: {known}"))
+    Some(format!(
+        "story: no expect says {unknown:?}, which the sentence rests on; there are: {known}"
+    ))
 }
 
 /// Prints the story: beside the data, where these are on standard output.

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use firstbyte_core::compare::Table;
 use firstbyte_core::run::Cell;
 use firstbyte_lab::{Lab, LabOptions, run as run_lab};
 use firstbyte_report::study::StoryFigure;
 
-use super::expect::Expectation;
+use super::expect::{Expectation, StudyMeasurements};
 use super::story::{print_story, sentence_problem, story_of_study};
 use super::{capacity, traffic};
 use crate::cli::commands::compare::{RunFile, Study, measure};
@@ -18,7 +17,7 @@ use crate::cli::signals;
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::plans::{LabStudyPlan, RenderPlan};
-use crate::runs::Run;
+use crate::runs::{Dataset, RunError, SampleFile};
 
 /// The plans that come with firstbyte, by scenario.
 const PLANS: [(&str, &str); 7] = [
@@ -63,13 +62,14 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         let (run, silent) = (RunFile::New(asked.run.clone()), asked.silent);
         let study = Study { run, silent, render: RenderPlan::default(), ..study };
         let measured = measure(&study)?;
-        let run = Run::read(&measured.path).map_err(run_problem)?;
+        let data = Dataset::read(&[(measured.path.clone(), SampleFile::Run)]);
+        let data = data.map_err(run_problem)?;
         lab.write_out_captures();
         let packets = captures.of_client();
         let left_out = &study.experiment.matrix.left_out;
-        let figures = judge(&expectations, &run, left_out);
+        let figures = judge(&expectations, &data, left_out).map_err(run_problem)?;
         let story = story_of_study(&scenario.name, plan.story.as_ref(), "published", figures);
-        render::study(&run, &RenderPlan { packets, ..asked.render.clone() }, &story)?;
+        render::show_study(&data, &RenderPlan { packets, ..asked.render.clone() }, &story)?;
         if measured.interrupted {
             note("interrupted: what was complete is shown");
             return Ok(signals::exit_code());
@@ -184,12 +184,11 @@ fn text_of_plan(asked: &LabStudyPlan, scenario: &str) -> Result<(String, String)
 
 fn judge(
     expectations: &[Expectation],
-    run: &Run,
+    data: &Dataset,
     left_out: &[(Cell, String)],
-) -> Vec<StoryFigure> {
-    let cells = run.header.cells();
-    let table = Table::from_rows(cells.len(), &run.rows);
-    expectations.iter().flat_map(|expectation| expectation.judge(&cells, left_out, &table)).collect()
+) -> Result<Vec<StoryFigure>, RunError> {
+    let measured = StudyMeasurements::from_dataset(data, left_out, expectations)?;
+    Ok(expectations.iter().flat_map(|expectation| expectation.judge(&measured)).collect())
 }
 
 #[cfg(test)]

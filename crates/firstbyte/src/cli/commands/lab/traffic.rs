@@ -26,9 +26,7 @@ use crate::cli::terminal::{self, note};
 use crate::plans::{LabStudyPlan, PacketFilter, ServerGroup};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
-use firstbyte_report::study::{
-    Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure,
-};
+use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::wire;
 
@@ -65,6 +63,9 @@ struct Expectation {
     /// It costs most.
     #[serde(default)]
     first: bool,
+    /// The bounds are what others found.
+    #[serde(default)]
+    published: bool,
     /// Bounds of shares.
     before: Option<[String; 2]>,
     after: Option<[String; 2]>,
@@ -218,7 +219,8 @@ impl Expectation {
         });
         // What is named too late is not what was to be named.
         let change = ranked.filter(|(_, rank)| !self.first || *rank == 1).map(|(change, _)| change);
-        let figure = |name: String, unit, published: PublishedFigure, value: Option<f64>| {
+        let figure = |name: String, unit, bound: PublishedFigure, value: Option<f64>| {
+            let published = PublishedFigure { is_own_bound: !self.published, ..bound };
             let estimate = value.map(|value| Estimate { value, interval: None });
             let measured = MeasuredFigure::judge(estimate, |value| published.holds(value));
             StoryFigure { name, variant: String::new(), unit, published, measured }
@@ -236,7 +238,8 @@ impl Expectation {
         }
         if let Some([low, high]) = self.full_to_short {
             let ratio = change.and_then(|change| change.handshakes.as_ref()?.ratio());
-            let published = PublishedFigure::own_bound(format!("{low} to {high} times"), [low, high]);
+            let published =
+                PublishedFigure::own_bound(format!("{low} to {high} times"), [low, high]);
             figures.push(figure(self.say.clone(), FigureUnit::Factor, published, ratio));
         }
         if let Some(known) = &self.nothing_but {
