@@ -14,15 +14,14 @@ use super::style::{Ink, cut_end, wrap};
 /// The story as text.
 pub fn render_story(story: &StudyStory, style: &Style) -> String {
     let view = StoryView { story, style };
-    let mut lines = view.title();
     if story.figures.is_empty() {
-        lines.push("nothing was published of it that could be compared".to_owned());
-    } else {
-        let closing = [view.table(), view.picture(), view.sentence(), view.verdict()];
-        for block in closing.into_iter().filter(|block| !block.is_empty()) {
-            lines.push(String::new());
-            lines.extend(block);
-        }
+        return format!("\n{}: the study has no figures to reproduce\n", style.safe(&story.study));
+    }
+    let mut lines = view.title();
+    let closing = [view.table(), view.picture(), view.sentence(), view.verdict()];
+    for block in closing.into_iter().filter(|block| !block.is_empty()) {
+        lines.push(String::new());
+        lines.extend(block);
     }
     let lines: String = lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
     format!("\n{lines}")
@@ -44,6 +43,8 @@ enum StoryLine {
 
 /// Columns between columns.
 const GAP: usize = 2;
+/// With fewer columns for them, names of figures cannot be told apart.
+const NARROWEST_NAME: usize = 16;
 
 impl StoryView<'_> {
     fn title(&self) -> Vec<String> {
@@ -56,11 +57,28 @@ impl StoryView<'_> {
     }
 
     fn table(&self) -> Vec<String> {
-        let reference = self.story.reference;
         let estimates = || self.story.figures.iter().filter_map(|f| f.measured.estimate());
         let intervals = estimates().any(|estimate| estimate.interval.is_some());
+        let lines = self.table_lines(intervals);
+        // A narrow terminal has no room for intervals.
+        let is_wide = self.room_for_names(&lines) >= NARROWEST_NAME;
+        let lines = if is_wide { lines } else { self.table_lines(false) };
+        let mut lines = self.align(&lines);
+        if self.story.figures.iter().any(|figure| figure.published.is_own_bound) {
+            let note = "(in brackets: expected, not published)";
+            lines.push(self.style.paint(Ink::Faint, note));
+        }
+        let of_samples = |figure: &StoryFigure| figure.unit.has_intervals();
+        if !intervals && self.story.figures.iter().any(of_samples) {
+            let note = format!("(too few rounds for 95 % intervals: they need {FEWEST_ROUNDS})");
+            lines.push(self.style.paint(Ink::Faint, &note));
+        }
+        lines
+    }
+
+    fn table_lines(&self, intervals: bool) -> Vec<StoryLine> {
         let measured = if intervals { "measured (95 % interval)" } else { "measured" };
-        let head = ["figure", reference, measured, ""];
+        let head = ["figure", self.story.reference, measured, ""];
         let mut lines = vec![StoryLine::Row(head.map(|text| (text.to_owned(), Ink::Faint)))];
         for variant in self.story.variants() {
             let of_variant = self.story.figures.iter().filter(|f| f.variant == variant);
@@ -75,7 +93,7 @@ impl StoryView<'_> {
                         reasons.push(why);
                     }
                     MeasuredFigure::Unavailable(_) => {}
-                    _ => lines.push(StoryLine::Row(self.row(figure, indent))),
+                    _ => lines.push(StoryLine::Row(self.row(figure, indent, intervals))),
                 }
             }
             for why in reasons {
@@ -85,26 +103,19 @@ impl StoryView<'_> {
                 }
             }
         }
-        let mut lines = self.align(lines);
-        if self.story.figures.iter().any(|figure| figure.published.is_own_bound) {
-            let note = "(in brackets: expected, not published)";
-            lines.push(self.style.paint(Ink::Faint, note));
-        }
-        let of_samples = |figure: &StoryFigure| figure.unit.has_intervals();
-        if !intervals && self.story.figures.iter().any(of_samples) {
-            let note = format!("(too few rounds for 95 % intervals: they need {FEWEST_ROUNDS})");
-            lines.push(self.style.paint(Ink::Faint, &note));
-        }
         lines
     }
 
-    fn row(&self, figure: &StoryFigure, indent: &str) -> StoryRow {
+    fn row(&self, figure: &StoryFigure, indent: &str, intervals: bool) -> StoryRow {
         let (mark, ink) = match &figure.measured {
             MeasuredFigure::Reproduced(_) => (self.style.glyph("✓", "ok"), Ink::Transfer),
             _ => (self.style.glyph("✗", "NO"), Ink::Loss),
         };
-        let measured = figure.measured.estimate();
-        let measured = measured.map_or("nothing".into(), |e| figure.unit.estimate_text(e));
+        let measured = match figure.measured.estimate() {
+            Some(estimate) if intervals => figure.unit.estimate_text(estimate),
+            Some(_) => figure.value_text(),
+            None => "nothing".to_owned(),
+        };
         [
             (format!("{indent}{}", self.style.safe(&figure.name)), Ink::Plain),
             (self.signs(&bracketed(&figure.published)), Ink::Plain),
@@ -113,17 +124,15 @@ impl StoryView<'_> {
         ]
     }
 
-    fn align(&self, lines: Vec<StoryLine>) -> Vec<String> {
-        let width = |column: usize| {
-            let rows = lines.iter().filter_map(|line| match line {
-                StoryLine::Row(row) => Some(row[column].0.chars().count()),
-                StoryLine::Text(..) => None,
-            });
-            rows.max().unwrap_or(0)
-        };
-        let [figure, published, measured, mark] = [width(0), width(1), width(2), width(3)];
-        let room = self.style.columns().saturating_sub(published + measured + mark + 3 * GAP);
-        let figure = figure.min(room.max(8));
+    /// What is left of a line for the names of figures.
+    fn room_for_names(&self, lines: &[StoryLine]) -> usize {
+        let others: usize = (1..4).map(|column| column_width(lines, column) + GAP).sum();
+        self.style.columns().saturating_sub(others)
+    }
+
+    fn align(&self, lines: &[StoryLine]) -> Vec<String> {
+        let [figure, published, measured] = [0, 1, 2].map(|column| column_width(lines, column));
+        let figure = figure.min(self.room_for_names(lines));
         let gap = " ".repeat(GAP);
         let line = |line: &StoryLine| match line {
             StoryLine::Text(text, ink) => self.style.paint(*ink, text),
@@ -235,6 +244,14 @@ impl StoryView<'_> {
     fn signs(&self, text: &str) -> String {
         self.style.safe(text).replace('-', self.style.glyph("−", "-"))
     }
+}
+
+fn column_width(lines: &[StoryLine], column: usize) -> usize {
+    let rows = lines.iter().filter_map(|line| match line {
+        StoryLine::Row(row) => Some(row[column].0.chars().count()),
+        StoryLine::Text(..) => None,
+    });
+    rows.max().unwrap_or(0)
 }
 
 /// The study's own bounds in brackets.

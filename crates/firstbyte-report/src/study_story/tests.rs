@@ -28,7 +28,7 @@ fn early_data(page_on: f64) -> StudyStory {
         [
             figure("page, early data off", variant, "333 ms", [333.0, page_off]),
             figure("page, early data on", variant, "221 ms", [221.0, page_on]),
-            figure("handshake, on less off", variant, "-112 ms", [-112.0, -112.1]),
+            figure("handshake, on minus off", variant, "-112 ms", [-112.0, -112.1]),
             figure("image, early data on", variant, "3 s", [3_000.0, image_on]),
         ]
     };
@@ -70,7 +70,7 @@ fn a_story_is_a_table_a_picture_and_a_sentence() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "page, early data off 333 ms 335.1 ms (334.7 to 335.5) ✓",
-        "handshake, on less off −112 ms −112.1 ms (−112.5 to −111.7) ✓",
+        "handshake, on minus off −112 ms −112.1 ms (−112.5 to −111.7) ✓",
         "image, early data on 3 s 3.120 s (3.120 to 3.121) ✓",
         "curl not measured: curl 7.88.1",
         "TCP handshake (111 ms to 114 ms) 112.3 ms ✓",
@@ -116,7 +116,7 @@ fn bars_share_a_scale_where_both_can_be_seen() {
         names,
         [
             vec!["page, early data off", "page, early data on"],
-            vec!["handshake, on less off"],
+            vec!["handshake, on minus off"],
             vec!["image, early data on"]
         ]
     );

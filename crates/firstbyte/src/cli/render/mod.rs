@@ -21,21 +21,13 @@ pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
     show(&Dataset::read(&[(run.path().to_owned(), SampleFile::Run)]).map_err(run_problem)?, plan)
 }
 
-/// Shows the samples of a study, and its story in the page and as a picture.
-pub(super) fn show_study(
-    data: &Dataset,
-    plan: &RenderPlan,
-    story: &StudyStory,
-) -> Result<(), Problem> {
-    show_with_story(data, plan, Some(story))
-}
-
 /// Shows what was read.
 pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
-    show_with_story(data, plan, None)
+    show_study(data, plan, None)
 }
 
-fn show_with_story(
+/// Shows the samples of a study, and its story in the page and as a picture.
+pub(super) fn show_study(
     data: &Dataset,
     plan: &RenderPlan,
     story: Option<&StudyStory>,

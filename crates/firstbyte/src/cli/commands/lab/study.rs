@@ -69,7 +69,8 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         let left_out = &study.experiment.matrix.left_out;
         let figures = judge(&expectations, &data, left_out).map_err(run_problem)?;
         let story = story_of_study(&scenario.name, plan.story.as_ref(), "published", figures);
-        render::show_study(&data, &RenderPlan { packets, ..asked.render.clone() }, &story)?;
+        let told = (!measured.interrupted).then_some(&story);
+        render::show_study(&data, &RenderPlan { packets, ..asked.render.clone() }, told)?;
         if measured.interrupted {
             note("interrupted: what was complete is shown");
             return Ok(signals::exit_code());
