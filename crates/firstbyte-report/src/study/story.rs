@@ -230,7 +230,7 @@ impl StudyStory {
             let shortest = lengths().filter(|length| *length > 0.0).fold(f64::INFINITY, f64::min);
             let fits = |(low, group): &(f64, BarGroup<'_>)| {
                 let ratio = group.longest.max(longest) / low.min(shortest);
-                group.figures[0][0].unit == of_name[0].unit && !(ratio > WIDEST_RATIO)
+                group.figures[0][0].unit == of_name[0].unit && ratio <= WIDEST_RATIO
             };
             match groups.last_mut().filter(|group| fits(group)) {
                 Some((low, group)) => {
