@@ -168,8 +168,7 @@ impl StudyStory {
         let all = self.figures.iter().filter(available).count();
         let missed: Vec<String> =
             self.figures.iter().filter(|f| f.is_missed()).map(StoryFigure::full_name).collect();
-        let noun = if all == 1 { "figure" } else { "figures" };
-        let text = format!("{} of {all} {noun} reproduced", all - missed.len());
+        let text = format!("{} of {all} figures reproduced", all - missed.len());
         if missed.is_empty() { text } else { format!("{text}; missed: {}", missed.join("; ")) }
     }
 

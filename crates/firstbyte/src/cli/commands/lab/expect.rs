@@ -129,7 +129,11 @@ impl Expectation {
             }
             (Some(_), None) => {}
             (None, Some(_)) if self.against.is_empty() => {}
-            _ => return Err(about("metric is needed, or panel without against".into())),
+            _ => {
+                return Err(about(
+                    "give metric or panel, not both; panel goes without against".into(),
+                ));
+            }
         }
         for text in self.change.iter().chain(&self.median).flatten().chain(&self.within) {
             Bound::read(text).map_err(about)?;
