@@ -62,7 +62,8 @@ fn panel(group: &BarGroup<'_>, reference: &str) -> Panel {
             let size = figure.measured.estimate().map_or(0.0, |estimate| estimate.value.abs());
             let text = figure.value_text();
             let label = figure.bar_label();
-            row(label, "p1", [size; 2], &text.replace('-', "−"));
+            let mark = if figure.is_missed() { " ✗" } else { "" };
+            row(label, "p1", [size; 2], &(text.replace('-', "−") + mark));
             parts.push(format!("{label} {text}"));
         }
         sentences.push(format!("{name}: {}", parts.join(", ")));

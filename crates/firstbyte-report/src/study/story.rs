@@ -150,7 +150,7 @@ impl StoryFigure {
         if self.variant.is_empty() { "measured" } else { &self.variant }
     }
 
-    const fn is_missed(&self) -> bool {
+    pub(crate) const fn is_missed(&self) -> bool {
         matches!(self.measured, MeasuredFigure::Missed(_))
     }
 }
