@@ -83,9 +83,9 @@ pub fn series(
         let mut matrix = matrix(settings, edges);
         matrix.leave_out_impossible(clients);
         let missing = matrix.left_out.into_iter();
-        left_out.extend(missing.map(|(variant, why)| LeftOut {
+        left_out.extend(missing.map(|(cell, why)| LeftOut {
             target: settings.name.clone(),
-            variant,
+            variant: cell.name(),
             why,
         }));
         for variant in matrix.variants {

@@ -109,7 +109,8 @@ impl Steps {
         Some(estimate / self.sustained()? - 1.0)
     }
 
-    const fn name(&self) -> &'static str {
+    /// What its handshakes are called.
+    pub const fn name(&self) -> &'static str {
         if self.resumed { "resumed" } else { "full" }
     }
 }

@@ -43,6 +43,7 @@ pub mod sequence;
 pub mod server_log;
 pub mod shell;
 pub mod study;
+pub mod study_story;
 pub mod study_table;
 pub mod style;
 mod svg;

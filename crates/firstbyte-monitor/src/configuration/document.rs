@@ -184,6 +184,7 @@ impl<'t> Document<'t> {
         let matrix = Matrix::new(&settings.axes, &settings.visit());
         if let (true, Some((variant, why))) = (matrix.variants.is_empty(), matrix.left_out.first())
         {
+            let variant = variant.name();
             self.mistakes.add(
                 at,
                 format!("none of its variants is possible: {variant}: {why}"),

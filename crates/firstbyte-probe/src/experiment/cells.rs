@@ -46,7 +46,7 @@ pub struct Matrix {
     /// The cells that can be visited.
     pub variants: Vec<Variant>,
     /// Those that cannot, and why.
-    pub left_out: Vec<(String, String)>,
+    pub left_out: Vec<(Cell, String)>,
 }
 
 impl Matrix {
@@ -78,7 +78,7 @@ impl Matrix {
             };
             match possible {
                 Ok(()) => matrix.variants.push(Variant { cell, visit, parts }),
-                Err(why) => matrix.left_out.push((cell.name(), why)),
+                Err(why) => matrix.left_out.push((cell, why)),
             }
         }
         matrix
@@ -90,7 +90,7 @@ impl Matrix {
         for variant in variants {
             match clients.check(&variant.visit.target, &variant.visit.options) {
                 Ok(()) => self.variants.push(variant),
-                Err(why) => self.left_out.push((variant.cell.name(), why)),
+                Err(why) => self.left_out.push((variant.cell, why)),
             }
         }
     }

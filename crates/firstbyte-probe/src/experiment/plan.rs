@@ -117,6 +117,7 @@ impl ExperimentPlan {
         matrix.leave_out_impossible(clients);
         if matrix.variants.is_empty() {
             let (cell, why) = matrix.left_out.first().cloned().unwrap_or_default();
+            let cell = cell.name();
             return Err(PlanError::new(format!("none of the variants is possible: {cell}: {why}")));
         }
         if self.aa {

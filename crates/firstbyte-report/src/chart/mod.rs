@@ -19,6 +19,7 @@ mod outlines;
 mod page_load;
 mod png;
 mod sequence;
+mod story;
 #[cfg(test)]
 mod tests;
 mod waterfall;
@@ -53,6 +54,7 @@ pub fn figures(study: &Study<'_>) -> Vec<Figure> {
 
 /// As [`figures`], of what has been reduced already.
 pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> Vec<Figure> {
+    let told = study.story.map(story::figure);
     let figures = [
         area::figure(digest, grouping),
         bars::figure(digest, grouping),
@@ -61,7 +63,10 @@ pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> V
         waterfall::figure(study, grouping),
         sequence::figure(study, grouping),
     ];
-    figures.into_iter().filter(|f| f.rows.iter().any(|r| !r.panels.is_empty())).collect()
+    told.into_iter()
+        .chain(figures)
+        .filter(|f| f.rows.iter().any(|r| !r.panels.is_empty()))
+        .collect()
 }
 
 /// How wide a panel is drawn: three stand beside each other on a page.

@@ -39,6 +39,7 @@ impl Made {
             panels: &[],
             processors: &[],
             percentiles: &[],
+            story: None,
             sentences: self.sentences.clone(),
             summaries: self.summaries.clone(),
             effects: self.effects.clone(),

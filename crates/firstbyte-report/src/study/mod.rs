@@ -12,6 +12,7 @@ pub(crate) mod fixtures;
 mod grouping;
 mod panels;
 mod processors;
+mod story;
 
 use firstbyte_core::compare::{PercentileEffects, Role};
 use firstbyte_core::cross_examination::WayExamined;
@@ -25,6 +26,11 @@ pub(crate) use grouping::{Group, Grouping, pair_names};
 pub(crate) use panels::panel_time;
 pub use panels::{PanelTimes, PanelView};
 pub use processors::{ProcessorTimes, ProcessorView};
+pub(crate) use story::BarGroup;
+pub use story::{
+    FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure, StorySentence, StudyStory,
+    figures_of_sentence,
+};
 
 /// A comparison, whole.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +69,8 @@ pub struct Study<'a> {
     pub processors: &'a [ProcessorView],
     /// Differences percentile by percentile, where they were asked for.
     pub percentiles: &'a [PercentileEffects],
+    /// What others published, beside what was measured; of the lab's studies.
+    pub story: Option<&'a StudyStory>,
 }
 
 /// What clients say, held against a capture.

@@ -88,7 +88,7 @@ impl Study {
     /// Says which combinations will not be measured.
     pub(in crate::cli) fn note_left_out(&self) {
         for (cell, why) in &self.experiment.matrix.left_out {
-            note(&format!("left out: {cell}: {why}"));
+            note(&format!("left out: {}: {why}", cell.name()));
         }
     }
 }

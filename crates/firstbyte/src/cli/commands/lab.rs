@@ -3,6 +3,7 @@
 mod capacity;
 mod expect;
 mod export;
+mod story;
 pub(in crate::cli) mod study;
 mod traffic;
 

@@ -42,6 +42,19 @@ pub(in crate::cli) struct PlanFile {
     /// What has to come out, for `lab study`.
     #[serde(default)]
     pub expect: Vec<toml::Table>,
+    /// What the study tells, for `lab study`.
+    pub story: Option<StoryPlan>,
+}
+
+/// What a study tells.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::cli) struct StoryPlan {
+    /// Who published what, in a line.
+    pub source: String,
+    /// With `{NAME}` in the place of measured figures.
+    #[serde(default)]
+    pub sentence: String,
 }
 
 /// A quantity in TOML: `5`, `0.5` or `"250ms"`.

@@ -12,6 +12,7 @@ use crate::plans::{Destination, Outputs, RenderPlan};
 use crate::runs::{Dataset, Run, SampleFile};
 use crate::study::Material;
 use firstbyte_report::chart::Figure;
+use firstbyte_report::study::{Study, StudyStory};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, percentiles, study_table};
 
@@ -22,6 +23,15 @@ pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
 
 /// Shows what was read.
 pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
+    show_study(data, plan, None)
+}
+
+/// Shows the samples of a study, and its story in the page and as a picture.
+pub(super) fn show_study(
+    data: &Dataset,
+    plan: &RenderPlan,
+    story: Option<&StudyStory>,
+) -> Result<(), Problem> {
     let varied = data.axes.iter().filter(|axis| axis.values.len() > 1);
     check_by(plan, &varied.map(|axis| axis.name.as_str()).collect::<Vec<_>>())?;
     warn(&data.warnings);
@@ -38,6 +48,7 @@ pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
     let by_percentile = outputs.percentiles.is_some() || outputs.html.is_some();
     let material = Material::from_dataset(data, plan.by.as_deref(), by_percentile, examined);
     material.map_err(run_problem)?.show(data, |study| {
+        let study = &Study { story, ..study.clone() };
         // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
         // terminal is gone.
         let shown = match on_terminal {

@@ -30,7 +30,7 @@ fn describe(study: &Study) -> Result<String, std::fmt::Error> {
         writeln!(text, "left out: {}", study.experiment.matrix.left_out.len())?;
     }
     for (cell, why) in &study.experiment.matrix.left_out {
-        writeln!(text, "  {cell}: {why}")?;
+        writeln!(text, "  {}: {why}", cell.name())?;
     }
     let design = &study.experiment.design;
     match &study.experiment.until {

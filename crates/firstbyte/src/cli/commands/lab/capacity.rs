@@ -14,12 +14,15 @@ use firstbyte_lab::load::{Load, LoadReport, LoadTarget};
 use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::capacity::{Capacities, ServerCapacity};
 use firstbyte_report::capacity_study::{self, Step, Steps};
+use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure};
 use serde::Deserialize;
 
+use super::story::{print_story, sentence_problem, story_of_study};
 use super::study::{Captures, in_lab, makes_a_capture_alone};
 use crate::cli::commands::wire::connections;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
+use crate::cli::plan::plan_file::StoryPlan;
 use crate::cli::signals::Attention;
 use crate::cli::terminal::{self, note};
 use crate::plans::LabStudyPlan;
@@ -29,6 +32,7 @@ use crate::plans::LabStudyPlan;
 #[serde(deny_unknown_fields)]
 pub(super) struct CapacityPlan {
     load: LoadSettings,
+    story: Option<StoryPlan>,
     #[serde(default)]
     expect: Vec<Expectation>,
 }
@@ -81,7 +85,13 @@ pub(super) fn plan(text: &str) -> Result<Option<CapacityPlan>, String> {
     for expectation in &plan.expect {
         share(&expectation.within)?;
     }
-    Ok(Some(plan))
+    let steps = [false, true].map(|resumed| Steps { resumed, steps: Vec::new() });
+    let figures = plan.figures(&steps, None);
+    let names: Vec<&str> = figures.iter().map(|figure| &*figure.name).collect();
+    match sentence_problem(plan.story.as_ref(), &names) {
+        Some(why) => Err(why),
+        None => Ok(Some(plan)),
+    }
 }
 
 impl LoadSettings {
@@ -199,30 +209,37 @@ fn judge(
     seen: Option<&ServerCapacity>,
 ) -> Result<u8, Problem> {
     let style = terminal::style(asked.render.colors);
-    let mut text = capacity_study::text(steps, seen, &style);
-    text.push('\n');
-    let mut missed = 0;
-    for expectation in &plan.expect {
-        let came_true = expectation.holds(steps, seen);
-        missed += usize::from(!came_true);
-        let sign = if came_true { style.glyph("✓", "ok") } else { style.glyph("✗", "NO") };
-        text.push_str(&format!("{sign} {}\n", expectation.say));
-    }
-    text.push_str(&match missed {
-        0 => format!("\nthe study of {name} came out as expected\n"),
-        missed => {
-            let all = plan.expect.len();
-            format!("\nthe study of {name} differs from what was expected in {missed} of {all}\n")
-        }
-    });
-    print(&style.plain(&text))?;
-    Ok(if missed == 0 { exit::OK } else { exit::CONDITION_MET })
+    print(&style.plain(&capacity_study::text(steps, seen, &style)))?;
+    let story = story_of_study(name, plan.story.as_ref(), "by load", plan.figures(steps, seen));
+    print_story(&story, &asked.render)?;
+    Ok(if story.is_reproduced() { exit::OK } else { exit::CONDITION_MET })
 }
 
-impl Expectation {
-    fn holds(&self, steps: &[Steps; 2], seen: Option<&ServerCapacity>) -> bool {
-        let most = share(&self.within).unwrap_or_default();
-        steps.iter().all(|steps| steps.error(seen).is_some_and(|error| error.abs() <= most))
+impl CapacityPlan {
+    /// What the server sustains, by load and by the capture, full and resumed.
+    fn figures(&self, steps: &[Steps; 2], seen: Option<&ServerCapacity>) -> Vec<StoryFigure> {
+        let of = |expectation: &Expectation, steps: &Steps| {
+            let sustained = steps.sustained().unwrap_or_default();
+            let estimate = seen.and_then(|seen| seen.sustained(steps.resumed));
+            let estimate =
+                estimate.map(|(value, interval)| Estimate { value, interval: Some(interval) });
+            let near = share(&expectation.within).unwrap_or_default();
+            let is_near = |_| steps.error(seen).is_some_and(|error| error.abs() <= near);
+            StoryFigure {
+                name: format!("{}, {}", expectation.say, steps.name()),
+                variant: String::new(),
+                unit: FigureUnit::Rate,
+                published: PublishedFigure {
+                    text: format!("{sustained:.0} a second"),
+                    low: sustained,
+                    high: sustained,
+                    is_own_bound: false,
+                },
+                measured: MeasuredFigure::judge(estimate, is_near),
+            }
+        };
+        let expected = self.expect.iter();
+        expected.flat_map(|expected| steps.iter().map(|steps| of(expected, steps))).collect()
     }
 }
 
@@ -245,10 +262,12 @@ mod tests {
     /// Without an estimate nothing is near.
     #[test]
     fn what_the_capture_does_not_say_is_not_as_expected() {
-        let expectation = Expectation { say: String::new(), within: "15 %".to_owned() };
+        let plan = plan(include_str!("../../../../studies/capacity.toml")).unwrap().unwrap();
         let mut step = Step::new(4);
         step.add([100, 0, 0], Duration::from_secs(1), None);
         let steps = [false, true].map(|resumed| Steps { resumed, steps: vec![step] });
-        assert!(!expectation.holds(&steps, None));
+        let figures = plan.figures(&steps, None);
+        assert_eq!(figures.len(), 2);
+        assert!(figures.iter().all(|figure| figure.measured == MeasuredFigure::Missed(None)));
     }
 }

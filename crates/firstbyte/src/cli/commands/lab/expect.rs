@@ -1,51 +1,78 @@
-//! What has to come out of a study, and whether it did.
+//! Figures of a study: what was published or is expected, held against what was measured.
+//!
+//! In: `[[expect]]` of a plan, what was measured of each variant. Out: [`StoryFigure`]s, each of them judged. How they are shown
+//! is the story's.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use firstbyte_core::compare::Table;
-use firstbyte_core::run::{Cell, Metric};
-use firstbyte_core::stats::{Estimate, median_estimate, paired_effect};
+use firstbyte_core::run::{Cell, Factor, Metric, Taken};
+use firstbyte_core::stats::{self, median_estimate, paired_effect};
 use firstbyte_core::toml_errors::describe_toml_message;
 use firstbyte_core::units::{BareShare, parse_share};
+use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure};
 use serde::Deserialize;
 
 use crate::cli::plan::quantities::nanoseconds;
+use crate::runs::{Dataset, RunError};
 
 /// An expectation, as written in a plan. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct Expectation {
-    /// What it says, for people.
+    /// The figure's name, for people.
     pub say: String,
-    pub metric: String,
-    /// Of the cells with these values.
+    /// A time of ours.
+    pub metric: Option<String>,
+    /// Or what the client's own network panel calls it.
+    pub panel: Option<String>,
+    /// Of the variants with these values: one of them each, or several with commas between.
     pub of: BTreeMap<String, String>,
-    /// Compared with the cells that have these values instead.
+    /// Compared with the variants that have these values instead.
     #[serde(default)]
     pub against: BTreeMap<String, String>,
     /// The change's bounds, shares or times; for `against`.
     pub change: Option<[String; 2]>,
     /// The median's bounds.
     pub median: Option<[String; 2]>,
-    /// A median that others found, shown beside.
+    /// What others found: a value, or "A to B".
     pub published: Option<String>,
     /// How far from it is near enough, as a share and as a time: the larger one counts.
     #[serde(default)]
     pub within: Vec<String>,
 }
 
-/// An expectation held against the cells it is about.
-pub(super) struct Outcome {
-    pub say: String,
-    pub lines: Vec<Line>,
+/// What was measured, for expectations to be held against.
+pub(super) struct StudyMeasurements<'a> {
+    cells: &'a [Cell],
+    /// Variants that could not be measured, and why.
+    left_out: &'a [(Cell, String)],
+    table: Table,
+    /// What clients' own network panels show, by cell and the panel's name for it, in nanoseconds.
+    panels: BTreeMap<(usize, String), Vec<f64>>,
 }
 
-pub(super) struct Line {
-    pub cell: String,
-    pub measured: String,
-    pub expected: String,
-    pub came_true: bool,
+impl<'a> StudyMeasurements<'a> {
+    /// Of a run; panels are read where `expectations` are about them.
+    pub(super) fn from_dataset(
+        data: &'a Dataset,
+        left_out: &'a [(Cell, String)],
+        expectations: &[Expectation],
+    ) -> Result<Self, RunError> {
+        let mut panels: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
+        if expectations.iter().any(|expectation| expectation.panel.is_some()) {
+            for taken in data.each_taken() {
+                let Taken { cell, sample, .. } = taken?;
+                let counts = !sample.warmup && sample.failure().is_none();
+                for time in sample.connection.facts.panel.into_iter().filter(|_| counts) {
+                    let of_label = panels.entry((usize::from(cell), time.label)).or_default();
+                    of_label.push(time.took.as_nanos() as f64);
+                }
+            }
+        }
+        let table = Table::from_rows(data.cells.len(), &data.rows);
+        Ok(Self { cells: &data.cells, left_out, table, panels })
+    }
 }
 
 /// A bound: a share or a time.
@@ -65,10 +92,22 @@ impl Bound {
         let time = || nanoseconds(rest).map(|ns| Self::Nanoseconds(sign * ns));
         share.or_else(|_| time()).map_err(|_| not_a_bound(text))
     }
+
+    const fn number(self) -> f64 {
+        match self {
+            Self::Share(number) | Self::Nanoseconds(number) => number,
+        }
+    }
 }
 
 fn not_a_bound(text: &str) -> String {
     format!("{text:?} is neither a share such as -50 % nor a time such as 12.1 ms")
+}
+
+/// Both ends of "A to B"; of one value, that value twice.
+fn ends(published: &str) -> Result<[Bound; 2], String> {
+    let (low, high) = published.split_once(" to ").unwrap_or((published, published));
+    Ok([Bound::read(low)?, Bound::read(high)?])
 }
 
 impl Expectation {
@@ -86,163 +125,151 @@ impl Expectation {
 
     fn check(&self) -> Result<(), String> {
         let about = |why: String| format!("expect {:?}: {why}", self.say);
-        self.metric().map_err(about)?;
-        let bounds = self.change.iter().chain(&self.median).flatten();
-        for text in bounds.chain(&self.published).chain(&self.within) {
+        match (&self.metric, &self.panel) {
+            (Some(name), None) if Metric::named(name).is_none() => {
+                return Err(about(format!("no metric is called {name:?}")));
+            }
+            (Some(_), None) => {}
+            (None, Some(_)) if self.against.is_empty() => {}
+            _ => {
+                return Err(about(
+                    "give metric or panel, not both; panel goes without against".into(),
+                ));
+            }
+        }
+        for text in self.change.iter().chain(&self.median).flatten().chain(&self.within) {
             Bound::read(text).map_err(about)?;
         }
-        match (&self.change, &self.median, &self.published) {
-            (Some(_), None, None) if !self.against.is_empty() => Ok(()),
-            (None, Some(_), None) | (None, None, Some(_)) => Ok(()),
+        if let Some(published) = &self.published {
+            ends(published).map_err(about)?;
+        }
+        match (&self.change, &self.median, self.against.is_empty()) {
+            (Some(_), None, false) | (None, Some(_), true) => Ok(()),
+            (None, None, _) if self.published.is_some() => Ok(()),
             _ => Err(about("one of change (with against), median, published is needed".into())),
         }
     }
 
-    fn metric(&self) -> Result<Metric, String> {
-        Metric::named(&self.metric).ok_or_else(|| format!("no metric is called {:?}", self.metric))
-    }
-
-    /// Holds it against the cells it is about.
-    pub(super) fn hold(&self, cells: &[Cell], table: &Table) -> Outcome {
-        let mut outcome = Outcome { say: self.say.clone(), lines: Vec::new() };
-        let Ok(metric) = self.metric() else { return outcome };
+    /// Its figures: one of each variant that it is about, also of those that were left out, and why.
+    pub(super) fn judge(&self, measured: &StudyMeasurements<'_>) -> Vec<StoryFigure> {
+        let StudyMeasurements { cells, left_out, table, panels } = measured;
+        let metric = self.metric.as_deref().and_then(Metric::named);
+        let mut figures = Vec::new();
         for (index, cell) in cells.iter().enumerate() {
             if cell.twin_of.is_some() || !has(cell, &self.of) {
                 continue;
             }
-            let line = if self.against.is_empty() {
-                let median = median_estimate(&table.values(index, metric));
-                self.hold_median(cell, median)
-            } else {
-                let Some(base) = cells.iter().position(|other| self.is_base(cell, other)) else {
-                    continue;
-                };
-                let (before, after) = table.paired(base, index, metric);
-                self.hold_change(cell, &before, &after)
+            let base = cells.iter().position(|other| self.is_base(cell, other));
+            let estimate = match (metric, &self.panel, base) {
+                (Some(metric), _, _) if self.against.is_empty() => {
+                    median_estimate(&table.values(index, metric))
+                }
+                (Some(metric), _, Some(base)) => {
+                    let (before, after) = table.paired(base, index, metric);
+                    self.change(&before, &after)
+                }
+                (Some(_), _, None) => continue,
+                (None, label, _) => {
+                    let label = label.clone().unwrap_or_default();
+                    panels.get(&(index, label)).and_then(|times| median_estimate(times))
+                }
             };
-            outcome.lines.push(line);
+            let estimate = estimate.map(|e| Estimate { value: e.value, interval: e.interval });
+            let measured = MeasuredFigure::judge(estimate, |value| self.reproduced_by(value));
+            figures.push(self.figure(self.variant(cell), measured));
         }
-        outcome
+        for (cell, why) in left_out.iter().filter(|(cell, _)| has(cell, &self.of)) {
+            let measured = MeasuredFigure::Unavailable(why.clone());
+            figures.push(self.figure(self.variant(cell), measured));
+        }
+        if figures.is_empty() {
+            figures.push(self.figure(String::new(), MeasuredFigure::Missed(None)));
+        }
+        figures
+    }
+
+    fn figure(&self, variant: String, measured: MeasuredFigure) -> StoryFigure {
+        let (name, unit, published) = (self.say.clone(), self.unit(), self.published());
+        StoryFigure { name, variant, unit, published, measured }
+    }
+
+    /// What sets `cell` apart from others that the figure is about. Clients are always named: each has its panel.
+    fn variant(&self, cell: &Cell) -> String {
+        let apart = |factor: &&Factor| {
+            let axis = &factor.axis;
+            axis == "client" || !(self.of.contains_key(axis) || self.against.contains_key(axis))
+        };
+        let labels: Vec<&str> =
+            cell.factors.iter().filter(apart).map(|factor| factor.label.as_str()).collect();
+        labels.join(", ")
     }
 
     /// Whether `other` is what `cell` is compared with: as `against` says, and else the same.
     fn is_base(&self, cell: &Cell, other: &Cell) -> bool {
-        let same = |factor: &firstbyte_core::run::Factor| {
+        let same = |factor: &Factor| {
             self.against.contains_key(&factor.axis) || other.factors.contains(factor)
         };
         other.twin_of.is_none() && has(other, &self.against) && cell.factors.iter().all(same)
     }
 
-    fn hold_median(&self, cell: &Cell, median: Option<Estimate>) -> Line {
-        let measured = median.as_ref().map_or("nothing".into(), milliseconds);
-        let value = median.map(|median| median.value);
-        let (expected, came_true) = match (&self.median, &self.published) {
-            (Some([low, high]), _) => {
-                let inside = |ns: f64| at_least(ns, low) && at_most(ns, high);
-                (format!("{low} to {high}"), value.is_some_and(inside))
-            }
-            (None, Some(published)) => {
-                let near = value.is_some_and(|ns| self.is_near(ns, published));
-                (format!("{published} published"), near)
-            }
-            (None, None) => (String::new(), false),
-        };
-        Line { cell: cell.name(), measured, expected, came_true }
+    fn change(&self, before: &[f64], after: &[f64]) -> Option<stats::Estimate> {
+        let effect = paired_effect(before, after, 1)?;
+        match self.unit() {
+            FigureUnit::ShareChange => effect.relative,
+            _ => Some(effect.difference),
+        }
     }
 
-    /// Whether `ns` is as near to `published` as has to be; always, where nothing is asked.
-    fn is_near(&self, ns: f64, published: &str) -> bool {
-        let Ok(Bound::Nanoseconds(published)) = Bound::read(published) else { return false };
+    /// The bounds that the measured figure has to be within.
+    fn bounds(&self) -> Option<[Bound; 2]> {
+        if let Some([low, high]) = self.change.as_ref().or(self.median.as_ref()) {
+            return Some([Bound::read(low).ok()?, Bound::read(high).ok()?]);
+        }
+        ends(self.published.as_deref()?).ok()
+    }
+
+    fn unit(&self) -> FigureUnit {
+        match (self.bounds(), self.against.is_empty()) {
+            (Some([Bound::Share(_), _]), _) => FigureUnit::ShareChange,
+            (_, false) => FigureUnit::TimeChange,
+            (_, true) => FigureUnit::Time,
+        }
+    }
+
+    /// Whether `value` is within the bounds, or as near to what was published as has to be.
+    fn reproduced_by(&self, value: f64) -> bool {
+        let Some([low, high]) = self.bounds().map(|ends| ends.map(Bound::number)) else {
+            return false;
+        };
         let allowed =
             self.within.iter().filter_map(|text| Bound::read(text).ok()).map(|bound| match bound {
-                Bound::Share(share) => share * published,
+                Bound::Share(share) => share * low.abs(),
                 Bound::Nanoseconds(ns) => ns,
             });
-        allowed.reduce(f64::max).is_none_or(|allowed| (ns - published).abs() <= allowed)
+        match allowed.reduce(f64::max) {
+            Some(allowed) => (low - allowed..=high + allowed).contains(&value),
+            // One value, and nothing says how near is near enough.
+            None if low == high => true,
+            None => (low..=high).contains(&value),
+        }
     }
 
-    fn hold_change(&self, cell: &Cell, before: &[f64], after: &[f64]) -> Line {
-        let effect = paired_effect(before, after, 1);
-        let [low, high] = self.change.clone().unwrap_or_default();
-        let shares = low.trim().ends_with('%');
-        let estimate = effect.and_then(|e| if shares { e.relative } else { Some(e.difference) });
-        let inside = estimate.is_some_and(|e| at_least(e.value, &low) && at_most(e.value, &high));
-        let measured = estimate.as_ref().map_or("nothing".into(), |estimate| {
-            if shares { percent(estimate) } else { milliseconds(estimate) }
-        });
-        let expected = format!("{low} to {high}");
-        Line { cell: cell.name(), measured, expected, came_true: inside }
+    fn published(&self) -> PublishedFigure {
+        let own = || self.change.as_ref().or(self.median.as_ref());
+        let own = || own().map(|[low, high]| format!("{low} to {high}"));
+        let text = self.published.clone().or_else(own).unwrap_or_default();
+        let [low, high] = ends(&text).map_or([0.0; 2], |ends| ends.map(Bound::number));
+        PublishedFigure { text, low, high, is_own_bound: self.published.is_none() }
     }
 }
 
 fn has(cell: &Cell, wanted: &BTreeMap<String, String>) -> bool {
-    wanted.iter().all(|(axis, value)| {
-        cell.factors.iter().any(|f| f.axis == *axis && (f.value == *value || f.label == *value))
+    let is_one = |f: &Factor, values: &str| {
+        f.value == values || values.split(',').any(|v| f.value == v.trim() || f.label == v.trim())
+    };
+    wanted.iter().all(|(axis, values)| {
+        cell.factors.iter().any(|factor| factor.axis == *axis && is_one(factor, values))
     })
-}
-
-fn at_least(value: f64, bound: &str) -> bool {
-    number(bound).is_some_and(|bound| value >= bound)
-}
-
-fn at_most(value: f64, bound: &str) -> bool {
-    number(bound).is_some_and(|bound| value <= bound)
-}
-
-fn number(bound: &str) -> Option<f64> {
-    match Bound::read(bound).ok()? {
-        Bound::Share(number) | Bound::Nanoseconds(number) => Some(number),
-    }
-}
-
-fn milliseconds(estimate: &Estimate) -> String {
-    let mut text = format!("{:.2} ms", estimate.value / 1e6);
-    if let Some(interval) = estimate.interval {
-        let _ = write!(text, " ({:.2} to {:.2})", interval.low / 1e6, interval.high / 1e6);
-    }
-    text
-}
-
-fn percent(estimate: &Estimate) -> String {
-    let mut text = format!("{:+.1} %", estimate.value * 100.0);
-    if let Some(interval) = estimate.interval {
-        let _ = write!(text, " ({:+.1} to {:+.1})", interval.low * 100.0, interval.high * 100.0);
-    }
-    text
-}
-
-impl Outcome {
-    /// Whether it came out for every cell, and there was one.
-    pub(super) fn came_true(&self) -> bool {
-        !self.lines.is_empty() && self.lines.iter().all(|line| line.came_true)
-    }
-
-    /// In words, at most `width` wide where the names allow it.
-    pub(super) fn text(&self, unicode: bool) -> String {
-        let sign = |came_true: bool| match (came_true, unicode) {
-            (true, true) => "✓",
-            (false, true) => "✗",
-            (true, false) => "ok",
-            (false, false) => "NO",
-        };
-        let mut text = format!("{} {}\n", sign(self.came_true()), self.say);
-        if self.lines.is_empty() {
-            text.push_str("    there is no way to connect that it is about\n");
-        }
-        let longest = |column: fn(&Line) -> &str| {
-            self.lines.iter().map(|line| column(line).chars().count()).max().unwrap_or(0)
-        };
-        let (cells, measured) = (longest(|l| &l.cell), longest(|l| &l.measured));
-        for line in &self.lines {
-            let mark = if line.came_true { "" } else { "  <- not so" };
-            let _ = writeln!(
-                text,
-                "    {:<cells$}  {:>measured$}  expected {}{mark}",
-                line.cell, line.measured, line.expected
-            );
-        }
-        text
-    }
 }
 
 #[cfg(test)]
@@ -276,6 +303,14 @@ mod tests {
         Table::from_rows(2, &rows.collect::<Vec<_>>())
     }
 
+    fn measured<'a>(
+        cells: &'a [Cell],
+        left_out: &'a [(Cell, String)],
+        medians: [u64; 2],
+    ) -> StudyMeasurements<'a> {
+        StudyMeasurements { cells, left_out, table: table(medians), panels: BTreeMap::new() }
+    }
+
     fn expectation(text: &str) -> Expectation {
         Expectation::read(&[toml::from_str(text).unwrap()]).unwrap().remove(0)
     }
@@ -287,11 +322,21 @@ mod tests {
              change = ['-55 %', '-45 %']",
         );
         let cells = [cell("1.2"), cell("1.3")];
-        assert!(halves.hold(&cells, &table([100, 50])).came_true());
-        let not_so = halves.hold(&cells, &table([100, 80]));
-        assert!(!not_so.came_true());
-        assert!(not_so.text(true).contains("-20.0 %"), "{}", not_so.text(true));
-        assert!(!halves.hold(&cells[..1], &table([100, 50])).came_true());
+        let judged =
+            |cells: &[Cell], medians| halves.judge(&measured(cells, &[], medians)).remove(0);
+        let found = judged(&cells, [100, 50]);
+        assert!(matches!(found.measured, MeasuredFigure::Reproduced(_)), "{found:?}");
+        assert_eq!((found.unit, found.variant.as_str()), (FigureUnit::ShareChange, ""));
+        let missed = judged(&cells, [100, 80]).measured;
+        let MeasuredFigure::Missed(Some(missed)) = missed else {
+            panic!("-20 % is not within -55 to -45 %");
+        };
+        assert!((missed.value + 0.2).abs() < 0.001, "{missed:?}");
+        assert_eq!(judged(&cells[..1], [100, 50]).measured, MeasuredFigure::Missed(None));
+        // One that cannot be measured is neither.
+        let left_out = [(cell("1.3"), "too old".to_owned())];
+        let figures = halves.judge(&measured(&cells[..1], &left_out, [100, 50]));
+        assert_eq!(figures[0].measured, MeasuredFigure::Unavailable("too old".to_owned()));
     }
 
     #[test]
@@ -300,8 +345,40 @@ mod tests {
             "say = 'as published'\nmetric = 'tls'\nof = { tls = '1.2' }\npublished = '12.1 ms'\n\
              within = ['2 %', '1 ms']",
         );
-        assert!(published.hold(&[cell("1.2")], &table([13, 1])).came_true());
-        assert!(!published.hold(&[cell("1.2")], &table([14, 1])).came_true());
+        let cells = [cell("1.2")];
+        let judged = |ms| published.judge(&measured(&cells, &[], [ms, 1])).remove(0);
+        assert!(matches!(judged(13).measured, MeasuredFigure::Reproduced(_)));
+        assert!(matches!(judged(14).measured, MeasuredFigure::Missed(Some(_))));
+        assert!(!judged(13).published.is_own_bound);
+    }
+
+    #[test]
+    fn what_was_published_may_be_a_range_and_a_variant_one_of_several() {
+        let range = expectation(
+            "say = 'x'\nmetric = 'tls'\nof = { tls = '1.3' }\nagainst = { tls = '1.2' }\n\
+             published = '-30 % to -10 %'",
+        );
+        let cells = [cell("1.2"), cell("1.3")];
+        let [inside, outside] =
+            [80, 60].map(|ms| range.judge(&measured(&cells, &[], [100, ms])).remove(0).measured);
+        assert!(matches!(inside, MeasuredFigure::Reproduced(_)), "{inside:?}");
+        assert!(matches!(outside, MeasuredFigure::Missed(Some(_))), "{outside:?}");
+        let wanted = BTreeMap::from([("tls".to_owned(), "1.2, 1.3".to_owned())]);
+        assert!(has(&cell("1.3"), &wanted) && !has(&cell("1.1"), &wanted));
+    }
+
+    #[test]
+    fn a_panels_time_is_the_clients_own() {
+        let panel = expectation(
+            "say = 'x'\npanel = 'SSL'\nof = { tls = '1.2' }\nmedian = ['0 ms', '5 ms']",
+        );
+        let cells = [cell("1.2")];
+        let mut with_panel = measured(&cells, &[], [100, 50]);
+        assert_eq!(panel.judge(&with_panel)[0].measured, MeasuredFigure::Missed(None));
+        with_panel.panels.insert((0, "SSL".to_owned()), vec![0.4e6, 0.5e6, 0.6e6]);
+        let found = panel.judge(&with_panel).remove(0).measured;
+        assert_eq!(found.estimate().map(|estimate| estimate.value), Some(0.5e6));
+        assert!(matches!(found, MeasuredFigure::Reproduced(_)));
     }
 
     #[test]

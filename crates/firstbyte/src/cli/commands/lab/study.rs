@@ -1,22 +1,23 @@
-//! `firstbyte lab study`: runs a scenario's study and says whether what is expected came out.
+//! `firstbyte lab study`: runs a scenario's study and tells its story: what was published, beside what was measured.
 
 use std::path::PathBuf;
 
-use firstbyte_core::compare::Table;
+use firstbyte_core::run::Cell;
 use firstbyte_lab::{Lab, LabOptions, run as run_lab};
+use firstbyte_report::study::StoryFigure;
 
-use super::expect::{Expectation, Outcome};
+use super::expect::{Expectation, StudyMeasurements};
+use super::story::{print_story, sentence_problem, story_of_study};
 use super::{capacity, traffic};
 use crate::cli::commands::compare::{RunFile, Study, measure};
 use crate::cli::exit::{self, Problem};
-use crate::cli::exports::print;
 use crate::cli::files::Files;
 use crate::cli::plan::plan_file::PlanFile;
 use crate::cli::signals;
-use crate::cli::terminal::{self, note};
+use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::plans::{LabStudyPlan, RenderPlan};
-use crate::runs::Run;
+use crate::runs::{Dataset, RunError, SampleFile};
 
 /// The plans that come with firstbyte, by scenario.
 const PLANS: [(&str, &str); 7] = [
@@ -48,9 +49,11 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         return capacity::run(asked, &plan, &scenario);
     }
     let plan = PlanFile::parse(&source).map_err(wrong)?.with_samples(asked.samples)?;
-    let expectations = Expectation::read(&plan.expect).map_err(|why| {
-        Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
-    })?;
+    let expectations = Expectation::read(&plan.expect).map_err(wrong)?;
+    let names: Vec<&str> = expectations.iter().map(|expectation| &*expectation.say).collect();
+    if let Some(why) = sentence_problem(plan.story.as_ref(), &names) {
+        return Err(wrong(why));
+    }
     let opened = files.open()?;
     let captures = Captures::for_study(options, plan.capture)?;
     let code = in_lab(&scenario, &captures.options, |lab| {
@@ -59,19 +62,21 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         let (run, silent) = (RunFile::New(asked.run.clone()), asked.silent);
         let study = Study { run, silent, render: RenderPlan::default(), ..study };
         let measured = measure(&study)?;
-        let run = Run::read(&measured.path).map_err(run_problem)?;
+        let data = Dataset::read(&[(measured.path.clone(), SampleFile::Run)]);
+        let data = data.map_err(run_problem)?;
         lab.write_out_captures();
         let packets = captures.of_client();
-        render::run(&run, &RenderPlan { packets, ..asked.render.clone() })?;
+        let left_out = &study.experiment.matrix.left_out;
+        let figures = judge(&expectations, &data, left_out).map_err(run_problem)?;
+        let story = story_of_study(&scenario.name, plan.story.as_ref(), "published", figures);
+        let told = (!measured.interrupted).then_some(&story);
+        render::show_study(&data, &RenderPlan { packets, ..asked.render.clone() }, told)?;
         if measured.interrupted {
             note("interrupted: only complete samples are shown");
             return Ok(signals::exit_code());
         }
-        let outcomes = hold(&expectations, &run);
-        let text = text(&scenario.name, &outcomes, terminal::style(asked.render.colors).unicode);
-        print(&text)?;
-        let as_expected = outcomes.iter().all(Outcome::came_true);
-        Ok(if as_expected { measured.code() } else { exit::CONDITION_MET })
+        print_story(&story, &asked.render)?;
+        Ok(if story.is_reproduced() { measured.code() } else { exit::CONDITION_MET })
     })?;
     opened.keep();
     Ok(code)
@@ -178,22 +183,40 @@ fn text_of_plan(asked: &LabStudyPlan, scenario: &str) -> Result<(String, String)
     Ok((format!("the plan of {scenario}"), (*text).to_owned()))
 }
 
-fn hold(expectations: &[Expectation], run: &Run) -> Vec<Outcome> {
-    let cells = run.header.cells();
-    let table = Table::from_rows(cells.len(), &run.rows);
-    expectations.iter().map(|expectation| expectation.hold(&cells, &table)).collect()
+fn judge(
+    expectations: &[Expectation],
+    data: &Dataset,
+    left_out: &[(Cell, String)],
+) -> Result<Vec<StoryFigure>, RunError> {
+    let measured = StudyMeasurements::from_dataset(data, left_out, expectations)?;
+    Ok(expectations.iter().flat_map(|expectation| expectation.judge(&measured)).collect())
 }
 
-fn text(name: &str, outcomes: &[Outcome], unicode: bool) -> String {
-    let mut text = String::from("\n");
-    for outcome in outcomes {
-        text.push_str(&outcome.text(unicode));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::plan::plan_file::StoryPlan;
+
+    /// What is shipped can be read, and its sentences rest on figures that there are.
+    #[test]
+    fn shipped_plans_tell_their_stories() {
+        for (name, text) in PLANS {
+            if traffic::plan(text).unwrap().is_some() || capacity::plan(text).unwrap().is_some() {
+                continue;
+            }
+            let plan = PlanFile::parse(text).unwrap();
+            let expectations = Expectation::read(&plan.expect).unwrap();
+            let names: Vec<&str> = expectations.iter().map(|e| &*e.say).collect();
+            assert_eq!(sentence_problem(plan.story.as_ref(), &names), None, "{name}");
+            assert!(plan.story.is_some() || names.is_empty(), "{name} has no story");
+        }
     }
-    let missed = outcomes.iter().filter(|outcome| !outcome.came_true()).count();
-    text.push_str(&match (outcomes.len(), missed) {
-        (0, _) => format!("\nthe study of {name} expects nothing\n"),
-        (_, 0) => format!("\nthe study of {name} came out as expected\n"),
-        (all, missed) => format!("\nthe study of {name} came out otherwise in {missed} of {all}\n"),
-    });
-    text
+
+    #[test]
+    fn a_sentence_rests_on_figures_of_its_plan() {
+        let story = |sentence: &str| StoryPlan { source: String::new(), sentence: sentence.into() };
+        assert_eq!(sentence_problem(Some(&story("It took {page}.")), &["page"]), None);
+        let why = sentence_problem(Some(&story("It took {pge}.")), &["page", "image"]).unwrap();
+        assert!(why.contains("\"pge\"") && why.contains("page; image"), "{why}");
+    }
 }

@@ -11,21 +11,23 @@ use firstbyte_core::run::Taken;
 use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, Scenario};
-use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
+use firstbyte_passive::diff::{Change, Changes, Pair, changes};
 use serde::Deserialize;
 
+use super::story::{print_story, sentence_problem, story_of_study};
 use super::study::{Captures, in_lab, makes_a_capture_alone, with_issuer};
 use crate::cli::commands::compare::Study;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
 use crate::cli::measuring::Measuring;
-use crate::cli::plan::plan_file::PlanFile;
+use crate::cli::plan::plan_file::{PlanFile, StoryPlan};
 use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
 use crate::plans::{LabStudyPlan, PacketFilter, ServerGroup};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
+use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFigure, StoryFigure};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::wire;
 
@@ -35,6 +37,7 @@ use firstbyte_report::wire;
 pub(super) struct TrafficPlan {
     traffic: Traffic,
     group: [ServerGroup; 2],
+    story: Option<StoryPlan>,
     #[serde(default)]
     expect: Vec<Expectation>,
 }
@@ -61,6 +64,9 @@ struct Expectation {
     /// It costs most.
     #[serde(default)]
     first: bool,
+    /// The bounds are what others found.
+    #[serde(default)]
+    published: bool,
     /// Bounds of shares.
     before: Option<[String; 2]>,
     after: Option<[String; 2]>,
@@ -84,7 +90,12 @@ pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
             return Err(format!("`{}`: needs what or nothing_but", expectation.say));
         }
     }
-    Ok(Some(plan))
+    let figures = plan.figures(&Changes::default());
+    let names: Vec<&str> = figures.iter().map(|figure| &*figure.name).collect();
+    match sentence_problem(plan.story.as_ref(), &names) {
+        Some(why) => Err(why),
+        None => Ok(Some(plan)),
+    }
 }
 
 fn described(text: &str, error: &toml::de::Error) -> String {
@@ -184,61 +195,81 @@ fn judge(
     let pairs: [Pair; 1] = [held(&seen, base, other)?];
     let found = changes(&pairs);
     let style = terminal::style(asked.render.colors);
-    let mut text = wire::diff::diff(&found, &pairs, [&[], &[]], &style);
-    let mut missed = 0;
-    text.push('\n');
-    for expectation in &plan.expect {
-        let came_true = expectation.holds(&found);
-        missed += usize::from(!came_true);
-        let sign = if came_true { style.glyph("✓", "ok") } else { style.glyph("✗", "NO") };
-        text.push_str(&format!("{sign} {}\n", expectation.say));
+    print(&wire::diff::diff(&found, &pairs, [&[], &[]], &style))?;
+    let figures = plan.figures(&found);
+    let story = story_of_study(name, plan.story.as_ref(), "published", figures);
+    print_story(&story, &asked.render)?;
+    Ok(if story.is_reproduced() { exit::OK } else { exit::CONDITION_MET })
+}
+
+impl TrafficPlan {
+    /// What the expectations are about, in their order.
+    fn figures(&self, found: &Changes) -> Vec<StoryFigure> {
+        let groups = [0, 1].map(|group| self.group[group].name.as_str());
+        self.expect.iter().flat_map(|expectation| expectation.figures(groups, found)).collect()
     }
-    text.push_str(&match missed {
-        0 => format!("\nthe study of {name} came out as expected\n"),
-        missed => format!(
-            "\nthe study of {name} differs from what was expected in {missed} of {}\n",
-            plan.expect.len()
-        ),
-    });
-    print(&text)?;
-    Ok(if missed == 0 { exit::OK } else { exit::CONDITION_MET })
 }
 
 impl Expectation {
-    fn holds(&self, found: &Changes) -> bool {
-        let known = |change: &Change| {
-            self.nothing_but
-                .as_ref()
-                .is_none_or(|but| but.iter().any(|it| it == change.what.name()))
-        };
-        let named = self.what.as_ref().is_none_or(|what| {
-            let mut ranked = found.changes.iter().enumerate();
-            ranked.any(|(rank, change)| {
-                change.what.name() == what && !(self.first && rank > 0) && self.fits(change)
-            })
+    /// A figure for each bound; how high the change is ranked where there is none.
+    fn figures(&self, [before, after]: [&str; 2], found: &Changes) -> Vec<StoryFigure> {
+        let named = |change: &Change, what: &String| change.what.name() == what;
+        let ranked = self.what.as_ref().and_then(|what| {
+            let mut ranked = found.changes.iter().zip(1_u32..);
+            ranked.find(|(change, _)| named(change, what))
         });
-        named && found.changes.iter().all(known)
-    }
-
-    fn fits(&self, change: &Change) -> bool {
-        let within = |bounds: &Option<[String; 2]>, value: f64| {
-            let bounds = bounds.as_ref().and_then(|bounds| shares(bounds).ok());
-            bounds.is_none_or(|[low, high]| (low..=high).contains(&value))
+        // What is named too late is not what was to be named.
+        let change = ranked.filter(|(_, rank)| !self.first || *rank == 1).map(|(change, _)| change);
+        let figure = |name: String, unit, bound: PublishedFigure, value: Option<f64>| {
+            let published = PublishedFigure { is_own_bound: !self.published, ..bound };
+            let estimate = value.map(|value| Estimate { value, interval: None });
+            let measured = MeasuredFigure::judge(estimate, |value| published.holds(value));
+            StoryFigure { name, variant: String::new(), unit, published, measured }
         };
-        let ratio = change.handshakes.as_ref().and_then(FullAndShort::ratio);
-        within(&self.before, change.before.value)
-            && within(&self.after, change.after.value)
-            && self
-                .full_to_short
-                .is_none_or(|[low, high]| ratio.is_some_and(|ratio| (low..=high).contains(&ratio)))
+        let mut figures = Vec::new();
+        for (bounds, group, value) in [
+            (&self.before, before, change.map(|change| change.before.value)),
+            (&self.after, after, change.map(|change| change.after.value)),
+        ] {
+            let Some(bounds) = bounds else { continue };
+            let [low, high] = shares(bounds).unwrap_or_default();
+            let published = PublishedFigure::own_bound(range_text(bounds), [low, high]);
+            let name = format!("{}, {group}", self.say);
+            figures.push(figure(name, FigureUnit::Share, published, value));
+        }
+        if let Some([low, high]) = self.full_to_short {
+            let ratio = change.and_then(|change| change.handshakes.as_ref()?.ratio());
+            let published =
+                PublishedFigure::own_bound(format!("{low} to {high} times"), [low, high]);
+            figures.push(figure(self.say.clone(), FigureUnit::Factor, published, ratio));
+        }
+        if let Some(known) = &self.nothing_but {
+            let others = found.changes.iter();
+            let others = others.filter(|change| !known.iter().any(|what| named(change, what)));
+            let published = PublishedFigure::own_bound("0".to_owned(), [0.0; 2]);
+            let others = Some(others.count() as f64);
+            figures.push(figure(self.say.clone(), FigureUnit::Number, published, others));
+        }
+        if figures.is_empty() {
+            let last = if self.first { 1.0 } else { f64::INFINITY };
+            let published = PublishedFigure::own_bound("named".to_owned(), [1.0, last]);
+            let rank = ranked.map(|(_, rank)| f64::from(rank));
+            figures.push(figure(self.say.clone(), FigureUnit::Number, published, rank));
+        }
+        figures
     }
+}
+
+/// "95 % to 100 %"; of ends alike, one of them.
+fn range_text([low, high]: &[String; 2]) -> String {
+    if low == high { low.clone() } else { format!("{low} to {high}") }
 }
 
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::stats::Estimate;
+    use firstbyte_core::stats;
     use firstbyte_passive::Failed;
-    use firstbyte_passive::diff::{Cost, Figure, Of, What, Within};
+    use firstbyte_passive::diff::{Cost, Figure, FullAndShort, Of, What, Within};
 
     use super::*;
 
@@ -252,7 +283,7 @@ mod tests {
             also: Vec::new(),
             before: Figure { value: 0.99, count: Some(99), of: 100 },
             after: Figure { value: after, count: None, of: 100 },
-            difference: Estimate { value: after - 0.99, interval: None, p_value: None },
+            difference: stats::Estimate { value: after - 0.99, interval: None, p_value: None },
             p_adjusted: 0.0,
             cost: Some(Cost { per_connection: 0.002, interval: None, per_second: None }),
             server_time: None,
@@ -272,12 +303,13 @@ mod tests {
     fn the_shipped_study_is_held_against_what_is_named() {
         let plan = plan(include_str!("../../../../studies/nam.toml")).unwrap().unwrap();
         let holds = |found: &Changes| -> Vec<bool> {
-            plan.expect.iter().map(|expectation| expectation.holds(found)).collect()
+            let figures = plan.figures(found).into_iter();
+            figures.map(|f| matches!(f.measured, MeasuredFigure::Reproduced(_))).collect()
         };
-        assert_eq!(holds(&found(What::Resumption, 0.0)), [true, true, true]);
-        assert_eq!(holds(&found(What::Resumption, 0.5)), [false, true, true]);
-        assert_eq!(holds(&found(What::Failed(Failed::Refused), 0.5)), [false, false, false]);
-        assert_eq!(holds(&Changes::default()), [false, false, true]);
+        assert_eq!(holds(&found(What::Resumption, 0.0)), [true; 4]);
+        assert_eq!(holds(&found(What::Resumption, 0.5)), [true, false, true, true]);
+        assert_eq!(holds(&found(What::Failed(Failed::Refused), 0.5)), [false; 4]);
+        assert_eq!(holds(&Changes::default()), [false, false, false, true]);
     }
 
     #[test]
