@@ -167,11 +167,8 @@ fn legend(ways: &[Predicted], bars: bool, style: &Style) -> String {
         false => "\n".into(),
     };
     if let Some(requests) = asked {
-        text += &format!(
-            "total: all {} requests; all other columns: the first request, on the first \
-             connection\n",
-            requests.asked
-        );
+        text +=
+            &format!("total: all {} requests; other columns: the first request\n", requests.asked);
     }
     if ways.iter().any(|way| way.lossy.is_some()) {
         text += "first byte and total: medians with the requested loss; set-up and bars: without \

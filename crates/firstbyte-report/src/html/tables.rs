@@ -229,7 +229,7 @@ pub(super) fn missing(html: &mut String, study: &Study<'_>) {
 pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
     open(
         html,
-        "What was verified on the wire",
+        "Samples verified on the wire",
         &["Variant", "asked", "verified", "share", "the rest"],
     );
     for (cell, series) in study.cells.iter().zip(&digest.cells) {
@@ -271,7 +271,7 @@ pub(super) fn processors(html: &mut String, study: &Study<'_>) {
     if study.processors.is_empty() {
         return;
     }
-    let title = "Client processor time of a visit: medians";
+    let title = "Median processor time of the client per sample";
     open(html, title, &["Variant", "n", "in all, ms", "user, ms", "system, ms"]);
     for processor in study.processors {
         head(html, &processor.way);
@@ -323,7 +323,7 @@ pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
 pub(super) fn examined(html: &mut String, study: &Study<'_>) {
     let Some(examined) = study.examined else { return };
     let [mark, n, median, p99, meaning] = TestimonyFigures::HEADINGS;
-    let title = "Clients' own times minus the capture's";
+    let title = "The clients' own times minus the capture's";
     open(html, title, &["Variant", mark, n, median, p99, meaning]);
     for (name, way) in &examined.ways {
         for row in examined_figures(way) {

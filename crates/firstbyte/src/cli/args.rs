@@ -77,9 +77,9 @@ Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Measure connections to URLs (the default when no command is named)
+    /// Measure connections to URLs (the default command)
     Probe(Box<ProbeArgs>),
-    /// Compare ways to connect, in randomised rounds, with confidence intervals
+    /// Compare ways to connect: randomised rounds, confidence intervals
     Compare(Box<CompareArgs>),
     Explain(Box<ExplainArgs>),
     Page(Box<PageArgs>),
@@ -87,15 +87,15 @@ pub(super) enum Command {
     Check(CheckArgs),
     Monitor(Box<MonitorArgs>),
     Exporter(ExporterArgs),
-    /// Predict how long connections take, for one visitor or a whole audience
+    /// Predict times, for one visitor or a whole audience
     Predict(Box<PredictArgs>),
-    /// Show saved runs, HAR files, logs and captures of browsers as text, page or data
+    /// Show saved runs, HAR files, logs and field data
     Report(Box<ReportArgs>),
     Har(HarArgs),
     LogFormat(LogFormatArgs),
     /// Try it: connections to three continents, emulated on this machine
     Demo(DemoArgs),
-    /// Run commands and studies against real servers behind emulated links
+    /// Run commands and studies with servers behind emulated links
     Lab(LabArgs),
     Serve(Box<ServeArgs>),
     Rum(RumArgs),
@@ -106,7 +106,7 @@ pub(super) enum Command {
 
 /// Flags mean what they mean to curl.
 #[derive(Args, Debug)]
-#[command(mut_arg("json", |a| a.help("One JSON object per sample, to stdout or FILE")))]
+#[command(mut_arg("json", |a| a.help("A JSON object per sample, to stdout or FILE")))]
 #[command(mut_arg("csv", |a| {
     a.help("One CSV row per sample, times in microseconds, to stdout or FILE")
 }))]
@@ -115,7 +115,7 @@ pub(super) struct ProbeArgs {
     #[arg(required = true, value_name = "URL")]
     pub urls: Vec<UrlText>,
 
-    /// Number of samples, each on a new connection
+    /// Number of samples
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
           allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
@@ -132,10 +132,12 @@ pub(super) struct ProbeArgs {
     /// Write a qlog file for each QUIC connection into DIR [default: $QLOGDIR with --http3-only]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
-    /// Print FORMAT after each sample, as curl does (@FILE, @-)
+    /// Output format after each sample, as in curl
+    ///
+    /// @FILE reads it from a file, @- from standard input.
     #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output")]
     pub write_out: Option<String>,
-    /// Draw a sequence diagram (of the median sample)
+    /// Draw a sequence diagram (median sample)
     #[arg(long, help_heading = "Output")]
     pub sequence: bool,
     /// Show every flight of packets
@@ -189,7 +191,7 @@ pub(super) struct VisitArgs {
     /// Resolver: dns (times A and AAAA separately), system (getaddrinfo), or a name server's address
     #[arg(long, value_name = "RESOLVER", default_value = "dns", help_heading = "Connection")]
     pub resolver: String,
-    /// Use ADDRESS for HOST:PORT instead of asking DNS
+    /// Use ADDRESS for HOST:PORT, without DNS
     #[arg(long, value_name = "HOST:PORT:ADDRESS[,ADDRESS]", help_heading = "Connection")]
     pub resolve: Vec<String>,
     /// Connect to HOST2:PORT2 instead of HOST1:PORT1
@@ -224,7 +226,7 @@ pub(super) struct VisitArgs {
     /// TLS 1.3 or later
     #[arg(long = "tlsv1.3", help_heading = "TLS")]
     pub tlsv1_3: bool,
-    /// Highest TLS version offered: 1.2, 1.3 or default
+    /// Highest TLS version: 1.2, 1.3 or default
     #[arg(long, value_name = "VERSION", help_heading = "TLS")]
     pub tls_max: Option<String>,
     /// Key-exchange groups to offer, preferred first, separated by colons
@@ -255,7 +257,9 @@ pub(super) struct VisitArgs {
     /// HTTP/3 only
     #[arg(long = "http3-only", help_heading = "HTTP", group = "http")]
     pub http3_only: bool,
-    /// Add a header; "Name:" removes one, "Name;" sends it empty
+    /// Header to send
+    ///
+    /// "Name:" removes a default header, "Name;" sends an empty one.
     #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
     pub header: Vec<FieldText>,
     /// Request method [default: GET; POST with -d]

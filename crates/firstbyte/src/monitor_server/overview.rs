@@ -97,7 +97,7 @@ pub(super) struct Sum {
     samples: u64,
     failures: u64,
     failures_by_type: BTreeMap<String, u64>,
-    unproven: u64,
+    unverified: u64,
     /// Samples that the figures are of.
     count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ impl Sum {
             samples: rollup.samples,
             failures: rollup.failed(),
             failures_by_type: failures_by_type(rollup),
-            unproven: rollup.unproven.values().sum(),
+            unverified: rollup.unproven.values().sum(),
             count: total.map_or(0, ExponentialHistogram::count),
             median_ns: of_total(0.5),
             p90_ns: of_total(0.9),

@@ -69,7 +69,7 @@ struct Point {
     at: i64,
     samples: u64,
     failures: u64,
-    unproven: u64,
+    unverified: u64,
     /// Samples that the figures are of.
     count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ impl SeriesQuery {
                 at: at.start,
                 samples: at.rollup.samples,
                 failures: at.rollup.failed(),
-                unproven: at.rollup.unproven.values().sum(),
+                unverified: at.rollup.unproven.values().sum(),
                 count: times.map_or(0, ExponentialHistogram::count),
                 median_ns: quantile(0.5),
                 p90_ns: quantile(0.9),

@@ -158,7 +158,7 @@ fn exports() -> Vec<BadFile> {
             "Averages, an impossible day",
             "date,average\n2026-02-30,4\n",
             26,
-            "no day that there is",
+            "is not an existing day",
         ),
         averages(
             "Averages, too few days",

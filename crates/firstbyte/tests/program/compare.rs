@@ -122,7 +122,7 @@ fn what_visits_take_of_the_processor_is_told_where_it_can_be() {
         let words: Vec<&str> = words.iter().chain(more).copied().collect();
         let outcome = bench.compare(&words);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        let heading = "What a visit takes of the client's processor: medians";
+        let heading = "Median processor time of the client per sample";
         let told = outcome.stdout.contains(heading);
         let page = std::fs::read_to_string(bench.file("a.html")).unwrap();
         assert_eq!(page.contains(&heading.replace('\'', "&#39;")) || page.contains(heading), told);

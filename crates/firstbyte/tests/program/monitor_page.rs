@@ -231,7 +231,7 @@ fn check_samples(tab: &mut Tab, monitor: &Monitor, site: &str) {
     );
     let answer = monitor.get(gone.trim_start_matches(site));
     assert_eq!(answer.status, 404, "{answer:?}");
-    assert!(answer.body.contains("was deleted"), "{answer:?}");
+    assert!(answer.body.contains("were deleted"), "{answer:?}");
     // Each is compared as `compare` does it, once there is a sample of either.
     let address = format!(
         "/compare?target=live&variant=family%3D4&base_from={}&base_until={half}&from={half}&until={}",

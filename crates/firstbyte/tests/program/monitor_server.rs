@@ -443,7 +443,7 @@ fn what_is_asked_badly_is_told_why() {
         ("/api/v1/targets?x=1", 400, "unknown parameter \"x\": this path takes none"),
         ("/api/v1/series?target=a", 400, "metric is missing: write metric=total"),
         ("/api/v1/series?target=a&metric=%1B[31m", 400, "there are resolve"),
-        ("/api/v1/series?target=a&metric=total&from=soon", 400, "from \"soon\" is no time"),
+        ("/api/v1/series?target=a&metric=total&from=soon", 400, "from \"soon\" is not a time"),
         ("/api/v1/series?target=a&metric=total&step=1h", 400, "there are minute, hour, day"),
         ("/api/v1/series?target=b&metric=total", 404, "unknown target \"b\""),
         ("/api/v1/events?since=9&until=3", 400, "since (9) is not before until (3)"),
@@ -499,7 +499,7 @@ fn beyond_this_machine_a_token_is_needed_and_checked() {
     let everywhere = ["monitor", "http://127.0.0.1:1/", "--store", "s", "--listen", "[::]:0"];
     let outcome = firstbyte(here, &everywhere);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("name a token_file"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("set token_file"), "{}", outcome.stderr);
     assert!(!here.join("s").exists());
     with("listen = \"0.0.0.0:9115\"\ntoken_file = \"token\"");
     assert_eq!(check().code, 26, "the token's file is not there");

@@ -284,9 +284,9 @@ fn mistakes_are_named() {
     let cases: [(&[&str], u8, &str); 10] = [
         (&["--rtt", "far"], 2, "--rtt \"far\": not a time"),
         (&["--loss", "120%"], 2, "--loss"),
-        (&["--chain", "100"], 2, "too short"),
+        (&["--chain", "100"], 2, "too small"),
         (&["--rate", "20"], 2, "write 512kbit/s or 100Mbit"),
-        (&["--vary", "tls=2"], 2, "no value of tls"),
+        (&["--vary", "tls=2"], 2, "\"2\""),
         (&["--vary", "http=3", "--vary", "tls=1.2"], 2, "RFC 9001"),
         (&["--congestion-control", "vegas"], 2, "one of cubic, reno, bbr"),
         (&["--population", "none.csv", "--change", "tls=1.2:1.3"], 26, "none.csv"),

@@ -59,8 +59,8 @@ fn tables_of_timers_are_variants_called_by_their_files() {
     assert!(outcome.stdout.contains("before") && outcome.stdout.contains("after"));
     assert_eq!(
         outcome.stderr,
-        "warning: the files were not measured in turn: what changed between them counts as their difference\n\
-         hint: measure in turn what is to be compared: firstbyte compare --vary\n"
+        "warning: the files were not measured in turns: changes over time count as differences between them\n\
+         hint: measure them in turns: firstbyte compare --vary\n"
     );
     let csv = String::from_utf8(directory.read("all.csv")).unwrap();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
@@ -88,10 +88,10 @@ fn lines_that_are_left_out_do_not_shift_those_behind_them() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("again.csv, line 7: column Connect"), "{}", outcome.stderr);
     let said = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("left out of their comparison: again against before: 1"), "{said}");
+    assert!(said.contains("only one sample was verified: again vs. before: 1"), "{said}");
     // Line for line both tables are the same: shifted by one, they would differ by a millisecond.
     assert!(
-        said.contains("no difference that the clock can resolve to the median total time"),
+        said.contains("the median total time differs by less than the clock can measure"),
         "{said}"
     );
     assert!(said.contains("(95 % interval 0 to 0 %)"), "{said}");
@@ -141,13 +141,16 @@ fn verdicts_are_about_what_can_be_decided_whatever_was_typed_first() {
         found.lines().map(str::to_owned).collect()
     };
     let by_meaning = sentences(&[]);
-    assert!(by_meaning[0].contains("TLS 1.3 made the total time"), "{by_meaning:?}");
-    assert!(by_meaning[0].contains("than TLS 1.2, in both comparisons"), "{by_meaning:?}");
+    assert!(by_meaning[0].contains("TLS 1.3 raised the median total time"), "{by_meaning:?}");
+    assert!(by_meaning[0].contains("compared with TLS 1.2, in both comparisons"), "{by_meaning:?}");
     let last = by_meaning.last().unwrap();
-    assert!(last.contains("Sydney made the total time"), "{by_meaning:?}");
+    assert!(last.contains("Sydney raised the median total time"), "{by_meaning:?}");
     let by_edge = sentences(&["--by", "edge"]);
-    assert!(by_edge[0].contains("Sydney made the total time"), "{by_edge:?}");
-    assert!(by_edge.last().unwrap().contains("TLS 1.3 made the total time"), "{by_edge:?}");
+    assert!(by_edge[0].contains("Sydney raised the median total time"), "{by_edge:?}");
+    assert!(
+        by_edge.last().unwrap().contains("TLS 1.3 raised the median total time"),
+        "{by_edge:?}"
+    );
     let outcome = report(&directory, &["a.run", "--by", "http"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
     assert_eq!(
@@ -274,7 +277,7 @@ fn daily_averages_of_analytics() {
     let outcome = firstbyte(directory.path(), &arguments);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("14,302,686 page views"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("It fell on 2018-11-14"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("The average fell on 2018-11-14"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("What these averages hide"), "{}", outcome.stdout);
     let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
     let record: serde_json::Value = serde_json::from_slice(&read("a.json")).unwrap();

@@ -531,7 +531,7 @@ fn what_was_kept_is_reported() {
         (&["--by", "tls"], "--by: not possible for field data"),
         (
             &["timers.csv"],
-            "field.ndjson is field data, timers.csv is a table of curl's timers: they cannot be shown together",
+            "field.ndjson is field data and timers.csv is a table of curl's timers: they cannot be shown together",
         ),
         (&["--csv=field.ndjson"], "is read and cannot be written as well"),
     ] {

@@ -44,7 +44,7 @@ fn a_large_run_is_read_by_several_threads_in_order() {
     append(&mut created(&path), 0..4);
     // Twelve megabytes of the same lines, numbered anew.
     let text = fs::read_to_string(&path).unwrap();
-    let line = text.lines().rfind(|line| line.starts_with("{\"cell\"")).unwrap();
+    let line = text.lines().rfind(|line| line.starts_with("{\"variant\"")).unwrap();
     let mut file = OpenOptions::new().append(true).open(&path).unwrap();
     let mut text = String::new();
     let rounds = 4 + (12 << 20) / line.len() as u32;
@@ -130,7 +130,7 @@ fn a_damaged_line_in_the_middle_is_told_and_not_thrown_away() {
     let run = Run::read(&path).unwrap();
     assert_eq!(run.rows.len(), 3);
     assert_eq!(run.bad_lines[0].line, number as u64);
-    assert_eq!(run.bad_lines[0].detail, "cell 9 is not in the first line");
+    assert_eq!(run.bad_lines[0].detail, "variant 9 is not in the first line");
     let error = RunWriter::resume(&path, None).unwrap_err();
     assert!(error.to_string().contains(&format!("line {number} of ")), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
@@ -180,7 +180,10 @@ fn what_is_not_a_run_is_told_so() {
     assert_eq!(message("DNS,Connect\n1,2\n"), format!("{name} is not a run file"));
     assert_eq!(message("{\"format\":\"x\",\"version\":1}\n"), format!("{name} is not a run file"));
     assert_eq!(own("\"version\":3}\n"), format!("{name} has format version 3"));
-    assert_eq!(own("\"vers"), format!("the first line of {name} is damaged: it is incomplete"));
+    assert_eq!(
+        own("\"vers"),
+        format!("the first line of {name} is damaged: the line is cut short")
+    );
     assert!(own("\"version\":1}\n").contains("missing field `created_unix_ns`"));
     fs::remove_file(&path).unwrap();
     assert!(Run::read(&path).unwrap_err().to_string().starts_with("cannot read "));

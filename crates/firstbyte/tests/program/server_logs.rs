@@ -350,7 +350,7 @@ fn what_cannot_be_done_says_what_to_do() {
         (
             &["report", "log", "a.csv"] as &[&str],
             2,
-            "log is a server's log, a.csv is a table of curl's timers",
+            "log is a server's log and a.csv is a table of curl's timers",
         ),
         (&["report", "log", "--html", "x"], 2, "--html: not possible for a server's log"),
         (

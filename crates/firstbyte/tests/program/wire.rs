@@ -211,7 +211,7 @@ fn differences_are_written_as_they_were_asked_for() {
     assert_eq!((outcome.code, outcome.stdout.lines().count()), (0, 1), "{}", outcome.stdout);
     assert!(outcome.stdout.starts_with("server,against,what,"), "{}", outcome.stdout);
     let page = fs::read_to_string(directory.path().join("changed.html")).unwrap();
-    assert!(page.contains("No verdict: there are too few connections to tell"), "{page}");
+    assert!(page.contains("too few connections"), "{page}");
     assert!(page.contains("What differs within input.pcapng") && !page.contains(&file));
     let outcome = diff(&["--csv", "--json"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
@@ -258,7 +258,7 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
         ),
         (&["wire", "in.pcapng", "--csv=in.pcapng"], 2, "is read and cannot be written as well"),
         (&["wire", "in.pcapng", "--csv", "--zeek", "-"], 2, "two outputs to standard output"),
-        (&["wire", "in.pcapng", "--flow", "9"], 2, "--flow 9: there are 3 connections"),
+        (&["wire", "in.pcapng", "--flow", "9"], 2, "--flow 9: the capture has only 3 connections"),
         (&["wire", "in.pcapng", "--csv=no/where"], 23, "cannot write no/where"),
         (&["wire", "in.pcapng", "-i", "lo"], 2, "give files or -i, not both"),
         (&["wire", "in.pcapng", "--for", "5s"], 2, "--interface <IFACE>"),

@@ -30,7 +30,7 @@ Examples:
   firstbyte lab run curl-length -- \\
       firstbyte explain https://far.curl-length.test/";
 
-/// Explain why a URL takes so long, what to change, and what that saves
+/// Explain why a URL takes so long and what a change would save
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExplainArgs {

@@ -17,7 +17,7 @@ Examples:
   curl 'http://127.0.0.1:9115/probe?module=http_2xx&target=https://example.com/'
   curl 'http://127.0.0.1:9115/probe?module=tcp&target=example.com:25&debug=true'";
 
-/// Serve Prometheus probes, as a drop-in replacement for blackbox_exporter
+/// Serve Prometheus, as a drop-in replacement of blackbox_exporter
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExporterArgs {

@@ -14,7 +14,7 @@ times, TLS version, resumption, early data and the kernel's round-trip time, as
 far as the server knows them. It holds no client address and no query strings.
 See docs/server-logs.md.";
 
-/// Print the log configuration for nginx, Apache or Caddy that `report` reads best
+/// Print a log configuration for nginx, Apache or Caddy
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct LogFormatArgs {

@@ -44,7 +44,7 @@ const NOT_OF_BROWSERS: [&str; 20] = [
     "connect_to",
 ];
 
-/// Load a page in a browser: connections, requests, and the cost of connection set-up
+/// Load a page in a browser: connections and the cost of set-up
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("client", |a| {

@@ -10,7 +10,7 @@ use super::RowArgs;
 use super::live::{FilterArgs, LiveArgs, metrics_address, round_trip, spool, window};
 use crate::plans::{ColorChoice, Destination, WireSession};
 
-/// Analyse captured traffic: TLS handshakes, resumption, where the time went
+/// Analyse captured traffic: handshakes, resumption, times
 ///
 /// Decrypts nothing. Reads pcap and pcapng, plain or compressed with gzip or zstd; - is standard input.
 /// Reads several files one after the other, as one capture. With -i, captures packets from an interface

@@ -65,7 +65,7 @@ export const partKeys = PARTS;
 export function eventChart(event, points, period, width, height) {
   const isShare = event.before_ns === undefined;
   const value = (point) => {
-    if (isShare) return point.samples ? (event.statistic === 'failures' ? point.failures : point.unproven) / point.samples : null;
+    if (isShare) return point.samples ? (event.statistic === 'failures' ? point.failures : point.unverified) / point.samples : null;
     const ns = event.statistic === 'p90' || event.statistic === 'spread' ? point.p90_ns : point.median_ns;
     return ns === undefined ? null : ns;
   };

@@ -60,12 +60,12 @@ const ROWS: &[Row] = &[
     (
         &["lab", "down", "no-such-lab"],
         100,
-        "error: no lab no-such-lab is up\nhint: see which are with: firstbyte lab status\n",
+        "error: the lab no-such-lab is not up\nhint: see which are with: firstbyte lab status\n",
     ),
     (
         &["lab", "exec", "no-such-lab", "--", "true"],
         100,
-        "error: no lab no-such-lab is up\nhint: start it with: firstbyte lab up no-such-lab\n",
+        "error: the lab no-such-lab is not up\nhint: start it with: firstbyte lab up no-such-lab\n",
     ),
     (
         &["lab", "frobnicate"],

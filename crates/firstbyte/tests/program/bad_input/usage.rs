@@ -7,8 +7,11 @@ const FLAGS: &[Row] = &[
     (
         &[],
         2,
-        "error: the following required arguments were not provided:\n  <URL>...\n\n\
-         Usage: firstbyte <URL>...\n<see help>\n",
+        "Where did the time before the first byte go?\n\n  \
+           firstbyte https://example.com/                              one connection\n  \
+           firstbyte compare https://example.com/ --vary tls=1.2,1.3   TLS 1.2 and 1.3\n  \
+           firstbyte demo                                              without a network\n\n\
+         firstbyte -h lists commands and flags.\n",
     ),
     (
         &["--frobnicate", "a.test"],
