@@ -17,7 +17,7 @@ explain read them. See docs/monitor.md.
 Examples:
   firstbyte monitor --demo
   firstbyte monitor https://example.com/
-  firstbyte monitor https://example.com/ --vary tls=1.2,1.3 --vary family=4,6 --every 5min
+  firstbyte monitor https://example.com/ --vary tls=1.2,1.3 --every 5min
   firstbyte monitor --config monitor.toml --check-config
   firstbyte monitor --config monitor.toml --store /var/lib/firstbyte
   firstbyte monitor https://example.com/ --listen 127.0.0.1:9115
