@@ -148,6 +148,6 @@ fn show_bidi(visit: &FirefoxVisit) {
         }
     }
     for origin in &visit.beside {
-        println!("beside    {origin}");
+        println!("also      {origin}");
     }
 }

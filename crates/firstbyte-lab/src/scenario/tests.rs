@@ -450,7 +450,7 @@ up = { ipv6 = { delay = "40ms" } }"#,
     assert_eq!(second.hosts, ["server"]);
     let server = |scenario: &Scenario| scenario.host("server").unwrap().server.clone().unwrap();
     assert_ne!(server(&first.scenario).versions, server(&scenario).versions);
-    assert_eq!(server(&first.scenario).page_bytes, 3_000, "what is not said stays");
+    assert_eq!(server(&first.scenario).page_bytes, 3_000, "other values stay");
     assert_eq!(server(&first.scenario).redirects, server(&scenario).redirects);
     assert_eq!(server(&second.scenario), server(&first.scenario), "each goes on from the last");
     let up = &second.scenario.host("server").unwrap().up;

@@ -90,7 +90,7 @@ fn note(digest: &Digest, one_scale: bool) -> String {
     if digest.warmups() > 0 {
         note += " Warm-up stands apart, on grey, and counts for nothing.";
     }
-    note + " What did not prove what was asked, or failed, leaves a gap and a mark below it."
+    note + " Unverified and failed samples leave a gap and a mark below it."
 }
 
 fn keys(digest: &Digest, beyond: bool) -> Vec<Key> {

@@ -31,8 +31,8 @@ pub(crate) fn figure(panels: Vec<Panel>, note: &str) -> Figure {
              Below each the 95 % interval of the change (pp: percentage points).{note}"
         ),
         keys: vec![
-            Key::area(BEFORE, "before, or what it is held against"),
-            Key::area(AFTER, "after, or what is held against it"),
+            Key::area(BEFORE, "before, or the baseline"),
+            Key::area(AFTER, "after, or compared with it"),
         ],
         rows: vec![Row { heading: String::new(), panels }],
         folded: false,

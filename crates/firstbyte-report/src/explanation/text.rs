@@ -383,7 +383,7 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
         )
     } else {
         format!(
-            "{} less: the client did not wait for part of what it counts",
+            "{} less: the client did not wait for part of the time that it counts",
             time(*said - *estimated)
         )
     };
@@ -419,7 +419,7 @@ fn apart(
     }
     let rest = time(said - estimated);
     match log.to_first_byte {
-        true => format!("the client did not wait for {rest} of what it counts"),
+        true => format!("the client did not wait for {rest} of the time that it counts"),
         false => format!(
             "{} counts until the last byte is in its kernel: {rest} of that come after the first \
              byte, or the client did not wait for them",

@@ -155,7 +155,7 @@ fn check(at: &str, value: &Value, kind: Kind) {
         }
         Object(members) => object(at, value.as_object().unwrap(), members),
         List(members) => {
-            let items = value.as_array().unwrap_or_else(|| panic!("{at} is no list"));
+            let items = value.as_array().unwrap_or_else(|| panic!("{at} is not a list"));
             for (n, item) in items.iter().enumerate() {
                 object(&format!("{at}[{n}]"), item.as_object().unwrap(), members);
             }

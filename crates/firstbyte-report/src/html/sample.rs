@@ -34,7 +34,7 @@ pub fn sample_page(view: &SampleView<'_>) -> String {
         Standing::Proven => "counts".to_owned(),
         Standing::Failed => "failed".to_owned(),
         Standing::Unproven(shortfall) => {
-            format!("does not count: unverified, not what was asked for ({})", shortfall.name())
+            format!("does not count: unverified ({})", shortfall.name())
         }
     };
     let _ = write!(

@@ -82,7 +82,7 @@ fn opened(bytes: &[u8]) -> (qlog::QlogSeq, Vec<qlog::events::Event>) {
     let mut reader = QlogSeqReader::new(Box::new(bytes)).unwrap();
     let events = reader.by_ref().map(|event| match event {
         Read::Qlog(event) => event,
-        Read::Json(event) => panic!("{} is no event of the schema: {}", event.name, event.data),
+        Read::Json(event) => panic!("{} is not an event of the schema: {}", event.name, event.data),
     });
     let events = events.collect();
     (reader.qlog, events)

@@ -95,7 +95,7 @@ fn header(html: &mut String, page: &Page<'_>, title: &str) {
 }
 
 fn hygiene(html: &mut String, hygiene: &Hygiene) {
-    *html += "<section aria-labelledby=\"hygiene-h\">\n<h2 id=\"hygiene-h\">What was read</h2>\n";
+    *html += "<section aria-labelledby=\"hygiene-h\">\n<h2 id=\"hygiene-h\">Files read</h2>\n";
     findings_read(html, hygiene);
     *html += "</section>\n";
 }

@@ -14,7 +14,7 @@ pub(crate) fn print(outcomes: &[Outcome]) {
     if all.is_empty() {
         return;
     }
-    println!("\n`wire` at three taps: error in ms of what is not in doubt (median, p99, worst)\n");
+    println!("\n`wire` at three taps: error in ms of confident figures (median, p99, worst)\n");
     println!(
         "| | tap | n | says nothing | in doubt | error | confident and wrong, % | of those in doubt, wrong, % |"
     );

@@ -44,5 +44,5 @@ fn resident_bytes() -> Result<f64, String> {
     let text = fs::read_to_string("/proc/self/smaps_rollup").map_err(|e| e.to_string())?;
     let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-    kib.map(|kib| kib * 1024.0).ok_or_else(|| "the kernel does not say what is resident".into())
+    kib.map(|kib| kib * 1024.0).ok_or_else(|| "the kernel does not report resident memory".into())
 }

@@ -209,7 +209,7 @@ pub(super) struct VisitArgs {
     /// Time limit for DNS, TCP and TLS; a bare number is seconds [default: 300s]
     #[arg(long, value_name = "TIME", help_heading = "Connection", allow_negative_numbers = true)]
     pub connect_timeout: Option<String>,
-    /// Time limit for a whole sample, redirects included; a bare number is seconds, 0 is no limit
+    /// Time limit for a whole sample, redirects included; a bare number is seconds, 0 means unlimited
     /// [default: no limit; 30s in compare, explain and check]
     #[arg(
         short,
@@ -293,7 +293,7 @@ pub(super) struct VisitArgs {
     /// Follow redirects, each on a new connection
     #[arg(short = 'L', long, help_heading = "HTTP")]
     pub location: bool,
-    /// Maximum number of redirects with -L; -1 is no limit
+    /// Maximum number of redirects with -L; -1 means unlimited
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "HTTP",
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..=1_000_000))]
     pub max_redirs: i64,

@@ -101,7 +101,7 @@ impl Condition {
             bad(&format!("no metric is called {name:?} ({})", names.join(", ")))
         })?;
         let q = quantile_named(statistic).ok_or_else(|| {
-            bad(&format!("{statistic:?} is none of median, p50, p75, p90, p95, p99"))
+            bad(&format!("unknown statistic {statistic:?}; known: median, p50, p75, p90, p95, p99"))
         })?;
         let (sign, value) = limit.split_at(1);
         let value = value.trim();

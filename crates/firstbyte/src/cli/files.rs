@@ -211,7 +211,7 @@ impl Files {
 
 /// What was made for the outputs of a command. Where the command does not come to its end, what is still empty goes again.
 #[derive(Debug, Default)]
-#[must_use = "what is empty goes when this does"]
+#[must_use = "removes empty files when dropped"]
 pub(in crate::cli) struct Opened {
     files: Vec<PathBuf>,
     directories: Vec<PathBuf>,

@@ -88,7 +88,7 @@ fn with_tip(mut error: Error, flag: &str, word: &OsStr) -> Error {
         "-" => alone,
         word => format!("--{flag}={word} writes to that file; {alone}"),
     };
-    let behind = format!("what is to be read or visited stands before --{flag}");
+    let behind = format!("write URLs and input files before --{flag}");
     let tips = [tip, behind].map(StyledStr::from).to_vec();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     error

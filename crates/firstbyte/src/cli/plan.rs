@@ -211,7 +211,7 @@ fn view(args: &ProbeArgs) -> Result<ProbeView, Problem> {
     let [json, csv] = [&args.rows.json, &args.rows.csv].map(is_stdout);
     let body = args.output.as_ref().is_some_and(|path| path.as_os_str() == Destination::STREAM);
     if body && (json || csv) {
-        return Err(usage("the body cannot go to standard output beside --json or --csv")
+        return Err(usage("the body and --json or --csv cannot both go to standard output")
             .hint("give -o a file"));
     }
     let views = [(json, "--json"), (csv, "--csv"), (args.write_out.is_some(), "-w")];
@@ -289,7 +289,7 @@ pub(super) fn requests(args: &RequestsArgs) -> Result<Option<RequestsOptions>, P
     let count = args.requests.unwrap_or(1);
     if count > RequestsOptions::MOST {
         let most = RequestsOptions::MOST;
-        return Err(usage(format!("--requests {count}: at most {most}, each of which is kept")));
+        return Err(usage(format!("--requests {count}: the maximum is {most}")));
     }
     if count == 1 && args.parallel.is_some() {
         return Err(usage("--parallel is for several requests, and there is one")

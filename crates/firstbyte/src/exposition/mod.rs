@@ -108,7 +108,7 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
         Family {
             name: "unverified_total",
             kind: Kind::Counter,
-            help: "Completed samples of a series that were not what was asked for.",
+            help: "Completed samples of a series that could not be verified on the wire.",
         },
         |out, owner, one| out.number(owner, one.unproven as f64),
     ),

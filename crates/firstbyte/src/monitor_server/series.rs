@@ -102,7 +102,7 @@ impl SeriesName {
             .collect();
         if of_target.is_empty() {
             let what = format!("unknown target {target:?} at place {place:?}");
-            return Err(not_found(format!("{what}: /api/v1/targets lists what is measured")));
+            return Err(not_found(format!("{what}: /api/v1/targets lists all targets")));
         }
         let named: Vec<&str> =
             of_target.iter().take(MOST_NAMED).map(|(_, labels)| labels.variant.as_str()).collect();

@@ -107,7 +107,7 @@ fn the_same_is_sent_again_to_who_is_busy_and_the_last_figures_at_the_end() {
     let url = format!("http://127.0.0.1:{port}/api/v1/write?key=s3cret");
     let scene = Scene::new(push(&url, REMOTE_WRITE), PACE);
     let all: Vec<Received> = (0..3).map(|_| received.recv_timeout(PATIENCE).unwrap()).collect();
-    assert!(all.iter().all(|one| one.body == all[0].body), "what was refused for now");
+    assert!(all.iter().all(|one| one.body == all[0].body), "refused for now");
     for field in [
         "post /api/v1/write?key=s3cret http/1.1\r\n",
         "content-type: application/x-protobuf\r\n",

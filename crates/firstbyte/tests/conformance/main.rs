@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 /// The folder of captures: the one that is named, or the one beside the checkout.
 fn captures() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("FIRSTBYTE_CAPTURES").map(PathBuf::from) {
-        let no_folder = || format!("{} is no folder", named.display());
+        let no_folder = || format!("{} is not a folder", named.display());
         return named.is_dir().then_some(named.clone()).ok_or_else(no_folder);
     }
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

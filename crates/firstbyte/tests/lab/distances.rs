@@ -101,7 +101,7 @@ fn assert_projected(server: &str, round_trips: f64) {
     let projected = near["projected"][0]["cost_per_connection_seconds"].as_f64().unwrap();
     let real = far["cost_per_connection_seconds"].as_f64().unwrap();
     println!(
-        "  projected {:.2} ms, is {:.2} ms, of which hosts are later by {:.2} ms",
+        "  projected {:.2} ms, is {:.2} ms, hosts are later by {:.2} ms",
         1e3 * projected,
         1e3 * real,
         1e3 * later

@@ -49,7 +49,7 @@ impl Family {
     /// Those of a process, when there are enough of them to be a lab with a command in it.
     pub(crate) fn of_lab(ancestor: u32) -> Self {
         let mut family = Self::default();
-        wait_until("the lab is there", || {
+        wait_until("the lab exists", || {
             family = Self::below(ancestor);
             family.processes.len() >= 4 && family.network_namespaces.len() >= 2
         });

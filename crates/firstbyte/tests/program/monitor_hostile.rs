@@ -69,7 +69,7 @@ fn check_scrape(text: &str) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("Debian's prometheus is there: scripts/setup test");
+        .expect("Debian's prometheus is missing: run scripts/setup test");
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");

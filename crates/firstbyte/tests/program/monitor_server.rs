@@ -223,7 +223,7 @@ fn labels(text: &str) -> (BTreeMap<String, String>, &str) {
                 (_, '\\') => match characters.next().unwrap().1 {
                     'n' => value.push('\n'),
                     c @ ('\\' | '"') => value.push(c),
-                    c => panic!("\\{c} is no escape: {text}"),
+                    c => panic!("\\{c} is not an escape: {text}"),
                 },
                 (_, c) => value.push(c),
             }

@@ -60,7 +60,7 @@ impl Prometheus {
             .current_dir(directory)
             .stdin(Stdio::null())
             .spawn()
-            .expect("Debian's prometheus is there: scripts/setup test");
+            .expect("Debian's prometheus is missing: run scripts/setup test");
         Self { child, port }
     }
 
@@ -385,7 +385,7 @@ fn the_dashboard_is_what_grafana_reads() {
         let [x, y, w, h] = place;
         assert!(w > 0 && h > 0 && x + w <= 24, "{title}: {place:?}");
         for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
-            assert!(places.insert(cell), "{title}: another is there");
+            assert!(places.insert(cell), "{title}: another exists");
         }
         match panel["type"].as_str().unwrap() {
             "row" => continue,
@@ -412,7 +412,7 @@ fn the_rules_are_right_and_raise_alarms_when_they_should() {
             .args([command, "rules", file])
             .current_dir(packaged("prometheus"))
             .output()
-            .expect("Debian's prometheus is there: scripts/setup test");
+            .expect("Debian's prometheus is missing: run scripts/setup test");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("SUCCESS"), "{output:?}");
     }

@@ -175,7 +175,7 @@ fn a_coarse_unit_hides_no_change() {
         let forms: Vec<ChangeForm> = found.changes.iter().map(|change| change.form).collect();
         assert_eq!(forms, [ChangeForm::Step { at: 80 }], "{outlier}: {found:?}");
         let expected: &[usize] = if outlier > 0.0 { &[40] } else { &[] };
-        assert_eq!(found.outliers, expected, "a step of the unit is no outlier");
+        assert_eq!(found.outliers, expected, "a step of the unit is not an outlier");
         let found = find_changes(&points(outlier, 0.0), &settings(199)).unwrap();
         assert_eq!(found.changes, [], "{outlier}");
     }

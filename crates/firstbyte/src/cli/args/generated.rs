@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
-  firstbyte completions bash > ~/.local/share/bash-completion/completions/firstbyte
+  firstbyte completions bash > /etc/bash_completion.d/firstbyte
   firstbyte completions zsh > ~/.zfunc/_firstbyte
   firstbyte completions fish > ~/.config/fish/completions/firstbyte.fish";
 

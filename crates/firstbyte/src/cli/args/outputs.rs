@@ -5,7 +5,6 @@ use clap::{Args, ValueEnum};
 
 use crate::plans::{ColorChoice, Destination, WireSession};
 
-/// Rows. The command says of what they are.
 #[derive(Args, Clone, Debug, Default)]
 pub(in crate::cli) struct RowArgs {
     /// All samples as NDJSON, to stdout or FILE

@@ -73,7 +73,7 @@ pub(in crate::cli) struct RumServeArgs {
     #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Limits",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: u32,
-    /// Maximum requests per second from one source; 0 is no limit
+    /// Maximum requests per second from one source; 0 means unlimited
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Limits",
           value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub rate_per_source: u32,

@@ -123,7 +123,7 @@ const FLAGS: &[Row] = &[
     (
         &["--json", "-o", "-", "a.test"],
         2,
-        "error: the body cannot go to standard output beside --json or --csv\nhint: give -o a file\n",
+        "error: the body and --json or --csv cannot both go to standard output\nhint: give -o a file\n",
     ),
     (
         &["--color", "pink", "a.test"],

@@ -100,7 +100,7 @@ fn respond(question: &[u8], answer: &Answer) -> Option<Vec<u8>> {
     let record_type = u16::from_be_bytes([*question.get(end - 4)?, *question.get(end - 3)?]);
     let (code, addresses) = match answer {
         Answer::Silence => return None,
-        Answer::Garbage => return Some(b"this is no DNS message, is it?".to_vec()),
+        Answer::Garbage => return Some(b"this is not a DNS message".to_vec()),
         Answer::Code(code) => (*code, Vec::new()),
         Answer::Addresses(all) => {
             let asked =

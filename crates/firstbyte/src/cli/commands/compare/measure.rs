@@ -159,5 +159,5 @@ fn create_anywhere(
 fn full(path: &Path, error: &std::io::Error) -> Problem {
     let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
-        .hint("what was measured before is in the file; go on with --continue")
+        .hint("the file has all earlier samples; continue with --continue")
 }
