@@ -109,7 +109,8 @@ pub(crate) fn measure(options: &Options) -> bool {
         );
         figure(&format!("{name}, {} times", times.len()), &text);
     }
-    held &= barred("answers that were not valid", &asked.failed.to_string(), "none", asked.failed == 0);
+    held &=
+        barred("answers that were not valid", &asked.failed.to_string(), "none", asked.failed == 0);
     for (name, time) in &asked.threads {
         let each = time.as_secs_f64() / samples as f64 * 1e6;
         if each >= 0.05 {

@@ -32,11 +32,13 @@ pub(super) fn begin() -> Result<(), Problem> {
     };
     let text = text.to_string_lossy();
     let targets = targets(&text).map_err(|word| {
-        Problem::new(exit::USAGE, format!("{VARIABLE}={text}: {word:?} is not a level")).hint(format!(
-            "write error, warn, info, debug or trace, or MODULE=LEVEL for one of {}; several \
+        Problem::new(exit::USAGE, format!("{VARIABLE}={text}: {word:?} is not a level")).hint(
+            format!(
+                "write error, warn, info, debug or trace, or MODULE=LEVEL for one of {}; several \
              separated by commas",
-            MODULES.map(|(name, _)| name).join(", ")
-        ))
+                MODULES.map(|(name, _)| name).join(", ")
+            ),
+        )
     })?;
     let layer = fmt::layer()
         .with_writer(io::stderr)

@@ -91,7 +91,7 @@ fn up_status_exec_shell_down() {
     assert!(!up.lab(&["status"]).1.contains(name));
     let (code, _, notes) = up.lab(&["exec", name, "--", "true"]);
     assert_eq!(code, 100);
-    assert!(notes.starts_with(&format!("error: no lab {name} is up\n")), "{notes}");
+    assert!(notes.starts_with(&format!("error: the lab {name} is not up\n")), "{notes}");
 }
 
 #[test]

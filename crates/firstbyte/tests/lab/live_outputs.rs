@@ -195,7 +195,7 @@ fn outputs_that_cannot_be_written_are_told_and_a_capture_that_fails_empties_noth
     assert_eq!((read(&scene, "code").as_str(), read(&scene, "flow").as_str()), ("2\n", ""));
     let notes = read(&scene, "flow.notes");
     assert!(notes.contains("wrote 0 packets of 0 connections"), "{notes}");
-    assert!(notes.contains("--flow 999: there are "), "{notes}");
+    assert!(notes.contains("--flow 999: the capture has only "), "{notes}");
     assert_eq!(read(&scene, "rows.csv").lines().count(), 1);
     assert!(read(&scene, "pipe").starts_with("number,carrier,"));
 }

@@ -221,8 +221,7 @@ fn clients_are_held_against_the_wire() {
     let output = run(command.arg("--html").arg(&page));
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}{shown}", text(&output.stderr));
-    let (_, examined) =
-        shown.split_once("What the clients say, less what the capture shows").unwrap();
+    let (_, examined) = shown.split_once("The clients' own times minus the capture's").unwrap();
     let (own, curls) = examined.split_once("\ncurl, full handshake: 4 connections").unwrap();
     assert!(own.contains("firstbyte, resumed: 4 connections of the capture\n"), "{examined}");
     for mark in ["connect_start", "tcp_connected", "handshake_complete", "request_start"] {
@@ -231,7 +230,7 @@ fn clients_are_held_against_the_wire() {
         assert!(lines.len() == 2 && lines.iter().all(agree), "{mark}: {own}");
     }
     assert!(curls.contains("connect_start") && curls.contains("not reported by the client"));
-    assert!(std::fs::read_to_string(page).unwrap().contains("less what the capture shows"));
+    assert!(std::fs::read_to_string(page).unwrap().contains("minus the capture"));
 }
 
 /// What a capture says of a server's capacity is what a load on it shows: nginx as one process. Where the machine has nothing to

@@ -71,8 +71,7 @@ pub fn page(page: &Page<'_>) -> String {
     projected::section(&mut html, page.changes, page.pairs);
     beside::section(&mut html, page.beside, page.pairs);
     compared(&mut html, page.pairs);
-    html +=
-        "<section id=\"read\" aria-labelledby=\"read-h\">\n<h2 id=\"read-h\">Files read</h2>\n";
+    html += "<section id=\"read\" aria-labelledby=\"read-h\">\n<h2 id=\"read-h\">Files read</h2>\n";
     for read in page.read {
         let begin = read.hygiene.span.and_then(|(first, _)| u64::try_from(first.unix_ns()).ok());
         let begin = begin.and_then(dates::minute).map(|begin| format!(" · {begin}"));
