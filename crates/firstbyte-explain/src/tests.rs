@@ -442,3 +442,11 @@ fn connections_are_found_in_a_log_by_port_and_time() {
     let none = ServerLogSearch::for_evidence(&evidence);
     assert_eq!(none.finish(ms(42.0), None, None), None);
 }
+
+#[test]
+fn every_finding_is_in_the_documents_table() {
+    let document = include_str!("../../../docs/explain.md");
+    for kind in FindingKind::ALL {
+        assert!(document.contains(&format!("| `{}` |", kind.name())), "{}", kind.name());
+    }
+}

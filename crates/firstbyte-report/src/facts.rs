@@ -301,7 +301,7 @@ impl Facts<'_> {
             (0, 0) => match stamps.iter().filter_map(|stamp| stamp.clock.resolution()).max() {
                 Some(steps) => {
                     format!(
-                        "{flights}, as the client says, in steps of {}",
+                        "{flights}, as reported by the client, in steps of {}",
                         time(steps, self.style)
                     )
                 }

@@ -43,7 +43,7 @@ const PHASES: [(Metric, char, char, Ink); 6] = [
 ];
 /// What is left of the total when the first of several responses is whole.
 const OTHERS: (char, char, Ink) = ('░', 'o', Ink::Faint);
-const HEADINGS: [&str; 5] = ["set-up", "first byte", "total", "±first", "trips"];
+const HEADINGS: [&str; 5] = ["set-up", "first byte", "total", "vs row 1", "trips"];
 
 /// The table. The first way is what the others are compared with.
 pub fn table(ways: &[Predicted], style: &Style) -> String {

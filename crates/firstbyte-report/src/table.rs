@@ -304,8 +304,8 @@ impl Group {
             words.insert(0, format!("redirects {}", ledger.scale.print(redirects, style)));
         }
         let lines = wrap(&first, &words, style.columns());
-        let place = if exact { "in" } else { "near" };
-        let note = format!("        (sample {sequence}, {place} the middle by total)");
+        let place = if exact { "the" } else { "near the" };
+        let note = format!("        (sample {sequence}, {place} median sample)");
         Some(format!("{}\n{}", lines.join("\n"), style.paint(Ink::Faint, &note)))
     }
 

@@ -77,9 +77,8 @@ fn note(digest: &Digest, one_scale: bool) -> String {
     let mut note = match digest.per_column {
         1 => "Each column is one sample, in the order of rounds.".to_owned(),
         n => format!(
-            "Each column stands for {n} rounds in a row: the phases are those of the sample in the \
-             middle by total time, the pale band reaches up to the longest total, the line is the \
-             shortest."
+            "Each column is {n} consecutive rounds: it shows the phases of their median sample; the \
+             pale band reaches up to the longest total, the line is the shortest."
         ),
     };
     note += if one_scale {
@@ -88,7 +87,7 @@ fn note(digest: &Digest, one_scale: bool) -> String {
         " Panels under one heading share their scale; headings have scales of their own."
     };
     if digest.warmups() > 0 {
-        note += " Warm-up stands apart, on grey, and counts for nothing.";
+        note += " Warm-up samples are on grey and not part of the statistics.";
     }
     note + " Unverified and failed samples leave a gap and a mark below it."
 }

@@ -21,9 +21,9 @@ pub fn audience(played: &Played, labels: [&str; 2]) -> Figure {
     let grouping = Grouping { groups: vec![group], labels: labels.map(str::to_owned).into() };
     let mut figure = ecdf::figure(&digest, &grouping);
     figure.name = "audience";
-    figure.title = "What the change does to the audience".into();
+    figure.title = "Effect on the audience".into();
     figure.note =
-        "The share of simulated visitors whose page had come within a time: further left is \
+        "Share of simulated visitors whose response arrived within a time: further left is \
                    faster. Lines are drawn through every percent."
             .into();
     figure

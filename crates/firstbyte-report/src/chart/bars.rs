@@ -17,8 +17,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         folded: false,
         name: "medians",
         title: "Where the time of the median sample goes".into(),
-        note: "One real sample a bar: the one in the middle by total time, of those that count. \
-               Every panel has a time axis of its own."
+        note: "Each bar is one real sample, the median sample. Every panel has its own time axis."
             .into(),
         keys: phase_keys(|phase| middles().any(|c| c.phases[phase] > 0)),
         rows: vec![Row { heading: String::new(), panels }],

@@ -66,8 +66,8 @@ pub(crate) fn servers(servers: &[ServerBars], note: &str) -> Figure {
     };
     Figure {
         name: "servers",
-        title: "Full handshakes against short ones, by server".into(),
-        note: format!("Percentiles of the handshakes whose times are not in doubt.{scale}{note}"),
+        title: "Full and short handshakes, by server".into(),
+        note: format!("Percentiles of handshakes with certain times.{scale}{note}"),
         keys: keys(),
         rows: vec![Row { heading: String::new(), panels }],
         folded: false,
@@ -119,7 +119,7 @@ pub(crate) fn distributions(handshakes: &[Times], exchanges: &[Times]) -> Figure
     Figure {
         name: "distributions",
         title: "How often it takes how long".into(),
-        note: "The share of handshakes, and of exchanges after them, that was over within a time, by \
+        note: "Share of handshakes, and of exchanges after them, that ended within a time, by \
                kind of session: further left is faster, steeper is steadier. Lines are drawn through the \
                quantiles at every percent; an axis ends at the longest 99th percentile, or before it where \
                that is far out."
@@ -228,8 +228,8 @@ pub(crate) fn over_time(handshakes: &[Placed], one_in: u64) -> Figure {
         name: "over-time",
         title: "Over the capture's time".into(),
         note: format!(
-            "A column is {each}, by the handshake's first packet. Handshakes whose times are not in doubt. \
-             A column without a handshake of a kind has no median of it.{sampled}"
+            "Each column covers {each} of handshakes by their first packet, if their times are certain. A \
+             column without handshakes of a kind has no median for it.{sampled}"
         ),
         keys: keys(),
         rows: vec![Row {

@@ -25,9 +25,9 @@ pub(crate) fn figure(panels: Vec<Panel>, note: &str) -> Figure {
         name: "pictures",
         title: "Before and after".into(),
         note: format!(
-            "Times: the share of connections that was over within a time, drawn through the quantiles at \
-             every percent; further left is faster. Shares: how many of the connections of which it is known. \
-             Both sides with the same mix of versions, handshakes and first connections of clients. \
+            "Times: share of connections that ended within a time, through the quantiles at every percent; \
+             further left is faster. Shares: of the connections for which it is known. Both sides have the \
+             same mix of versions, handshakes and first connections of clients. \
              Below each the 95 % interval of the change (pp: percentage points).{note}"
         ),
         keys: vec![

@@ -33,15 +33,15 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         folded: false,
         name: "differences",
         title: "How much it differs".into(),
-        note: "Variant minus base, with 95 % intervals; left of the line is faster. The median is \
-               that of the differences within rounds; percentiles are differences of percentiles. \
-               Every panel has an axis of its own; an arrow goes on beyond it."
+        note: "Variant minus baseline, with 95 % intervals; left of the line is faster. The median is \
+               the median difference within rounds; percentiles are differences of percentiles. \
+               Every panel has its own axis; an arrow ends outside it."
             .into(),
         keys: vec![
             key(Verdict::Faster, "faster"),
             key(Verdict::Slower, "slower"),
             key(Verdict::Same, "no difference"),
-            key(Verdict::Open, "open: the interval holds zero, or there is none"),
+            key(Verdict::Open, "undecided: the interval contains zero, or there is no interval"),
         ],
         rows,
     }

@@ -35,9 +35,9 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         name: "distributions",
         title: "How often it takes how long".into(),
         note: format!(
-            "The share of samples that came to their end within a time: further left is faster, \
-             steeper is steadier. Samples that count. An axis ends at the 99th percentile, or before \
-             it where that is far out; how far a line goes on is said beside its name.{method}"
+            "Share of verified samples that ended within a time: further left is faster, steeper is \
+             steadier. An axis ends at the 99th percentile, or earlier if that is an outlier; labels \
+             give the longest time.{method}"
         ),
         keys: Vec::new(),
         rows,

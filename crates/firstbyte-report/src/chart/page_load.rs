@@ -38,7 +38,7 @@ pub fn page_load_laid_out(page: &Navigation, load: &PageLoad) -> Figure {
         folded: false,
         name: "page",
         title: shown_url(&page.main.requested_url),
-        note: note + ". Below each connection stands what went over it.",
+        note: note + ". Each connection is followed by its requests.",
         keys: keys.map(|piece| Key::area(class(piece), piece.label())).collect(),
         rows: vec![Row {
             heading: String::new(),

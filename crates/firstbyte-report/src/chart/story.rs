@@ -13,14 +13,15 @@ const LEFT: f64 = 150.0;
 /// The picture of `story`; without figures there is no panel in it.
 pub(crate) fn figure(story: &StudyStory) -> Figure {
     let groups = story.bar_groups();
-    let mut note = format!("{}: {}.", story.source.trim_end_matches(['?', '.']), story.verdict());
+    let mut note =
+        format!("{}: {}.", capitalised(story.source.trim_end_matches(['?', '.'])), story.verdict());
     if let Some(StorySentence::Told(sentence)) = story.sentence() {
         note = format!("{note} {sentence}");
     }
     Figure {
         folded: false,
         name: "story",
-        title: format!("{}: {} beside measured", story.study, story.reference),
+        title: format!("{}: {} and measured", story.study, story.reference),
         note,
         keys: vec![Key::area("p0", story.reference), Key::area("p1", "measured")],
         rows: vec![Row {
@@ -30,11 +31,17 @@ pub(crate) fn figure(story: &StudyStory) -> Figure {
     }
 }
 
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 fn panel(group: &BarGroup<'_>, reference: &str) -> Panel {
     let all = || group.figures.iter().flatten();
     let texts = all().flat_map(|figure| [figure.published.text.clone(), figure.value_text()]);
     let labels = all().map(|figure| width(figure.bar_label(), SMALL));
-    let left = labels.fold(width(reference, SMALL), f64::max).min(LEFT) + 8.0;
+    let left = labels.fold(width(reference, SMALL), f64::max).min(LEFT) + 16.0;
     let room = WIDTH - left - texts.map(|text| width(&text, SMALL)).fold(0.0, f64::max) - 10.0;
     let scale = room / group.longest.max(f64::MIN_POSITIVE);
     let mut canvas = Canvas::default();

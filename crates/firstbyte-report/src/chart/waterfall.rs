@@ -72,7 +72,7 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
     }
     let mut keys = super::phase_keys(|phase| used[phase]);
     if meanwhile {
-        keys.push(Key::symbol("▭", "fx", "handshake, while the request was under way"));
+        keys.push(Key::symbol("▭", "fx", "handshake during the request"));
     }
     if trips {
         keys.push(Key::symbol("┊", "n", "round trips"));
@@ -81,8 +81,8 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         folded: false,
         name: "waterfalls",
         title: "The median sample, step by step".into(),
-        note: "One real sample a panel: the one in the middle by total time. Panels under one \
-               heading share their time axis."
+        note: "Each panel is one real sample, the median sample. Panels under one heading share \
+               their time axis."
             .into(),
         keys,
         rows,
@@ -147,7 +147,7 @@ fn panel(
         canvas.text(LEFT - 8.0, y + 14.0, Anchor::End, "n", name);
         canvas.rect([x(*from), y + 4.0, (x(*to) - x(*from)).max(2.0), BAR - 3.0], "ho", None);
         beside(&mut canvas, [&time, ", meanwhile"], [x(*from), x(*to)], y + 14.5, across);
-        sentences.push(format!("handshake {time}, while the request was under way"));
+        sentences.push(format!("handshake {time}, during the request"));
     }
     let title = [label, heading].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
     Panel {

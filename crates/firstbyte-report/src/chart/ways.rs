@@ -49,8 +49,8 @@ pub(crate) fn figure(ways: &[(&str, &Equation)]) -> Figure {
     Figure {
         folded: false,
         name: "variants",
-        title: "Every way that was tried".into(),
-        note: "The typical connection of each way. Round trips are drawn one by one.".into(),
+        title: "All variants".into(),
+        note: "A typical connection of each variant. Round trips are drawn one by one.".into(),
         keys,
         rows: vec![Row { heading: String::new(), panels: panel(ways).into_iter().collect() }],
     }
@@ -100,7 +100,7 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
         sentences.push(format!("{name}: {total}, {} round trips", equation.round_trips()));
     }
     Some(Panel {
-        title: "Where the time of each way goes".into(),
+        title: "Where the time of each variant goes".into(),
         description: sentences.join("; "),
         width: WIDE,
         height: bottom + 20.0,
@@ -132,7 +132,7 @@ fn label(term: &Term) -> String {
         TermKind::RoundTrips => format!("{span}, round trips"),
         TermKind::Stalls => format!("{span}, server waits for acknowledgements"),
         TermKind::Server => format!("server, {span}"),
-        TermKind::Pause => format!("server stands still, {span}"),
+        TermKind::Pause => format!("server pauses, {span}"),
         TermKind::Variation => "TCP beyond a round trip".into(),
         TermKind::Resolver => "name lookup".into(),
         kind => kind.name().into(),

@@ -71,7 +71,7 @@ pub(super) fn phases(html: &mut String, study: &Study<'_>, digest: &Digest, grou
         format!("{}{quantile}, {}", phase_label(*metric), scale.name(&Style::default()))
     }));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let caption = "Medians of phases, quantiles of the total (95 % interval of its median)";
+    let caption = "Medians of phases, percentiles of the total (95 % interval of its median)";
     open(html, caption, &heads);
     for cell in order() {
         head(html, &study.cells[cell].name());
@@ -141,7 +141,11 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
     ];
     columns.extend(names.iter().map(String::as_str));
     columns.extend(["p", "p (Holm)", "verdict"]);
-    open(html, "Differences, variant minus base, paired by round, with 95 % intervals", &columns);
+    open(
+        html,
+        "Differences, variant minus baseline, paired by round, with 95 % intervals",
+        &columns,
+    );
     for effect in effects {
         let (pair, place) = pair_names(study.cells, effect.base, effect.variant);
         let name = if place.is_empty() { pair } else { format!("{place}: {pair}") };
@@ -252,7 +256,7 @@ pub(super) fn panels(html: &mut String, study: &Study<'_>) {
     if study.panels.is_empty() {
         return;
     }
-    let title = "What the browsers' network panels show";
+    let title = "Medians in the browsers' network panels";
     open(html, title, &["Variant", "n", "shown as", "median, ms"]);
     for panel in study.panels {
         for time in &panel.medians {
@@ -297,7 +301,7 @@ pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
     let names: Vec<String> = SHOWN.iter().map(|q| format!("p{:.0}", q * 100.0)).collect();
     let mut columns = vec!["Variant vs. baseline", "", "rounds"];
     columns.extend(names.iter().map(String::as_str));
-    let caption = "Differences percentile by percentile, variant minus base, with 95 % intervals";
+    let caption = "Differences at each percentile, variant minus baseline, with 95 % intervals";
     open(html, caption, &columns);
     for effect in effects {
         let (pair, place) = pair_names(study.cells, effect.pair.base, effect.pair.variant);

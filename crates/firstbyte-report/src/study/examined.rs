@@ -50,7 +50,7 @@ pub(crate) fn held(name: &str, way: &WayExamined) -> String {
         text += &format!("; {unheld} {}", why.phrase());
     }
     if way.from_its_begin && way.held > 0 {
-        text += "; times count from the connection's begin, for the client does not say the time of day";
+        text += "; times count from the start of the connection, because the client does not report the time of day";
     }
     text
 }

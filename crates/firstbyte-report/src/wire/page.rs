@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn it_says_what_the_tables_say() {
         let page = made(1);
-        for part in ["What was read", "the median short handshake", "encrypted records"] {
+        for part in ["Files read", "the median short handshake", "encrypted records"] {
             assert!(page.contains(part), "{part}");
         }
         assert!(

@@ -101,7 +101,7 @@ impl RunWriter {
     /// When the file is there already (unless it is to be overwritten), is being written by another
     /// process, or cannot be written.
     pub fn create(path: &Path, header: &RunHeader, creation: Creation) -> Result<Self, RunError> {
-        tracing::info!(path = %path.display(), ?creation, "bstarting a run");
+        tracing::info!(path = %path.display(), ?creation, "starting a run");
         let file = OpenOptions::new()
             .append(true)
             .create(true)

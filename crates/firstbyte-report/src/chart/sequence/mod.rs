@@ -53,8 +53,8 @@ pub(super) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         rows.push(Row { heading: group.heading.clone(), panels: row(&shown) });
     }
     let note = format!(
-        "One real sample a panel: the one in the middle by total time. Panels under one heading share \
-         their scale. {NOTE}"
+        "Each panel is one real sample, the median sample. Panels under one heading share their scale. \
+         {NOTE}"
     );
     figure_of_sequences(
         "The median sample, message by message".into(),

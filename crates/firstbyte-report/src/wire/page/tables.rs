@@ -58,7 +58,7 @@ pub(super) fn servers(html: &mut String, page: &Page<'_>) {
         "exchange p50",
         "a second",
     ];
-    let note = "Counts cover all connections; times cover handshakes whose parts are not in doubt.";
+    let note = "Counts cover all connections; times cover handshakes with certain times.";
     table(html, ["server-table", "Servers", note], &columns, 1);
     for summary in summaries.iter().take(LISTED) {
         let counts = &summary.counts;
