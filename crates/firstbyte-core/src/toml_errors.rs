@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use strsim::damerau_levenshtein;
+
 /// One line: "line 3: unknown key "evry"; did you mean "every"?".
 pub fn describe_toml_error(text: &str, message: &str, span: Option<Range<usize>>) -> String {
     let before = span.and_then(|span| text.get(..span.start));
@@ -15,7 +17,7 @@ pub fn describe_toml_error(text: &str, message: &str, span: Option<Range<usize>>
     format!("line {line}: {}", describe_toml_message(message, key))
 }
 
-/// The message alone: "seed: expected a whole number of 0 or more, found a text". `key` is whose value it is about,
+/// The message alone: "seed: expected a whole number, 0 or more, found text". `key` is whose value it is about,
 /// if that is known.
 pub fn describe_toml_message(message: &str, key: Option<&str>) -> String {
     let message = message.trim_end();
@@ -35,11 +37,26 @@ pub fn describe_toml_message(message: &str, key: Option<&str>) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
     let rest = kinds.into_iter().find_map(|kind| message.strip_prefix(kind));
     let Some((found, wanted)) = rest.and_then(|rest| rest.rsplit_once(", expected ")) else {
-        return message.replace('\n', "; ");
+        let known = SYNTAX.iter().find(|(said, _)| message.starts_with(said));
+        return known.map_or_else(|| message.replace('\n', "; "), |(_, meant)| (*meant).to_owned());
     };
     let place = key.map(|key| format!("{key}: ")).unwrap_or_default();
     format!("{place}expected {}, found {}", expected(wanted), shown(found))
 }
+
+/// What the reader of TOML says of its syntax, and what to do.
+const SYNTAX: [(&str, &str); 10] = [
+    ("unclosed array table", "write [[NAME]]"),
+    ("key with no value", "write KEY = VALUE"),
+    ("string values must be quoted", "put the text in quotes"),
+    ("unclosed array", "] is missing"),
+    ("unclosed table", "write [NAME]"),
+    ("invalid literal string", "the text has no closing '"),
+    ("invalid basic string", "the text has no closing \""),
+    ("missing comma", "a comma is missing"),
+    ("unexpected key or value", "a line has one KEY = VALUE"),
+    ("duplicate key", "the key is given twice"),
+];
 
 /// The key of the last value that begins where `line` ends.
 fn key_before(line: &str) -> Option<&str> {
@@ -58,34 +75,17 @@ fn quoted_after<'m>(message: &'m str, prefix: &str) -> Option<(&'m str, &'m str)
 /// `what`, with what was probably meant, or else all names that `rest` quotes.
 fn unknown(what: &str, name: &str, rest: &str) -> String {
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let nearest = known.iter().min_by_key(|known| distance(name, known));
+    let nearest = known.iter().min_by_key(|known| damerau_levenshtein(name, known));
     match nearest {
         // A third of the letters, as other tools take it.
-        Some(nearest) if distance(name, nearest) * 3 <= nearest.chars().count().max(3) => {
+        Some(nearest)
+            if damerau_levenshtein(name, nearest) * 3 <= nearest.chars().count().max(3) =>
+        {
             format!("{what}; did you mean {nearest:?}?")
         }
         Some(_) => format!("{what}; known: {}", known.join(", ")),
         None => what.to_owned(),
     }
-}
-
-/// Letters to insert, remove, replace or swap with the next, to come from `a` to `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 /// What a reader of TOML says that it expects.
@@ -94,13 +94,12 @@ fn expected(wanted: &str) -> String {
     match wanted {
         "u8" => up_to(u8::MAX.into()),
         "u16" => up_to(u16::MAX.into()),
-        "u32" => up_to(u32::MAX.into()),
-        "u64" | "usize" => "a whole number of 0 or more".into(),
+        "u32" | "u64" | "usize" => "a whole number, 0 or more".into(),
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".into(),
         "a nonzero u32" | "a nonzero u64" | "a nonzero usize" => "a whole number above 0".into(),
         "f32" | "f64" => "a number".into(),
         "a boolean" | "bool" => "true or false".into(),
-        "a string" | "string" | "str" => "a text in quotes".into(),
+        "a string" | "string" | "str" => "text in quotes".into(),
         "a sequence" => "a list in [ ]".into(),
         "a map" => "a table".into(),
         _ if wanted.starts_with("struct ") => "a table".into(),
@@ -123,7 +122,7 @@ fn shown(found: &str) -> String {
     match found {
         "sequence" => "a list".into(),
         "map" => "a table".into(),
-        _ if found.starts_with("string ") => "a text".into(),
+        _ if found.starts_with("string ") => "text".into(),
         _ => match found.parse::<u64>() {
             Ok(length) => length.to_string(),
             Err(_) => found.to_owned(),
@@ -140,15 +139,15 @@ mod tests {
         for (message, said) in [
             (
                 "invalid type: integer `3`, expected a string",
-                "expected a text in quotes, found the number 3",
+                "expected text in quotes, found the number 3",
             ),
             (
                 "invalid type: string \"s3cret\", expected u64",
-                "expected a whole number of 0 or more, found a text",
+                "expected a whole number, 0 or more, found text",
             ),
             (
                 "invalid value: integer `-1`, expected u32",
-                "expected a whole number from 0 to 4294967295, found the number -1",
+                "expected a whole number, 0 or more, found the number -1",
             ),
             ("invalid type: boolean `true`, expected f64", "expected a number, found true"),
             ("invalid type: map, expected a sequence", "expected a list in [ ], found a table"),
@@ -167,6 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn line_and_key_are_found() {
+        let text = "a = 1\nup = { delay = 3, loss = \"1%\" }\n";
+        let at = text.find('3').unwrap();
+        let message = "invalid type: integer `3`, expected a string";
+        assert_eq!(
+            describe_toml_error(text, message, Some(at..at + 1)),
+            "line 2: delay: expected text in quotes, found the number 3"
+        );
+        assert_eq!(describe_toml_error(text, "broken", None), "line 1: broken");
+    }
+
+    #[test]
     fn keys_are_named_with_what_was_meant() {
         for (message, said) in [
             (
@@ -180,26 +191,9 @@ mod tests {
             ("unknown field `x`, there are no fields", r#"unknown key "x""#),
             ("missing field `after`", r#"key "after" is missing"#),
             ("duplicate field `after`", r#"key "after" is given twice"#),
-            ("unclosed array table, expected `]`", "unclosed array table, expected `]`"),
+            ("unclosed array table, expected `]`", "write [[NAME]]"),
         ] {
             assert_eq!(describe_toml_message(message, None), said);
-        }
-    }
-
-    #[test]
-    fn line_and_key_are_found() {
-        let text = "a = 1\nup = { delay = 3, loss = \"1%\" }\n";
-        let at = text.find('3').unwrap();
-        let message = "invalid type: integer `3`, expected a string";
-        assert_eq!(
-            describe_toml_error(text, message, Some(at..at + 1)),
-            "line 2: delay: expected a text in quotes, found the number 3"
-        );
-        assert_eq!(describe_toml_error(text, "broken", None), "line 1: broken");
-        for (a, b, far) in
-            [("delya", "delay", 1), ("flag", "flags", 1), ("", "ab", 2), ("a", "b", 1)]
-        {
-            assert_eq!(distance(a, b), far, "{a} {b}");
         }
     }
 }

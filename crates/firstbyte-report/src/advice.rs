@@ -71,9 +71,9 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         Cause::NotTls { .. } => "check the port",
         Cause::NotHttp { tls: true, .. } => "the port answers in TLS: use https://",
         Cause::TimedOut { limit: TimeLimit::Connection, .. } => {
-            "allow more with --connect-timeout SECONDS"
+            "allow more with --connect-timeout TIME"
         }
-        Cause::TimedOut { limit: TimeLimit::Visit, .. } => "allow more with --max-time SECONDS",
+        Cause::TimedOut { limit: TimeLimit::Visit, .. } => "allow more with --max-time TIME",
         Cause::TooManyRedirects { .. } => "allow more with --max-redirs N",
         _ => return None,
     };
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn each_limit_has_its_flag() {
         for (limit, expected) in [
-            (TimeLimit::Connection, "allow more with --connect-timeout SECONDS"),
-            (TimeLimit::Visit, "allow more with --max-time SECONDS"),
+            (TimeLimit::Connection, "allow more with --connect-timeout TIME"),
+            (TimeLimit::Visit, "allow more with --max-time TIME"),
         ] {
             let after = Duration::from_secs(1);
             let cause = Cause::TimedOut { after, limit, peer: LastSeen::Nothing };

@@ -111,7 +111,7 @@ struct Record<'a> {
 
 #[derive(Serialize)]
 struct Side<'a> {
-    way: &'a str,
+    variant: &'a str,
     failed: u64,
     first_byte: Distribution,
     total: Distribution,
@@ -144,7 +144,7 @@ pub fn json(
     warnings: &[Warning],
 ) -> serde_json::Result<String> {
     let side = |side: usize| Side {
-        way: labels[side],
+        variant: labels[side],
         failed: played.failed[side],
         first_byte: Distribution::from_sorted(&played.first_byte[side]),
         total: Distribution::from_sorted(&played.total[side]),

@@ -286,7 +286,7 @@ impl View<'_> {
             self.wrapped(&mut lines, &format!("{}: {}", cell.name(), series.proof()), Ink::Plain);
         }
         if full > 0 {
-            let text = format!("{}: all samples", count(full as u64, "other variant"));
+            let text = format!("{}: all samples verified", count(full as u64, "other variant"));
             self.wrapped(&mut lines, &text, Ink::Faint);
         }
         let mut causes: Vec<(&str, u64)> = Vec::new();

@@ -366,7 +366,7 @@ fn warmup(warmup: &Warmup, style: &Style) -> String {
             format!("total {}, {trips}", scale.time(*total, style))
         }
     };
-    format!("{} {what} (not pooled)", style.paint(Ink::Faint, "warm-up"))
+    format!("{} {what} (not counted)", style.paint(Ink::Faint, "warm-up"))
 }
 
 /// The median total of the samples that are pooled, for a one-line summary.
@@ -385,7 +385,7 @@ mod tests {
     fn two_urls_give_two_tables() {
         let text = table(&fixtures::run(10), &Style::default());
         assert_eq!(text.matches("first byte").count(), 2);
-        assert_eq!(text.matches("(not pooled)").count(), 2);
+        assert_eq!(text.matches("(not counted)").count(), 2);
         assert!(text.contains("10 samples · 2 failed"));
         assert!(text.contains("failed  2 × connect: no answer from 198.51.100.7:443 within 2 s"));
         assert!(text.contains("max") && !text.contains("p99"));

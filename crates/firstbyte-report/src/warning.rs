@@ -141,7 +141,9 @@ impl Warning {
     pub fn advice(&self) -> Option<String> {
         Some(match self {
             Self::NotInTurn => "measure them in turns: firstbyte compare --vary".to_owned(),
-            Self::TooFewRounds { needed, .. } => format!("set samples = {needed} in the plan"),
+            Self::TooFewRounds { needed, .. } => {
+                format!("use -n {needed}, or samples = {needed} in the plan")
+            }
             Self::NoIntervals { needed, .. } => format!("use -n {needed}"),
             Self::BeyondChecked { .. } => {
                 "docs/prediction.md lists the measured errors of predictions".to_owned()
@@ -182,7 +184,7 @@ impl fmt::Display for Warning {
             }
             Self::TooFewRounds { condition, needed, rounds } => write!(
                 f,
-                "'{condition}' needs {needed} samples, but the plan has {rounds}: it will stay undecided"
+                "'{condition}' needs {needed} samples, but only {rounds} are planned: it will stay undecided"
             ),
             Self::NoIntervals { rounds, needed } => {
                 write!(f, "{rounds} rounds are too few: confidence intervals need {needed}")

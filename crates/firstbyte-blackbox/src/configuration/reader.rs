@@ -164,7 +164,7 @@ pub(super) fn text(node: Node, path: &str) -> Result<String, Mistake> {
     match node.kind {
         Kind::Scalar { text, .. } => Ok(text),
         Kind::Null => Ok(String::new()),
-        _ => Err(Mistake::new(node.line, format!("{path}: expected a text"))),
+        _ => Err(Mistake::new(node.line, format!("{path}: expected text"))),
     }
 }
 

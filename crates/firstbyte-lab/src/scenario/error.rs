@@ -59,13 +59,30 @@ pub enum ScenarioError {
     },
 }
 
+/// The scenario that was probably meant.
+fn meant(name: &str, shipped: &[String]) -> String {
+    let distance = |known: &&String| strsim::damerau_levenshtein(name, known);
+    let nearest = shipped.iter().min_by_key(distance).filter(|known| distance(known) <= 2);
+    nearest.map(|known| format!("; did you mean {known}?")).unwrap_or_default()
+}
+
+/// Why a file cannot be read, without the system's number.
+pub(super) fn reason_of(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::InvalidData => "not a text file".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, shipped } => write!(
                 f,
-                "unknown scenario `{name}`\n  shipped: {}\n  give a file by its path, such as \
+                "unknown scenario \"{name}\"{}\n  shipped: {}\n  give a file by its path, such as \
                  ./{name}.toml",
+                meant(name, shipped),
                 shipped.join(", ")
             ),
             Self::Read { file, reason } => write!(f, "cannot read scenario {file}: {reason}"),

@@ -163,7 +163,7 @@ impl Scenario {
             });
         }
         let source = std::fs::read_to_string(name_or_path).map_err(|error| {
-            ScenarioError::Read { file: name_or_path.to_owned(), reason: error.to_string() }
+            ScenarioError::Read { file: name_or_path.to_owned(), reason: error::reason_of(&error) }
         })?;
         let path = Path::new(name_or_path);
         let stem = path.file_stem().unwrap_or_default();

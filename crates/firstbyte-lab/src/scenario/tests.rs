@@ -100,13 +100,13 @@ fn names_and_paths_that_are_not_there() {
     assert_eq!(
         message("govukk"),
         format!(
-            "unknown scenario `govukk`\n  shipped: {SHIPPED}\n  give a file by its path, \
+            "unknown scenario \"govukk\"; did you mean govuk?\n  shipped: {SHIPPED}\n  give a file by its path, \
              such as ./govukk.toml"
         )
     );
     assert_eq!(
         message("./missing.toml"),
-        "cannot read scenario ./missing.toml: No such file or directory (os error 2)"
+        "cannot read scenario ./missing.toml: no such file or directory"
     );
 }
 
@@ -395,7 +395,7 @@ fn keys_and_types_are_the_toml_readers_to_refuse() {
     let expected = "scenario bad.toml: line 13: unknown key \"latency\"; known: delay, ";
     assert!(unknown.starts_with(expected), "{unknown}");
     let number = message(&with_server("up = { delay = 3 }"));
-    assert!(number.contains("delay: expected a text in quotes, found the number 3"), "{number}");
+    assert!(number.contains("delay: expected text in quotes, found the number 3"), "{number}");
     let queue = message(&with_server("up = { ipv6 = { queue = \"1ms\" } }"));
     assert!(queue.contains("unknown key \"queue\""), "{queue}");
 }

@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for WrittenSize {
             type Value = WrittenSize;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of bytes, or a text such as \"20kB\"")
+                f.write_str("a number of bytes, or text such as \"20kB\"")
             }
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<WrittenSize, E> {
                 let bad = || E::invalid_value(de::Unexpected::Signed(number), &self);

@@ -148,7 +148,7 @@ impl ExperimentPlan {
             axes.push(Axis::read_ways(&ways).map_err(wrong)?);
         }
         for text in &self.vary {
-            let wrong = |why| PlanError::new(shown_urls_within(&format!("--vary {why}")));
+            let wrong = |why| PlanError::new(shown_urls_within(&format!("--vary: {why}")));
             let axis = Axis::read(text.reveal()).map_err(wrong)?;
             if axes.iter().any(|other| other.name == axis.name) {
                 return Err(PlanError::new(format!("--vary {} is given twice", axis.name))

@@ -121,7 +121,7 @@ fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Senten
     let verdict = Verdict::from(&effects.first()?.verdict);
     let phrase = metric.phrase();
     if counts.len() > 1 {
-        let parts: Vec<String> = ["faster", "slower", "no difference", "open"]
+        let parts: Vec<String> = ["faster", "slower", "no difference", "undecided"]
             .into_iter()
             .filter_map(|word| Some(format!("{word} in {}", counts.get(word)?)))
             .collect();

@@ -103,7 +103,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Same => "no difference",
-            Self::Open => "open",
+            Self::Open => "undecided",
         }
     }
 

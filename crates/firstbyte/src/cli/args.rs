@@ -295,7 +295,7 @@ pub(super) struct VisitArgs {
     pub location: bool,
     /// Maximum number of redirects with -L; -1 means unlimited
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "HTTP",
-          allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..=1_000_000))]
+          allow_negative_numbers = true, value_parser = number_within::<i64>(-1..=1_000_000))]
     pub max_redirs: i64,
     /// Treat status 400 and above as a failure (exit code 22)
     #[arg(short, long, help_heading = "HTTP")]
@@ -303,11 +303,24 @@ pub(super) struct VisitArgs {
 }
 
 fn at_least_one(text: &str) -> Result<u32, &'static str> {
-    text.parse().ok().filter(|n| *n > 0).ok_or("not a whole number from 1")
+    text.parse().ok().filter(|n| *n > 0).ok_or("expected a whole number, 1 or more")
+}
+
+/// Numbers of any type, by one message.
+fn number_within<N: TryFrom<i64>>(
+    range: std::ops::RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (low, high) = (range.start(), range.end());
+        number
+            .and_then(|number| N::try_from(number).ok())
+            .ok_or_else(|| format!("expected a whole number from {low} to {high}"))
+    }
 }
 
 fn whole_number(text: &str) -> Result<u32, &'static str> {
-    text.parse().map_err(|_| "not a whole number from 0")
+    text.parse().map_err(|_| "expected a whole number, 0 or more")
 }
 
 #[derive(Args, Clone, Debug)]
@@ -514,7 +527,7 @@ fn list_axes<'a>(axes: impl Iterator<Item = (&'a str, &'a str)>) -> String {
 pub(super) struct DemoArgs {
     /// Rounds; each round measures every variant once, in random order
     #[arg(short = 'n', long, alias = "rounds", value_name = "N", default_value_t = 20,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = number_within::<u32>(1..=1_000))]
     pub samples: u32,
     /// Directory for firstbyte-demo.html, firstbyte-demo.csv and firstbyte-demo.run
     #[arg(long, value_name = "DIR", default_value = ".")]

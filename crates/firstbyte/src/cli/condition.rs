@@ -79,7 +79,7 @@ impl Condition {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let bad = |what: &str| {
             format!(
-                "{text:?}: {what}; write like 'ttfb.p95 > 300ms', 'tls.median +5%' or \
+                "{text:?}: {what}; examples: 'ttfb.p95 > 300ms', 'tls.median +5%' or \
                  'family=6: total.p90 +20ms'"
             )
         };
@@ -93,12 +93,12 @@ impl Condition {
         });
         let only = only.collect::<Result<_, String>>()?;
         let rest = rest.trim();
-        let at = rest.find(['>', '<', '+']).ok_or_else(|| bad("there is no >, < or +"))?;
+        let at = rest.find(['>', '<', '+']).ok_or_else(|| bad("it needs >, < or +"))?;
         let (what, limit) = rest.split_at(at);
         let (name, statistic) = what.trim().split_once('.').unwrap_or((what.trim(), "median"));
         let metric = Metric::named(name).ok_or_else(|| {
             let names: Vec<&str> = Metric::ALL.iter().map(|m| m.name()).collect();
-            bad(&format!("no metric is called {name:?} ({})", names.join(", ")))
+            bad(&format!("unknown metric {name:?}; known: {}", names.join(", ")))
         })?;
         let q = quantile_named(statistic).ok_or_else(|| {
             bad(&format!("unknown statistic {statistic:?}; known: median, p50, p75, p90, p95, p99"))

@@ -46,8 +46,7 @@ const TASKS: [(&str, &str); 34] = [
 /// Refuses a bare word that is close to a command, is the name of a task, or stands before a URL.
 pub(super) fn check(command: &Command, urls: &[&str]) -> Result<(), clap::Error> {
     let Some((word, rest)) = urls.split_first() else { return Ok(()) };
-    let is_bare = word.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && *word != "localhost";
-    if !is_bare {
+    if !is_bare(word) {
         return Ok(());
     }
     let word = word.to_ascii_lowercase();
@@ -64,17 +63,45 @@ pub(super) fn check(command: &Command, urls: &[&str]) -> Result<(), clap::Error>
     Err(clap::Error::raw(ErrorKind::InvalidSubcommand, text))
 }
 
+/// Refuses a bare word after `firstbyte monitor` that is close to one of its commands.
+pub(super) fn check_monitor(monitor: &Command, urls: &[&str]) -> Result<(), clap::Error> {
+    let Some(word) = urls.first().filter(|word| is_bare(word)) else { return Ok(()) };
+    let names = monitor.get_subcommands().map(Command::get_name);
+    let all: Vec<&str> = names.filter(|name| *name != "help").collect();
+    let is_task = ["status", "list", "report", "help", "demo", "start", "stop"].contains(word);
+    let nearest = nearest(word, all.iter().copied());
+    if nearest.is_none() && !is_task {
+        return Ok(());
+    }
+    let remedy = match nearest {
+        Some(name) => format!("try: firstbyte monitor {name}"),
+        None => format!("its commands: {}", all.join(", ")),
+    };
+    let text = format!(
+        "\"{word}\" is not a command of monitor\n  {remedy}\n  to measure a host of this name: firstbyte monitor \
+         https://{word}/\n"
+    );
+    Err(clap::Error::raw(ErrorKind::InvalidSubcommand, text))
+}
+
+fn is_bare(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && word != "localhost"
+}
+
 /// What to type after `firstbyte` instead of `word`.
 fn meant(command: &Command, word: &str) -> Option<String> {
     if let Some((_, task)) = TASKS.iter().find(|(task, _)| *task == word) {
         return Some((*task).to_owned());
     }
-    let names = command.get_subcommands().map(Command::get_name);
+    nearest(word, command.get_subcommands().map(Command::get_name)).map(str::to_owned)
+}
+
+fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let (distance, name) =
         names.map(|name| (strsim::damerau_levenshtein(word, name), name)).min()?;
     // One letter of a short word, two of a longer one.
     let is_close = distance <= 1 + usize::from(word.len() > 4);
-    is_close.then(|| name.to_owned())
+    is_close.then_some(name)
 }
 
 #[cfg(test)]
@@ -107,6 +134,9 @@ mod tests {
                 assert!(text.contains(&format!("firstbyte https://{word}/")), "{text}");
             }
         }
+        let text = refused(&["monitor", "evnts"]).unwrap();
+        assert!(text.contains("try: firstbyte monitor events\n"), "{text}");
+        assert!(refused(&["monitor", "status"]).is_some());
         let text = refused(&["frobnicate", "https://example.com/"]).unwrap();
         assert!(text.contains("\"frobnicate\" is not a command"), "{text}");
     }
@@ -123,6 +153,7 @@ mod tests {
             &["probe", "ping"],
             &["https://ping/"],
             &["10.0.0.1"],
+            &["monitor", "intranet"],
         ] {
             assert_eq!(refused(words), None, "{words:?}");
         }

@@ -56,7 +56,78 @@ pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
     });
     match found {
         Some((flag, word)) => with_tip(error, flag, word),
-        None => with_dashes(error, words),
+        None => with_dashes(with_remedy(error, words), words),
+    }
+}
+
+/// Flags of other tools and versions, and what to type instead.
+const OTHER_FLAGS: [(&str, &str); 6] = [
+    ("--http3", "HTTP/3 without a fallback is --http3-only"),
+    ("--tlsv1", "TLS 1.2 is the lowest version: --tlsv1.2"),
+    ("--tlsv1.0", "TLS 1.2 is the lowest version: --tlsv1.2"),
+    ("--tlsv1.1", "TLS 1.2 is the lowest version: --tlsv1.2"),
+    ("-x", "firstbyte connects directly, without a proxy"),
+    ("--proxy", "firstbyte connects directly, without a proxy"),
+];
+/// What commands need that have no URL or file.
+const NEEDS: [(&str, &str); 5] = [
+    ("compare", "give a URL, --plan FILE or --continue RUN"),
+    ("explain", "give a URL, or --from RUN"),
+    ("monitor", "give a URL, or --config FILE"),
+    ("check", "give --plan FILE or --from RUN, and --fail-if CONDITION"),
+    ("wire", "give capture files, or -i INTERFACE"),
+];
+
+/// `error`, without a tip that does not help, and with what does.
+fn with_remedy(mut error: Error, words: &[OsString]) -> Error {
+    let tip = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
+            let name = flag.split('=').next().unwrap_or_default();
+            let known = OTHER_FLAGS.iter().find(|(other, _)| *other == name);
+            // Nobody means a flag as a value.
+            let is_flag = name.starts_with('-');
+            match known {
+                Some((_, remedy)) => Some(Some(*remedy)),
+                None => (is_flag && is_only_tip_about_values(&error)).then_some(None),
+            }
+        }
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+            let needs = NEEDS.iter().find(|(name, _)| *name == command);
+            let is_operand = |name: &String| name.starts_with('<') || name.starts_with("--plan");
+            if missing.iter().any(|name| name.starts_with("--interface")) {
+                Some(Some("it is for live captures: add -i INTERFACE"))
+            } else if missing.iter().any(is_operand) {
+                needs.map(|(_, needs)| Some(*needs))
+            } else {
+                None
+            }
+        }
+        _ => None,
+    };
+    match tip {
+        Some(Some(tip)) => {
+            error.insert(
+                ContextKind::Suggested,
+                ContextValue::StyledStrs(vec![StyledStr::from(tip)]),
+            );
+            error.remove(ContextKind::SuggestedArg);
+        }
+        Some(None) => {
+            error.remove(ContextKind::Suggested);
+        }
+        None => {}
+    }
+    error
+}
+
+/// Whether clap's only advice is to pass the flag as a value.
+fn is_only_tip_about_values(error: &Error) -> bool {
+    match error.get(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => {
+            tips.iter().all(|tip| tip.to_string().contains("as a value"))
+        }
+        _ => false,
     }
 }
 

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
-use super::args::Cli;
+use super::args::{Cli, Command};
 use super::{first_word, help, misplaced};
 use firstbyte_core::shown_url::{HIDDEN, shown_url, shown_urls_within};
 
@@ -112,9 +112,16 @@ impl Typed {
             },
             None => Self::new("", &definition, &matches),
         };
-        if cli.command.is_none() {
-            let urls: Vec<&str> = cli.probe.urls.iter().map(|url| &*url.0).collect();
-            first_word::check(&definition, &urls)?;
+        match (&cli.command, definition.find_subcommand("monitor")) {
+            (None, _) => {
+                let urls: Vec<&str> = cli.probe.urls.iter().map(|url| &*url.0).collect();
+                first_word::check(&definition, &urls)?;
+            }
+            (Some(Command::Monitor(args)), Some(monitor)) => {
+                let urls: Vec<&str> = args.urls.iter().map(|url| &*url.0).collect();
+                first_word::check_monitor(monitor, &urls)?;
+            }
+            _ => {}
         }
         Ok((cli, typed))
     }

@@ -19,7 +19,7 @@ impl Parameters {
             if !known.contains(&name.as_str()) {
                 let what = match known {
                     [] => format!("unknown parameter {name:?}: this path takes none"),
-                    _ => format!("unknown parameter {name:?}: there are {}", known.join(", ")),
+                    _ => format!("unknown parameter {name:?}; known: {}", known.join(", ")),
                 };
                 return Err(Refusal::Bad(what));
             }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(parameters.moment("from"), Ok(Some(1_795_431_600)));
         assert_eq!(read("").unwrap().moment("from"), Ok(None));
         for (query, part) in
-            [("form=1", "\"form\": there are target, from"), ("from=1&from=2", "from given twice")]
+            [("form=1", "\"form\"; known: target, from"), ("from=1&from=2", "from given twice")]
         {
             let Err(Refusal::Bad(why)) = read(query) else { panic!("{query}") };
             assert!(why.contains(part), "{why}");

@@ -127,7 +127,7 @@ fn allowed(state: &State, head: &Parts) -> Result<(), Refusal> {
             Err(_) => page::may_write(&head.headers),
         },
         Some(_) => {
-            let what = "bsend the token: Authorization: Bearer …";
+            let what = "send the token: Authorization: Bearer …";
             Err(Refusal::Because(StatusCode::UNAUTHORIZED, what.to_owned()))
         }
         None if names_this_machine(&head.uri, &head.headers) => Ok(()),

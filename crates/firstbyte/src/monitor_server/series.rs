@@ -113,7 +113,7 @@ impl SeriesName {
                 .find(|(_, labels)| labels.variant == *variant || labels.variant_label == *variant)
                 .cloned()
                 .ok_or_else(|| {
-                    not_found(format!("{target:?} has no variant {variant:?}: there are {ways}"))
+                    not_found(format!("{target:?} has no variant {variant:?}; known: {ways}"))
                 }),
             None => match of_target.as_slice() {
                 [only] => Ok(only.clone()),
@@ -132,7 +132,7 @@ impl SeriesQuery {
         let measure = Measure::named(metric).ok_or_else(|| {
             let all: Vec<String> = Measure::all().map(Measure::name).collect();
             let all = all.join(", ");
-            Refusal::Bad(format!("unknown metric {metric:?}: there are {all}"))
+            Refusal::Bad(format!("unknown metric {metric:?}; known: {all}"))
         })?;
         let step = parameters.get("step").map_or(Ok(Step::Hour), step_named)?;
         let until = parameters.moment("until")?.unwrap_or_else(now);
@@ -193,7 +193,7 @@ pub(super) fn step_named(name: &str) -> Result<Step, Refusal> {
     Step::ALL
         .into_iter()
         .find(|known| known.name() == name)
-        .ok_or_else(|| Refusal::Bad(format!("unknown step {name:?}: there are minute, hour, day")))
+        .ok_or_else(|| Refusal::Bad(format!("unknown step {name:?}; known: minute, hour, day")))
 }
 
 pub(super) fn quantile(times: &ExponentialHistogram, q: f64) -> Option<u64> {
@@ -355,8 +355,8 @@ mod tests {
         for (query, part) in [
             ("metric=total", "target is missing: write target=www.example.com"),
             ("target=a", "metric is missing: write metric=total"),
-            ("target=a&metric=tota", "there are resolve, connect, tls"),
-            ("target=a&metric=total&step=week", "there are minute, hour, day"),
+            ("target=a&metric=tota", "known: resolve, connect, tls"),
+            ("target=a&metric=total&step=week", "known: minute, hour, day"),
             ("target=a&metric=total&from=5&until=5", "from (5) is not before until (5)"),
             ("target=a&metric=total&from=0&until=864000&step=minute", "14400 times a minute"),
             ("target=a&metric=total&form=1", "unknown parameter \"form\""),

@@ -28,7 +28,7 @@ impl Setting for InParallel {
                 requests.parallel = self.0;
                 Ok(())
             }
-            None => Err("one request per sample cannot run in parallel; add --requests 12".into()),
+            None => Err("it needs several requests per sample; add --requests 12".into()),
         }
     }
 

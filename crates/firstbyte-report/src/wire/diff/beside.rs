@@ -157,7 +157,7 @@ pub fn text(beside: &[Beside], pairs: &[Pair], style: &Style) -> String {
         let _ = writeln!(text, "\n{}", style.paint(Ink::Strong, &head));
         let (names, _) = sides(pair);
         let [before, after] = names.map(|side| fit(&style.safe(&side), 13));
-        let columns = format!("{:<34} {before:>13} {after:>13} {:>16}", "", "95 % of change");
+        let columns = format!("{:<34} {before:>13} {after:>13} {:>16}", "", "95 % interval");
         let _ = writeln!(text, "{}", style.paint(Ink::Faint, &columns));
         for line in lines(one) {
             let [before, after] = line.sides;

@@ -82,7 +82,7 @@ fn nothing(changes: &Changes, pairs: &[Pair]) -> String {
 
 fn table(changes: &Changes, style: &Style) -> String {
     let mut text = String::from(
-        " #  what                      before     after  95 % of change  a conn.   each s\n",
+        " #  what                      before     after   95 % interval per conn    per s\n",
     );
     for (number, change) in changes.changes.iter().enumerate() {
         let interval = change.difference.interval.map(|interval| {

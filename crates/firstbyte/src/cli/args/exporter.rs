@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::number_within;
+
 const EXAMPLES: &str = "\
 A drop-in replacement for blackbox_exporter: same configuration, same metrics,
 with the phases of HTTP probes timed by the kernel. SIGHUP and POST /-/reload
@@ -44,7 +46,7 @@ pub(in crate::cli) struct ExporterArgs {
     pub listen_address: Vec<String>,
     /// Number of probes kept for /logs; as many failed ones again
     #[arg(long = "history.limit", value_name = "N", default_value_t = 100,
-          value_parser = clap::value_parser!(u32).range(0..=100_000))]
+          value_parser = number_within::<u32>(0..=100_000))]
     pub history_limit: u32,
     /// Version of blackbox_exporter whose metrics to serve
     #[arg(long = "compat.version", value_name = "VERSION", default_value = "0.28",

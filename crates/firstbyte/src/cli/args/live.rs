@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use firstbyte_core::units::{BareSize, BareTime, parse_size_within, parse_time_within};
 
+use super::number_within;
 use crate::cli::plan::quantities::told;
 
 /// Which packets count, of files and of live captures.
@@ -13,10 +14,10 @@ use crate::cli::plan::quantities::told;
 #[command(next_help_heading = "Packets")]
 pub(in crate::cli) struct FilterArgs {
     /// Only packets from or to this TCP or UDP port; repeatable
-    #[arg(long = "port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long = "port", value_name = "N", value_parser = number_within::<u16>(1..=65_535))]
     pub ports: Vec<u16>,
     /// Only packets from or to this address; repeatable
-    #[arg(long = "host", value_name = "ADDR")]
+    #[arg(long = "host", value_name = "ADDR", value_parser = address)]
     pub hosts: Vec<IpAddr>,
 }
 
@@ -69,6 +70,10 @@ fn buffer(text: &str) -> Result<u64, String> {
 /// Room on the disk, MiB where no unit is given.
 pub(in crate::cli) fn spool(text: &str) -> Result<u64, String> {
     parse_size_within(text, BareSize::Mebibytes, 16 << 20..=1 << 40).map_err(|error| told(&error))
+}
+
+fn address(text: &str) -> Result<IpAddr, &'static str> {
+    text.parse().map_err(|_| "not an address, such as 192.0.2.1 or 2001:db8::1")
 }
 
 /// Where metrics are served: an address and a port, or a port on loopback.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::number_within;
+
 /// Collect connection times from your visitors' browsers
 #[derive(Args, Debug)]
 pub(in crate::cli) struct RumArgs {
@@ -71,11 +73,11 @@ pub(in crate::cli) struct RumServeArgs {
     pub origin: Vec<String>,
     /// Maximum requests per second
     #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Limits",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = number_within::<u32>(1..=100_000))]
     pub rate: u32,
     /// Maximum requests per second from one source; 0 means unlimited
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Limits",
-          value_parser = clap::value_parser!(u32).range(0..=100_000))]
+          value_parser = number_within::<u32>(0..=100_000))]
     pub rate_per_source: u32,
     /// Maximum size of FILE
     #[arg(long, value_name = "BYTES", default_value = "1GB", help_heading = "Limits")]

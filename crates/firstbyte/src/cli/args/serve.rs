@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use firstbyte_core::units::{BareSize, BareTime, parse_size_within, parse_time_within};
 
+use super::number_within;
 use crate::cli::plan::quantities::told;
 use crate::plans::Destination;
 
@@ -77,7 +78,7 @@ pub(in crate::cli) struct ServeArgs {
     pub resumption: ResumptionChoice,
     /// Number of tickets to send after a TLS 1.3 handshake
     #[arg(long, value_name = "N", help_heading = "Protocol", default_value_t = 2,
-          value_parser = clap::value_parser!(u8).range(0..=20))]
+          value_parser = number_within::<u8>(0..=20))]
     pub tickets: u8,
     /// Answer every new QUIC connection with a Retry packet
     #[arg(long, help_heading = "Protocol", conflicts_with = "no_http3")]

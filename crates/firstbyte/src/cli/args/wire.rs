@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::RowArgs;
 use super::live::{FilterArgs, LiveArgs, metrics_address, round_trip, spool, window};
+use super::{RowArgs, number_within};
 use crate::plans::{ColorChoice, Destination, WireSession};
 
 /// Analyse captured traffic: handshakes, resumption, times
@@ -46,7 +46,7 @@ pub(in crate::cli) struct WireArgs {
 
     /// Number of threads for reading files, 1 to 8 [default: one per processor]
     #[arg(long, value_name = "N", conflicts_with = "interface", help_heading = "Packets",
-          value_parser = clap::value_parser!(u8).range(1..=8))]
+          value_parser = number_within::<u8>(1..=8))]
     pub threads: Option<u8>,
 
     /// Show connection N (first column of the table) in detail, as a sequence diagram; --json, --csv and

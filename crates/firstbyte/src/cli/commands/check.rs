@@ -169,7 +169,7 @@ fn markdown(
         (1.., _) => format!("failed, {met} of {} conditions met", verdicts.len()),
         (0, _) if unmeasured => "failed, not everything could be measured".to_owned(),
         (0, 0) => "passed".to_owned(),
-        (0, open) => format!("not decided, {open} of {} conditions", verdicts.len()),
+        (0, open) => format!("undecided, {open} of {} conditions", verdicts.len()),
     };
     writeln!(text, "# firstbyte check: {head}\n")?;
     writeln!(text, "| | fail if | variant | measured (95 % interval) | baseline |")?;
@@ -178,7 +178,7 @@ fn markdown(
         let sign = match held.finding {
             Finding::Met => "❌ failed",
             Finding::NotMet => "✅ passed",
-            Finding::Open | Finding::TooFew { .. } => "❔ not decided",
+            Finding::Open | Finding::TooFew { .. } => "❔ undecided",
             Finding::NoSuchTime => "— has none",
             Finding::Unmeasured(_) => "❌ not measured",
         };

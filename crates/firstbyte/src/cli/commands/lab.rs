@@ -135,7 +135,7 @@ fn status() -> Result<u8, Problem> {
 fn down(scenario: Option<&str>) -> Result<u8, Problem> {
     let labs = match scenario {
         Some(name) => {
-            vec![running(name).map_err(|p| p.hint("see which are with: firstbyte lab status"))?]
+            vec![running(name).map_err(|p| p.hint("firstbyte lab status lists the running labs"))?]
         }
         None => RunningLab::all(),
     };

@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for NumberOrText {
             type Value = NumberOrText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or a text such as \"250ms\"")
+                f.write_str("a number, or text such as \"250ms\"")
             }
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<NumberOrText, E> {
                 Ok(NumberOrText(number.to_string()))

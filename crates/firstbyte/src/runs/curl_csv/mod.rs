@@ -271,8 +271,8 @@ impl Columns {
         }
         let missing = missing.map_or("", |timer| timer.names()[1]);
         Err(format!(
-            "no column \"{missing}\" among \"{}\"; expected curl's timers: \
-             DNS,Connect,SSL,Wait,TTFB,Total Time",
+            "not a file that firstbyte reads: neither a run, a HAR file, a log nor curl's timers \
+             (no column \"{missing}\" among \"{}\")",
             shown(&head.join("\", \""))
         ))
     }

@@ -16,7 +16,7 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "./missing.toml"],
         100,
-        "error: cannot read scenario ./missing.toml: No such file or directory (os error 2)\n",
+        "error: cannot read scenario ./missing.toml: no such file or directory\n",
     ),
     (
         &["lab", "show", "./broken.toml"],
@@ -26,7 +26,7 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "./bad-type.toml"],
         100,
-        "error: scenario ./bad-type.toml: line 1: description: expected a text in quotes, \
+        "error: scenario ./bad-type.toml: line 1: description: expected text in quotes, \
          found the number 3\n",
     ),
     (
@@ -38,7 +38,7 @@ const ROWS: &[Row] = &[
     (
         &["lab", "run", "./missing.toml", "--", "true"],
         100,
-        "error: cannot read scenario ./missing.toml: No such file or directory (os error 2)\n",
+        "error: cannot read scenario ./missing.toml: no such file or directory\n",
     ),
     (
         &["lab", "run", "govuk", "--seed", "dice", "--", "true"],
@@ -60,7 +60,7 @@ const ROWS: &[Row] = &[
     (
         &["lab", "down", "no-such-lab"],
         100,
-        "error: the lab no-such-lab is not up\nhint: see which are with: firstbyte lab status\n",
+        "error: the lab no-such-lab is not up\nhint: firstbyte lab status lists the running labs\n",
     ),
     (
         &["lab", "exec", "no-such-lab", "--", "true"],

@@ -22,7 +22,7 @@ pub(super) fn print(study: &Study) -> Result<u8, Problem> {
 fn describe(study: &Study) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     let variants = &study.experiment.matrix.variants;
-    writeln!(text, "cells: {}", variants.len())?;
+    writeln!(text, "variants: {}", variants.len())?;
     for variant in variants {
         writeln!(text, "  {}  ({})", variant.cell.name(), shown_url(&variant.cell.url))?;
     }
@@ -57,12 +57,12 @@ fn describe(study: &Study) -> Result<String, std::fmt::Error> {
         return Ok(text);
     }
     let per_round = longest_lane(study, |cell| round_trips(&variants[cell].visit));
-    writeln!(text, "expected duration, with {per_round} round trips a round:")?;
+    writeln!(text, "expected duration ({per_round} round trips per round):")?;
     for rtt in ROUND_TRIPS {
         let took = rtt * per_round * rounds;
         writeln!(
             text,
-            "  {:>4} ms of round-trip time: {}",
+            "  {:>4} ms round-trip time: {}",
             rtt.as_millis(),
             in_words(took * 11 / 10)
         )?;

@@ -127,14 +127,12 @@ impl Expectation {
         let about = |why: String| format!("expect {:?}: {why}", self.say);
         match (&self.metric, &self.panel) {
             (Some(name), None) if Metric::named(name).is_none() => {
-                return Err(about(format!("no metric is called {name:?}")));
+                return Err(about(format!("unknown metric {name:?}")));
             }
             (Some(_), None) => {}
             (None, Some(_)) if self.against.is_empty() => {}
             _ => {
-                return Err(about(
-                    "give metric or panel, not both; panel goes without against".into(),
-                ));
+                return Err(about("give either metric or panel; panel cannot have against".into()));
             }
         }
         for text in self.change.iter().chain(&self.median).flatten().chain(&self.within) {
@@ -145,9 +143,18 @@ impl Expectation {
         }
         match (&self.change, &self.median, self.against.is_empty()) {
             (Some(_), None, false) | (None, Some(_), true) => Ok(()),
+            (None, None, _) if self.is_one_value() && self.within.is_empty() => {
+                Err(about("how near is near enough? add within, such as within = [\"3 %\"]".into()))
+            }
             (None, None, _) if self.published.is_some() => Ok(()),
-            _ => Err(about("one of change (with against), median, published is needed".into())),
+            _ => Err(about("it needs change (with against), median or published".into())),
         }
+    }
+
+    /// Whether it was published as one value, not as "A to B".
+    fn is_one_value(&self) -> bool {
+        let ends = self.published.as_deref().and_then(|text| ends(text).ok());
+        ends.is_some_and(|[low, high]| low == high)
     }
 
     /// Its figures: one of each variant that it is about, also of those that were left out, and why.
@@ -248,8 +255,6 @@ impl Expectation {
             });
         match allowed.reduce(f64::max) {
             Some(allowed) => (low - allowed..=high + allowed).contains(&value),
-            // One value, and nothing says how near is near enough.
-            None if low == high => true,
             None => (low..=high).contains(&value),
         }
     }

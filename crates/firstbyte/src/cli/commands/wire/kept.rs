@@ -114,10 +114,8 @@ impl<'a> Kept<'a> {
         match self.plan.choice.flows.iter().find(|number| !is_there(number)) {
             None => Ok(()),
             Some(number) if *number > connections || *number == 0 => {
-                let message = format!(
-                    "--flow {number}: the capture has only {connections} \
-                                       connections"
-                );
+                let all = count(connections, "connection");
+                let message = format!("--flow {number}: the capture has only {all}");
                 Err(Problem::new(exit::USAGE, message)
                     .hint("firstbyte wire without --flow shows their numbers in the first column"))
             }
@@ -179,7 +177,7 @@ impl<'a> Kept<'a> {
         match analyzer.connections() {
             0 => "no TCP or QUIC connections\n".to_owned(),
             seen if chosen => format!(
-                "--server and --session match no connections, of {}\n",
+                "no connection matches --server or --session; the capture has {}\n",
                 count(seen, "connection")
             ),
             _ => "no connections\n".to_owned(),
