@@ -176,7 +176,7 @@ fn ways_are_compared_percentile_by_percentile() {
         }
     }
     let page = std::fs::read_to_string(bench.file("a.html")).unwrap();
-    assert!(page.contains("Differences percentile by percentile"));
+    assert!(page.contains("Differences at each percentile"));
     let stored = firstbyte(bench.directory.path(), &["report", "a.run", "--percentiles"]);
     assert_eq!((stored.code, stored.stdout), (0, text));
 }
@@ -296,7 +296,7 @@ fn a_dry_run_names_cells_rounds_and_duration_and_sends_nothing() {
     let outcome =
         bench.compare(&["--vary", "tls=1.2,1.3", "--vary", "session=full,0rtt", "--dry-run"]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
-    assert!(outcome.stdout.starts_with("cells: 3\n"), "{}", outcome.stdout);
+    assert!(outcome.stdout.starts_with("variants: 3\n"), "{}", outcome.stdout);
     assert!(
         outcome.stdout.contains("TLS 1.2, 0-RTT: only TLS 1.3 supports this"),
         "{}",

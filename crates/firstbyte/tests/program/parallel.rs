@@ -213,7 +213,7 @@ fn what_cannot_be_had_is_said() {
         (&["--requests", "12", "--parallel", "6", "--http3-only"], "HTTP/1.1"),
         (&["--requests", "12", "-L"], "redirects are not followed"),
         (&["--requests", "12", "-o", "body"], "bodies are not written"),
-        (&["--requests", "1001"], "at most 1000"),
+        (&["--requests", "1001"], "the maximum is 1000"),
         (&["--requests", "12", "--client", "curl"], "one request per sample"),
     ] {
         let outcome = bench.visit(words);

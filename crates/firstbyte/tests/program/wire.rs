@@ -288,7 +288,7 @@ fn what_is_chosen_is_what_is_written() {
     let chosen = wire(&directory, &["--session", "resumed"]).stdout;
     assert!(chosen.contains("1 resumed") && !chosen.contains("resumes every"), "{chosen}");
     let nothing = wire(&directory, &["--server", "nosuch"]).stdout;
-    let said = "--server and --session match no connections, of 3 connections";
+    let said = "no connection matches --server or --session; the capture has 3 connections";
     assert!(nothing.contains(said), "{nothing}");
 }
 

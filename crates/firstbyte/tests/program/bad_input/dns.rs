@@ -79,7 +79,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "resolve: not finished within 200 ms\n\
-               hint: allow more with --max-time SECONDS",
+               hint: allow more with --max-time TIME",
         marks: ASKED,
         curl: NO_OPTION,
     },

@@ -164,7 +164,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "receive: not finished within 300 ms: the server began to answer, then stopped\n\
-               hint: allow more with --max-time SECONDS",
+               hint: allow more with --max-time TIME",
         marks: ANSWERED,
         curl: Curl::Same,
     },

@@ -10,7 +10,7 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "no-such-scenario"],
         100,
-        "error: unknown scenario `no-such-scenario`\n  shipped: <shipped>\n  \
+        "error: unknown scenario \"no-such-scenario\"\n  shipped: <shipped>\n  \
          give a file by its path, such as ./no-such-scenario.toml\n",
     ),
     (
@@ -21,7 +21,7 @@ const ROWS: &[Row] = &[
     (
         &["lab", "show", "./broken.toml"],
         100,
-        "error: scenario ./broken.toml: line 1: unclosed array table, expected `]`\n",
+        "error: scenario ./broken.toml: line 1: write [[NAME]]\n",
     ),
     (
         &["lab", "show", "./bad-type.toml"],

@@ -35,7 +35,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "connect: not finished within 200 ms\n\
-               hint: allow more with --max-time SECONDS",
+               hint: allow more with --max-time TIME",
         marks: TRIED,
         curl: Curl::Same,
     },
@@ -90,7 +90,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "tls: not finished within 200 ms: the server received the data but did not answer\n\
-               hint: allow more with --connect-timeout SECONDS",
+               hint: allow more with --connect-timeout TIME",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -101,7 +101,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "tls: not finished within 200 ms: the server received the data but did not answer\n\
-               hint: allow more with --max-time SECONDS",
+               hint: allow more with --max-time TIME",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -112,7 +112,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "wait: not finished within 200 ms: the server received the data but did not answer\n\
-               hint: allow more with --max-time SECONDS",
+               hint: allow more with --max-time TIME",
         marks: REQUESTED,
         curl: Curl::Same,
     },

@@ -130,7 +130,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "tls: not finished within 200 ms: the server began to answer, then stopped\n\
-               hint: allow more with --connect-timeout SECONDS",
+               hint: allow more with --connect-timeout TIME",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -353,7 +353,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "timed-out",
         says: "wait: not finished within 300 ms: the server received the data but did not answer\n\
-               hint: allow more with --max-time SECONDS",
+               hint: allow more with --max-time TIME",
         marks: REQUESTED_TLS,
         curl: Curl::Same,
     },
