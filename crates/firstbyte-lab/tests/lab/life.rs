@@ -167,9 +167,8 @@ pub(crate) fn refused() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(
             text,
-            "the kernel refuses new namespaces: No space left on device\n  user namespaces are \
-             limited to none here: run as root, or once as root: sysctl \
-             user.max_user_namespaces=10000\n"
+            "the kernel refuses new namespaces: No space left on device\n  the limit of user \
+             namespaces is 0: run as root, or once as root: sysctl user.max_user_namespaces=10000\n"
         );
     });
 }

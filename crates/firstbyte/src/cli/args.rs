@@ -399,8 +399,7 @@ pub(super) struct CompareArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
 #[command(mut_arg("by", |a| {
-    a.help("Axis to compare first [default: the first of tls, session, http, kex, connection that \
-            varies]. For access logs: columns to group by (host, protocol, tls, session, status, \
+    a.help("Axis to compare first [default: the first that varies, TLS before addresses]. For access logs: columns to group by (host, protocol, tls, session, status, \
             method, path)")
 }))]
 pub(super) struct ReportArgs {
@@ -464,7 +463,7 @@ Formats: docs/formats.md.";
 /// Where the results of a comparison go.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct RenderArgs {
-    /// Axis to compare first [default: the first of tls, session, http, kex, connection that varies]
+    /// Axis to compare first [default: the first that varies, TLS before addresses]
     #[arg(long, value_name = "AXIS", help_heading = "Output")]
     pub by: Option<String>,
     /// Write a self-contained page with all charts and tables

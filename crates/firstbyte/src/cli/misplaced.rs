@@ -45,7 +45,10 @@ pub(super) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error
 /// `error`, with what to write where it is of a file behind one of the flags among `words`.
 pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
     let is_meant = |word: &OsStr| match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => word == &**refused,
+        // Or the URL behind it is one too many.
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => {
+            word == &**refused || !refused.starts_with('-') && is_output(word)
+        }
         // It names the operand's place, "[URL]", and what that cannot stand beside.
         (ErrorKind::ArgumentConflict, _) => is_output(word),
         _ => false,
@@ -231,6 +234,7 @@ mod tests {
             ("wire diff a.pcap b.pcap --csv x.csv", "--csv=x.csv"),
             ("wire a.pcap --csv -", "--csv alone writes to standard output"),
             ("a.test --json -", "--json alone writes to standard output"),
+            ("compare --csv x.csv a.test", "--csv=x.csv"),
         ] {
             let text = told(words).unwrap_or_else(|| panic!("{words} is taken"));
             assert!(text.contains(&format!("tip: {flag}")), "{words}: {text}");

@@ -40,7 +40,9 @@ impl RunError {
     /// What to do about it, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Exists { .. } => "continue it with --continue, or give another name".into(),
+            Self::Exists { .. } => {
+                "give another name, or continue it: firstbyte compare --continue FILE".into()
+            }
             Self::Locked { .. } => "wait until the other process ends, or give another name".into(),
             Self::NotARun { .. } => "check the file name".into(),
             Self::Version { .. } => "a newer firstbyte wrote it: use that version".into(),

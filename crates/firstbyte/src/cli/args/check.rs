@@ -43,7 +43,7 @@ the limit. Exit code 102: undecided, because the interval contains the limit or
 there are too few samples (p95 needs 200, p99 needs 1,000).
 
 Conditions:
-  ttfb.p95 > 300ms                the value itself
+  ttfb.p95 > 300ms                the value itself; < works too
   tls.median +5%                  its growth since the baseline
   family=6 tls=1.3: total +20ms   only for some variants
 Values: resolve, connect, tls, quic, setup, send, wait, receive, ttfb, total;

@@ -269,11 +269,14 @@ fn take_leave(lab: &Lab) {
     }
     for server in lab.server_times() {
         let ProcessorTime { user, system } = server.taken;
+        if server.taken.sum() < Duration::from_millis(10) {
+            continue;
+        }
         let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
         let [sum, user, system] = [server.taken.sum(), user, system].map(seconds);
         let host = &server.host;
         note(&format!(
-            "the server of {host} used {sum} of processor time ({user} user, {system} system)"
+            "processor time of the server on {host}: {sum} ({user} user, {system} system)"
         ));
     }
     if let Err(error) = lab.save_logs() {

@@ -29,7 +29,7 @@ use firstbyte_monitor::watch::{
 use firstbyte_probe::experiment::Visitor;
 use firstbyte_probe::probe::{Equipment, SetupError};
 use firstbyte_report::Style;
-use firstbyte_report::units::count;
+use firstbyte_report::units::{count, grouped};
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 
@@ -300,7 +300,7 @@ fn overview(configuration: &Configuration, all: &[Series]) -> String {
         "{}, {}, {rate:.2} samples a second",
         count(configuration.targets.len() as u64, "target"),
         // The plural is the same.
-        format_args!("{} series", all.len()),
+        format_args!("{} series", grouped(all.len() as u64)),
     )
 }
 
