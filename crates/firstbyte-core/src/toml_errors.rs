@@ -1,7 +1,7 @@
 //! Errors of TOML files (plans, scenarios) in the words of those who write such files.
 //!
 //! In: the message of a TOML reader, which names types of Rust, and where in the text it applies. Out: one line that
-//! names the line, the key, what is expected and what was found. Values that are texts are never repeated: they may
+//! names the line, the key, the expected and the actual kind of value. Texts are never repeated: they may
 //! be secrets.
 
 use std::ops::Range;
@@ -72,7 +72,7 @@ fn quoted_after<'m>(message: &'m str, prefix: &str) -> Option<(&'m str, &'m str)
     message.strip_prefix(prefix)?.strip_prefix('`')?.split_once('`')
 }
 
-/// `what`, with what was probably meant, or else all names that `rest` quotes.
+/// `what`, with the nearest known name, or with all names that `rest` quotes.
 fn unknown(what: &str, name: &str, rest: &str) -> String {
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     let nearest = known.iter().min_by_key(|known| damerau_levenshtein(name, known));

@@ -124,7 +124,7 @@ impl StoryView<'_> {
         ]
     }
 
-    /// What is left of a line for the names of figures.
+    /// Columns of a line that remain for the names of figures.
     fn room_for_names(&self, lines: &[StoryLine]) -> usize {
         let others: usize = (1..4).map(|column| column_width(lines, column) + GAP).sum();
         self.style.columns().saturating_sub(others)
@@ -148,7 +148,7 @@ impl StoryView<'_> {
         lines.iter().map(line).collect()
     }
 
-    /// Bars of what was published, and below each those of what was measured.
+    /// Bars of published figures, each followed by those of the measured ones.
     fn picture(&self) -> Vec<String> {
         let groups = self.story.bar_groups();
         let figures = || groups.iter().flat_map(|group| &group.figures).flatten();

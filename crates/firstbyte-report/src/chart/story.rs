@@ -1,4 +1,4 @@
-//! Figures that others published, and below each what was measured: horizontal bars, one panel for each scale.
+//! Published figures, each followed by the measured ones: horizontal bars, one panel for each scale.
 
 use super::figure::{Figure, Key, Panel, Row};
 use super::{SMALL, TITLE, WIDTH};

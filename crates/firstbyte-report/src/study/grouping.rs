@@ -88,7 +88,7 @@ fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
     axes
 }
 
-/// What is compared and where: "TLS 1.3 vs. TLS 1.2" and "Sydney, IPv4".
+/// The two variants and the place: "TLS 1.3 vs. TLS 1.2" and "Sydney, IPv4".
 pub(crate) fn pair_names(cells: &[Cell], base: usize, variant: usize) -> (String, String) {
     let (Some(b), Some(v)) = (cells.get(base), cells.get(variant)) else {
         return (String::new(), String::new());

@@ -69,7 +69,7 @@ pub struct Study<'a> {
     pub processors: &'a [ProcessorView],
     /// Differences percentile by percentile, where they were asked for.
     pub percentiles: &'a [PercentileEffects],
-    /// What others published, beside what was measured; of the lab's studies.
+    /// Published figures next to measured ones, for the lab's studies.
     pub story: Option<&'a StudyStory>,
 }
 

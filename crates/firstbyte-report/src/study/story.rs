@@ -1,4 +1,4 @@
-//! The story of a study: what others published, and beside it what was measured.
+//! The story of a study: published figures and measured ones.
 //!
 //! In: figures, each with its published value and its measured one. Out: [`StudyStory`], which the terminal, the page and
 //! the pictures show alike: which figures were reproduced, and a sentence that is told only when every figure it rests on
@@ -24,9 +24,9 @@ pub struct StudyStory {
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoryFigure {
-    /// What was measured: "page, early data on".
+    /// The figure's name: "page, early data on".
     pub name: String,
-    /// With which variant; empty where there is one.
+    /// The variant; empty if there is only one.
     pub variant: String,
     /// Of both of the values below.
     pub unit: FigureUnit,
@@ -47,11 +47,11 @@ pub enum FigureUnit {
     Share,
     /// A share more or less.
     ShareChange,
-    /// So many times as much.
+    /// A ratio.
     Factor,
-    /// So many in a second.
+    /// A rate per second.
     Rate,
-    /// So many.
+    /// A count.
     Number,
 }
 
@@ -60,9 +60,9 @@ pub enum FigureUnit {
 pub struct PublishedFigure {
     /// As it was written: "333 ms", "-30 % to -10 %".
     pub text: String,
-    /// Its lower end; the value where it is one.
+    /// Lower end, or the value itself.
     pub low: f64,
-    /// Its upper end; the value where it is one.
+    /// Upper end, or the value itself.
     pub high: f64,
     /// A bound that the study sets itself, which nobody published.
     pub is_own_bound: bool,
@@ -121,7 +121,7 @@ impl MeasuredFigure {
         }
     }
 
-    /// The estimate, where there is one.
+    /// The estimate, if any.
     pub const fn estimate(&self) -> Option<&Estimate> {
         match self {
             Self::Reproduced(estimate) | Self::Missed(Some(estimate)) => Some(estimate),
@@ -210,7 +210,7 @@ impl StudyStory {
         distinct(self.figures.iter().map(|figure| figure.variant.as_str()))
     }
 
-    /// What is drawn: figures that were published, and the study's own bounds where none was.
+    /// Figures to draw: the published ones, or the study's own bounds if none was published.
     pub(crate) fn bar_groups(&self) -> Vec<BarGroup<'_>> {
         let any_published = self.figures.iter().any(|figure| !figure.published.is_own_bound);
         let drawn: Vec<&StoryFigure> = self
@@ -287,7 +287,7 @@ pub fn figures_of_sentence(sentence: &str) -> impl Iterator<Item = &str> {
 }
 
 impl FigureUnit {
-    /// Divisor, decimals and unit for values of which `largest` is the largest.
+    /// Divisor, decimals and unit for values up to `largest`.
     const fn shown_as(self, largest: f64) -> (f64, usize, &'static str) {
         match self {
             Self::Time | Self::TimeChange => match largest {
@@ -303,7 +303,7 @@ impl FigureUnit {
         }
     }
 
-    /// Whether it is one of samples, of which enough give an interval.
+    /// Whether it comes from samples: enough of them give an interval.
     pub(crate) const fn has_intervals(self) -> bool {
         matches!(self, Self::Time | Self::TimeChange | Self::ShareChange)
     }
@@ -312,7 +312,7 @@ impl FigureUnit {
         matches!(self, Self::TimeChange | Self::ShareChange)
     }
 
-    /// `value` as one of those of which `largest` is the largest, without its unit.
+    /// `value` without its unit, in the scale of values up to `largest`.
     fn number_text(self, value: f64, largest: f64) -> String {
         let (divisor, decimals, _) = self.shown_as(largest);
         match self.is_change() {

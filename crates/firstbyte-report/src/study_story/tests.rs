@@ -120,7 +120,7 @@ fn bars_share_a_scale_where_both_can_be_seen() {
             vec!["image, early data on"]
         ]
     );
-    // What was left out has no bar, and the study's own bounds have none beside published figures.
+    // Variants that were left out have no bar. The study's own bounds have none if there are published figures.
     assert!(groups[0].figures.iter().all(|of_name| of_name.len() == 2));
 }
 

@@ -54,7 +54,7 @@ fn add_page(command: &Command, name: &str, pages: &mut Vec<GeneratedFile>) -> st
         .try_for_each(|own| add_page(own, &format!("{name}-{}", own.get_name()), pages))
 }
 
-/// Offers what is known of values that are parsed elsewhere. Completions alone use this: a scenario may be a file, too.
+/// Offers known values that are parsed elsewhere. Only completions use this: a scenario can also be a file.
 fn with_known_values(command: Command) -> Command {
     let in_predict = command.get_name() == "predict";
     command

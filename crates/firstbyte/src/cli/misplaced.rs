@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Error};
 
-use firstbyte_core::shown_url::{shown_url, shown_urls_within};
+use firstbyte_core::shown_url::shown_url;
 
 /// Flags with a file behind an equals sign, or none.
 const FLAGS: [&str; 2] = ["json", "csv"];
@@ -144,11 +144,11 @@ fn with_dashes(mut error: Error, words: &[OsString]) -> Error {
         && let Some(at) = words.iter().skip(3).position(|word| word == &**refused)
     {
         let own: Vec<&str> = (1..at + 3).map(text).collect();
-        let command: Vec<&str> = (at + 3..words.len()).map(text).collect();
+        // The rest of the command may hold secrets.
         let tip = format!(
-            "the command follows --: firstbyte {} -- {}",
+            "the command follows --: firstbyte {} -- {} …",
             own.join(" "),
-            shown_urls_within(&command.join(" "))
+            shown_url(text(at + 3))
         );
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
@@ -243,9 +243,10 @@ mod tests {
 
     #[test]
     fn a_command_for_a_lab_without_dashes_is_told_where_they_go() {
-        let text = told("lab run govuk firstbyte -4 https://sydney.govuk.test/").unwrap();
-        let tip = "the command follows --: firstbyte lab run govuk -- firstbyte -4 https://sydney.govuk.test/";
-        assert!(text.contains(tip), "{text}");
+        let text =
+            told("lab run govuk firstbyte -H Cookie:s3cret https://sydney.govuk.test/").unwrap();
+        let tip = "the command follows --: firstbyte lab run govuk -- firstbyte …";
+        assert!(text.contains(tip) && !text.contains("s3cret"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Recorders that end in every variant, and what those after them make of what is there.
+//! Recorders that end in every possible way, and their successors, which continue with the files.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -80,7 +80,7 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     Ok(match page.main.failure() {
         Some(failure) => exit::code(&failure.cause),
         None if page.loaded.is_none() => {
-            note("the page did not finish loading in time; what was loaded is shown");
+            note("the page did not finish loading in time; only the loaded part is shown");
             exit::TIMED_OUT
         }
         None => exit::OK,

@@ -1,6 +1,6 @@
-//! Figures of a study: what was published or is expected, held against what was measured.
+//! Figures of a study: published or expected ones, compared with measured ones.
 //!
-//! In: `[[expect]]` of a plan, what was measured of each variant. Out: [`StoryFigure`]s, each of them judged. How they are shown
+//! In: `[[expect]]` of a plan, measurements of each variant. Out: [`StoryFigure`]s, each of them judged. How they are shown
 //! is the story's.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(in crate::cli) struct Expectation {
     pub within: Vec<String>,
 }
 
-/// What was measured, for expectations to be held against.
+/// Measurements to compare expectations with.
 pub(super) struct StudyMeasurements<'a> {
     cells: &'a [Cell],
     /// Variants that could not be measured, and why.
@@ -227,7 +227,7 @@ impl Expectation {
         }
     }
 
-    /// The bounds that the measured figure has to be within.
+    /// The bounds of the measured figure.
     fn bounds(&self) -> Option<[Bound; 2]> {
         if let Some([low, high]) = self.change.as_ref().or(self.median.as_ref()) {
             return Some([Bound::read(low).ok()?, Bound::read(high).ok()?]);
@@ -243,7 +243,7 @@ impl Expectation {
         }
     }
 
-    /// Whether `value` is within the bounds, or as near to what was published as has to be.
+    /// Whether `value` is within the bounds, or near enough to the published value.
     fn reproduced_by(&self, value: f64) -> bool {
         let Some([low, high]) = self.bounds().map(|ends| ends.map(Bound::number)) else {
             return false;
@@ -390,5 +390,19 @@ mod tests {
     fn what_cannot_be_held_is_refused() {
         let bad = "say = 'x'\nmetric = 'tls'\nof = {}\nchange = ['-1 %', '1 %']";
         assert!(Expectation::read(&[toml::from_str(bad).unwrap()]).is_err());
+    }
+
+    #[test]
+    fn a_published_value_that_could_not_be_missed_is_refused() {
+        let read = |more: &str| {
+            let text = format!("say = 'x'\nmetric = 'tls'\nof = {{}}\n{more}");
+            Expectation::read(&[toml::from_str(&text).unwrap()])
+        };
+        let why = read("published = '12 ms'").unwrap_err();
+        assert!(why.contains("add within"), "{why}");
+        assert!(read("published = '12 ms'\nwithin = ['3 %']").is_ok());
+        assert!(read("published = '12 ms to 14 ms'").is_ok());
+        let exact = &read("median = ['12 ms', '12 ms']").unwrap()[0];
+        assert!(exact.reproduced_by(12e6) && !exact.reproduced_by(12.1e6));
     }
 }

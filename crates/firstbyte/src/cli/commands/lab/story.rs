@@ -29,7 +29,7 @@ pub(super) fn sentence_problem(plan: Option<&StoryPlan>, names: &[&str]) -> Opti
     ))
 }
 
-/// Prints the story: beside the data, where these are on standard output.
+/// Prints the story, to standard error if data goes to standard output.
 pub(super) fn print_story(story: &StudyStory, render: &RenderPlan) -> Result<(), Problem> {
     if render.outputs.use_stdout() {
         let text = render_story(story, &terminal::style_beside(render.colors));

@@ -1,4 +1,4 @@
-//! `firstbyte lab study`: runs a scenario's study and tells its story: what was published, beside what was measured.
+//! `firstbyte lab study`: runs a scenario's study and tells its story: published and measured figures.
 
 use std::path::PathBuf;
 
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::cli::plan::plan_file::StoryPlan;
 
-    /// What is shipped can be read, and its sentences rest on figures that there are.
+    /// Shipped studies can be read, and their sentences name existing figures.
     #[test]
     fn shipped_plans_tell_their_stories() {
         for (name, text) in PLANS {

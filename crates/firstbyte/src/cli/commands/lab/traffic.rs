@@ -211,14 +211,14 @@ impl TrafficPlan {
 }
 
 impl Expectation {
-    /// A figure for each bound; how high the change is ranked where there is none.
+    /// A figure for each bound, or the rank of the change if it has no bounds.
     fn figures(&self, [before, after]: [&str; 2], found: &Changes) -> Vec<StoryFigure> {
         let named = |change: &Change, what: &String| change.what.name() == what;
         let ranked = self.what.as_ref().and_then(|what| {
             let mut ranked = found.changes.iter().zip(1_u32..);
             ranked.find(|(change, _)| named(change, what))
         });
-        // What is named too late is not what was to be named.
+        // A change that is ranked too low misses.
         let change = ranked.filter(|(_, rank)| !self.first || *rank == 1).map(|(change, _)| change);
         let figure = |name: String, unit, bound: PublishedFigure, value: Option<f64>| {
             let published = PublishedFigure { is_own_bound: !self.published, ..bound };
