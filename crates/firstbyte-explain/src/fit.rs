@@ -1,81 +1,45 @@
-//! What a server did, from what arrived of it: hypotheses about its TCP, each played and held against the arrivals.
+//! What a server's application did, from what arrived of it.
 //!
-//! Input: connections that were made alike, over TCP. Output: for each the [`Replay`] that gives its arrivals. A
-//! hypothesis (the initial window, Nagle's algorithm) is one for all of them, for it is one server: what a single
-//! connection leaves open, the others decide. Played, it says when each byte would be there had the server's
-//! application written all at once. What came later was written later: a pause, which has its price, as in the split's
-//! judge. What came earlier refutes the hypothesis. Bytes are compared, not segments: what is read ends with records.
+//! Input: connections over TCP, and the [`ServerFit`] of their server. Output: for each the [`Replay`] that gives its
+//! arrivals. Played by the likeliest model, it says when each byte would be there had the server's application written
+//! all at once. What came later was written later: a pause. What came earlier refutes the model for this connection. Bytes
+//! are compared, not segments: what is read ends with records.
 
 use std::time::Duration;
 
-use super::replay::{Arrived, RECORD, Replay, Role, Sent, Write};
+use super::replay::{Arrived, Replay, Role, Sent, Write};
+use firstbyte_core::server_model::ServerFit;
+use firstbyte_core::server_model::constants::*;
 use firstbyte_core::simulation::tcp::Habits;
 use firstbyte_core::simulation::{Link, Path};
 use firstbyte_core::split::{Part, Split, segment_bytes};
 use firstbyte_core::timeline::{self, Connection, Direction, Handshake, Mark, Offset, TlsFacts};
 
-/// Windows that servers begin with; a larger one never fills.
-const WINDOWS: u32 = 20;
+/// A window that never fills.
 const NEVER: u32 = 1_000;
-/// Connections that decide between hypotheses, at most.
-const DECIDING: usize = 5;
-/// Hosts take that long to notice what has arrived.
-const NOISE: i64 = 400_000;
+/// An answer can come so much before the shortest round trip is over.
 const EARLY: i64 = 200_000;
 /// Client and server are not as quick each time: what is held back by both may come so much sooner.
 const SOONER: i64 = 500_000;
-/// A server's answer takes so long without being slow.
-const WORK: i64 = 1_500_000;
-/// What leaves within this time was written together.
-const TOGETHER: i64 = 150_000;
 /// Delayed acknowledgements: at least so long, and then up to a tick or two later.
-const DELAYED: i64 = 38_000_000;
+const DELAYED: i64 = DELAYED_ACK_NS - TICK_EARLIER_NS / 2;
 const TICKS: i64 = 6_000_000;
-/// Costs are negative logarithms of odds, those of the split's judge.
-const THINK: f64 = 0.7;
-const PAUSE: f64 = 1.9;
-const WINDOW: f64 = 3.0;
-const NAGLE: f64 = 2.0;
-const RATE: f64 = 3.0;
-const MERGED: f64 = 0.1;
-const MOST_MERGED: u32 = 2;
-const DECADES: f64 = 5.3;
 /// The header of a record is read with what follows it: so much of each packet is counted to the next, up to the end of
 /// a record of 16 kB.
 const HEADER: u64 = 5;
 const RECORDS: u64 = 12;
 /// IP, TCP and the time stamps' option.
 const HEADERS: u64 = 52;
-/// Below it a segment's time is no more than the noise of hosts.
-const SHORTEST: f64 = 150_000.0;
-/// A connection that does not fit at all.
-const REFUTED: f64 = 25.0;
 /// Writes of one connection that come late, at most.
 const LATE: usize = 16;
 
-/// What a hypothesis says of the server.
+/// The server as one connection met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hypothesis {
     window: Option<u32>,
     nagle: bool,
     /// Bits per second of the link.
     rate: Option<u64>,
-}
-
-impl Hypothesis {
-    /// The usual ones first.
-    fn all(rate: Option<u64>) -> impl Iterator<Item = Self> {
-        let usual = [None, Some(10)].into_iter();
-        let windows = usual.chain((1..=WINDOWS).filter(|window| *window != 10).map(Some));
-        windows.flat_map(move |window| [false, true].map(|nagle| Self { window, nagle, rate }))
-    }
-
-    fn price(self) -> f64 {
-        let window = if self.window.is_some_and(|window| window != 10) { WINDOW } else { 0.0 };
-        let nagle = if self.nagle { NAGLE } else { 0.0 };
-        let rate = if self.rate.is_some() { RATE } else { 0.0 };
-        window + nagle + rate
-    }
 }
 
 /// What arrived together.
@@ -105,71 +69,24 @@ struct Seen {
     base: Replay,
 }
 
-/// What was read from the connections.
-#[derive(Debug, Default)]
-pub(super) struct Fitted {
-    /// In the order of the connections; absent for one that has nothing of what the others have in common.
-    pub replays: Vec<Option<Replay>>,
-    /// Bits per second of the link, where it is slow enough to be seen.
-    pub rate: Option<u64>,
-    /// The congestion window that the server begins with, where it fills.
-    pub window: Option<u32>,
-}
-
-/// What is to be read.
-#[derive(Debug, Default)]
-pub(super) struct Asked<'a> {
-    pub connections: Vec<&'a Connection>,
-    /// Others with the same server over the same path, made in other ways.
-    pub witnesses: Vec<&'a Connection>,
-    /// What the server takes for the response where nothing can hold it back: on a connection that is open.
-    pub think: Option<Duration>,
-}
-
-/// Finds the hypothesis that the connections have in common, and what each did by it.
-pub(super) fn fit(asked: &Asked<'_>) -> Fitted {
-    let think = asked.think.map_or(0, ns);
-    let of = |connections: &[&Connection]| -> Vec<Option<Seen>> {
-        connections.iter().map(|c| Seen::from_connection(c, think)).collect()
+/// How each connection is played: by the likeliest model of the server. Absent for a connection that does not fit it.
+pub(super) fn replays(
+    connections: &[&Connection],
+    fit: &ServerFit,
+    think: Option<Duration>,
+) -> Vec<Option<Replay>> {
+    let model = fit.best();
+    let replay = |connection: &&Connection| {
+        let model = model?;
+        let hypothesis = Hypothesis {
+            window: model.initial_window,
+            nagle: model.has_nagle(connection),
+            rate: fit.link_rate,
+        };
+        let seen = Seen::from_connection(connection, think.map_or(0, ns))?;
+        seen.fit(hypothesis)
     };
-    let (seen, witnesses) = (of(&asked.connections), of(&asked.witnesses));
-    let whole: Vec<&Seen> = seen.iter().flatten().collect();
-    let step = whole.len().div_ceil(DECIDING).max(1);
-    let mut deciding: Vec<&Seen> = whole.iter().copied().step_by(step).collect();
-    deciding.extend(witnesses.iter().flatten());
-    let mut best: Option<(f64, Hypothesis)> = None;
-    let mut try_all = |rate: Option<u64>| {
-        for hypothesis in Hypothesis::all(rate) {
-            let most = best.map_or(f64::INFINITY, |(cost, _)| cost);
-            let mut cost = hypothesis.price();
-            for seen in &deciding {
-                if cost >= most {
-                    break;
-                }
-                cost += seen.fit(hypothesis).map_or(REFUTED, |(cost, _)| cost.min(REFUTED));
-            }
-            if cost < most {
-                best = Some((cost, hypothesis));
-            }
-            // Nothing was late: there is nothing to explain.
-            if cost <= 0.0 {
-                return;
-            }
-        }
-    };
-    try_all(None);
-    try_all(rate(&deciding));
-    let Some((_, hypothesis)) = best else { return Fitted::default() };
-    let fitted = |seen: &Seen| seen.fit(hypothesis).map(|(_, replay)| replay);
-    let replays = seen.iter().map(|seen| seen.as_ref().and_then(fitted)).collect();
-    Fitted { replays, rate: hypothesis.rate, window: hypothesis.window }
-}
-
-/// The rate that segments right behind each other show, if they do: the median over connections.
-fn rate(all: &[&Seen]) -> Option<u64> {
-    let mut rates: Vec<f64> = all.iter().filter_map(|seen| seen.per_byte()).collect();
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).map(|per_byte| (8e9 / per_byte) as u64)
+    connections.iter().map(replay).collect()
 }
 
 fn ns(time: Duration) -> i64 {
@@ -247,36 +164,12 @@ impl Seen {
         bytes + bytes.div_ceil(u64::from(self.base.path.mss).max(1)) * HEADERS
     }
 
-    /// Nanoseconds per byte by what followed each other fastest, and by all that agrees with it.
-    fn per_byte(&self) -> Option<f64> {
-        let pairs = || {
-            let pairs = self.chunks.windows(2).filter(|pair| pair[0].asked == pair[1].asked);
-            pairs.map(|pair| {
-                let wire = self.wire(pair[1].end - pair[1].start) as f64;
-                ((pair[1].at - pair[0].at) as f64, wire)
-            })
-        };
-        let large = pairs().filter(|(_, wire)| *wire >= 1_000.0);
-        let mut ratios: Vec<f64> = large.map(|(gap, wire)| gap / wire).collect();
-        ratios.sort_by(f64::total_cmp);
-        // The one that most agree with, the fastest of such: a stamp can be late, and the next gap short.
-        let agree = |ratio: f64| ratios.iter().filter(|r| (*r / ratio - 1.0).abs() <= 0.05).count();
-        let most = ratios.iter().map(|ratio| agree(*ratio)).max()?;
-        let fastest = *ratios.iter().find(|ratio| agree(**ratio) == most)?;
-        if fastest * 1_500.0 < SHORTEST {
-            return None;
-        }
-        let agree = pairs().filter(|(gap, wire)| (gap / wire / fastest - 1.0).abs() <= 0.1);
-        let (gaps, wires) = agree.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        Some(gaps / wires)
-    }
-
     /// The writes, had all been written at once that answers one question; the response begins a write of its own.
     fn at_once(&self, hypothesis: Hypothesis, merged: u32) -> Vec<Write> {
         let mss = u64::from(self.base.path.mss).max(1);
         let whole = |bytes: u64| {
-            let (tail, off) = (bytes % mss, RECORD + HEADER * (bytes / mss).min(RECORDS));
-            bytes + RECORD >= mss && (tail <= RECORD || tail + off >= mss)
+            let (tail, off) = (bytes % mss, RECORD_BYTES + HEADER * (bytes / mss).min(RECORDS));
+            bytes + RECORD_BYTES >= mss && (tail <= RECORD_BYTES || tail + off >= mss)
         };
         let mut writes: Vec<Write> = Vec::new();
         let mut before: Option<&Chunk> = None;
@@ -286,10 +179,10 @@ impl Seen {
             let (gap, last) =
                 before.map_or((0, 0), |before| (at - before.at, before.end - before.start));
             before = Some(chunk);
-            let apart = gap > TOGETHER + self.takes(hypothesis, end - start);
+            let apart = gap > TOGETHER_NS + self.takes(hypothesis, end - start);
             // Where segments are counted anew, the one before was a small one.
-            let small = last + RECORD < mss;
-            let anew = responds && small && (whole(end - start) || end - start + RECORD < mss);
+            let small = last + RECORD_BYTES < mss;
+            let anew = responds && small && (whole(end - start) || end - start + RECORD_BYTES < mss);
             let goes_on = |write: &&mut Write| {
                 let same = write.needs == needs && at != self.response;
                 same && (whole(write.end - write.start) || !(apart || anew))
@@ -333,23 +226,15 @@ impl Seen {
         (per_byte * self.wire(bytes) as f64) as i64
     }
 
-    /// What a hypothesis costs, and the replay that gives the arrivals with it; none when something came too early.
-    /// What comes between request and response may have been more packets than are seen.
-    fn fit(&self, hypothesis: Hypothesis) -> Option<(f64, Replay)> {
-        let most = if hypothesis.nagle || hypothesis.window.is_none() { 0 } else { MOST_MERGED };
-        let mut best: Option<(f64, Replay)> = None;
-        for merged in 0..=most {
-            let price = f64::from(merged) * MERGED;
-            if best.as_ref().is_some_and(|(cost, _)| *cost <= price) {
-                break;
-            }
-            if let Some((cost, replay)) = self.fit_merged(hypothesis, merged)
-                && best.as_ref().is_none_or(|(least, _)| cost + price < *least)
-            {
-                best = Some((cost + price, replay));
-            }
-        }
-        best
+    /// The replay that gives the arrivals; none when something came too early. What comes between request and response may
+    /// have been more packets than are seen.
+    fn fit(&self, hypothesis: Hypothesis) -> Option<Replay> {
+        let most = if hypothesis.window.is_none() { 0 } else { MOST_MERGED_PACKETS };
+        let merged = (0..=most).filter_map(|merged| {
+            let (cost, replay) = self.fit_merged(hypothesis, merged)?;
+            Some((cost + f64::from(merged) * MERGED_COST, replay))
+        });
+        merged.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, replay)| replay)
     }
 
     fn fit_merged(&self, hypothesis: Hypothesis, merged: u32) -> Option<(f64, Replay)> {
@@ -389,15 +274,15 @@ impl Seen {
             }
             // All of a chunk came at one time; had its begin been free to go, it would have.
             let begin = chunk.start + u64::from(self.base.path.mss);
-            if hypothesis.nagle && begin + RECORD < chunk.end {
+            if hypothesis.nagle && begin + RECORD_BYTES < chunk.end {
                 let before = played - self.played(&arrived, chunk.start, begin)? - takes;
-                cost += if before > SOONER { self.price(before) + PAUSE } else { 0.0 };
+                cost += if before > SOONER { self.price(before) + PAUSE_COST } else { 0.0 };
             }
             let known = if chunk.at == self.response { self.think } else { 0 };
             // Had nothing held it, it would have been there before.
             let hold = played - self.free(&replay.server, chunk) - takes;
-            let held = hold > NOISE;
-            if (!begins || held) && over <= NOISE + self.spread + takes / 10 {
+            let held = hold > NOISE_NS;
+            if (!begins || held) && over <= NOISE_NS + self.spread + takes / 10 {
                 // What is known of a rate is not known to the last digit.
                 drift += if takes > 0 { over } else { 0 };
                 continue;
@@ -406,13 +291,13 @@ impl Seen {
                 drift += over;
                 continue;
             }
-            if over > NOISE + self.spread {
+            if over > NOISE_NS + self.spread {
                 late += 1;
                 cost += if begins {
                     let over = (over - known).abs();
-                    if over <= WORK { 0.0 } else { self.price(over) + THINK }
+                    if over <= WORK_NS { 0.0 } else { self.price(over) + THINK_COST }
                 } else {
-                    self.price(over) + PAUSE
+                    self.price(over) + PAUSE_COST
                 };
             }
             if late > LATE {
@@ -438,9 +323,8 @@ impl Seen {
         Some(at as i64 - arrived.connected as i64 + self.connected)
     }
 
-    /// Of a free time that happens to be just this, within what can be told apart.
     fn price(&self, over: i64) -> f64 {
-        (over as f64 * DECADES / (2.0 * (NOISE + self.spread) as f64)).ln().max(0.0)
+        delay_cost(over, NOISE_NS + self.spread)
     }
 
     /// What begins with this chunk was written when it came as it did.
@@ -514,7 +398,7 @@ impl Seen {
             Some(arrived.at(response.end)? as i64 - arrived.connected as i64 + self.connected)
         };
         // No more than what makes no difference.
-        if there(replay).is_none_or(|at| at > response.at + NOISE + TICKS) {
+        if there(replay).is_none_or(|at| at > response.at + NOISE_NS + TICKS) {
             replay.server[index].after = was;
         }
     }

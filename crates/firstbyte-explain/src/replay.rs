@@ -6,12 +6,10 @@
 
 use std::time::Duration;
 
+use firstbyte_core::server_model::constants::{RECORD_BYTES, USUAL_WINDOW_PACKETS};
 use firstbyte_core::simulation::Path;
 use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
 use firstbyte_core::simulation::tcp::{self, Habits, Nanos, Observer};
-
-/// What is read ends with TLS records, so many bytes before or behind the end of a packet.
-pub(super) const RECORD: u64 = 32;
 
 /// What can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,8 +57,6 @@ pub(super) struct Cost {
     pub mean: f64,
 }
 
-/// What servers begin with (RFC 6928).
-const USUAL: u32 = 10;
 /// A leaf with an ECDSA key.
 const SHORT_CHAIN: u64 = 900;
 /// After the certificates a server's flight has a signature and a Finished.
@@ -136,7 +132,7 @@ impl Arrived {
 
     /// When what lies between two places was there, but for what may be of the packet behind it.
     pub(super) fn nearly_at(&self, start: u64, end: u64) -> Option<Nanos> {
-        self.at(end.saturating_sub(RECORD).max(start + 1))
+        self.at(end.saturating_sub(RECORD_BYTES).max(start + 1))
     }
 }
 
@@ -162,7 +158,7 @@ impl Replay {
             Fault::Handshake => took(&[Role::Handshake]),
             Fault::Pause => took(&[Role::More, Role::HandshakeMore]),
             Fault::Nagle => self.habits.nagle,
-            Fault::Window => self.habits.initial_window < USUAL,
+            Fault::Window => self.habits.initial_window < USUAL_WINDOW_PACKETS,
             Fault::Chain => self.certificates().is_some(),
             Fault::Body => self.body.is_some_and(|bytes| bytes > LARGE_BODY),
             Fault::Tls12 => self.tls12,
@@ -223,7 +219,7 @@ impl Replay {
             played.habits.nagle = false;
         }
         if is_out(Fault::Window) {
-            played.habits.initial_window = played.habits.initial_window.max(USUAL);
+            played.habits.initial_window = played.habits.initial_window.max(USUAL_WINDOW_PACKETS);
         }
         if is_out(Fault::Link) {
             played.path.down.rate = None;

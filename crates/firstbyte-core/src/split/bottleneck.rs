@@ -95,7 +95,7 @@ const PAUSE_NS: f64 = 13e6;
 
 /// The slowest link of the way from the server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bottleneck {
+pub(crate) struct Bottleneck {
     arrivals: Vec<Arrival>,
     /// Nanoseconds per byte, proven.
     known: Option<f64>,
@@ -136,6 +136,13 @@ impl Bottleneck {
         Self { arrivals, known, bound, repeats }
     }
 
+    /// The same, with a link of `rate` bits per second where none is proven.
+    pub(super) fn or_rate(self, rate: Option<u64>) -> Self {
+        let quic_or_none = self.arrivals.is_empty();
+        let given = rate.filter(|rate| *rate > 0 && !quic_or_none).map(|rate| 8e9 / rate as f64);
+        Self { known: self.known.or(given), ..self }
+    }
+
     /// Whether several gaps are as long as the shortest one says.
     pub(super) fn repeats(&self) -> bool {
         self.repeats
@@ -147,7 +154,7 @@ impl Bottleneck {
     }
 
     /// How long it takes for so many bytes, where that is proven.
-    pub(super) fn takes(&self, bytes: u64) -> Option<Duration> {
+    pub(crate) fn takes(&self, bytes: u64) -> Option<Duration> {
         self.known.map(|per_byte| Duration::from_nanos((per_byte * bytes as f64).max(0.0) as u64))
     }
 

@@ -3,29 +3,29 @@
 //! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds.
 //! The definitions are in `docs/measurement.md`; this module is their only implementation.
 
-mod acks;
 mod bottleneck;
 mod exchange;
-mod judge;
+mod observed;
 mod path;
 mod phase;
 mod quic;
 mod rules;
-mod sender;
 mod stretch;
 mod supposed;
 
 use std::time::Duration;
 
-pub use judge::Why;
+pub use crate::server_model::Why;
+pub(crate) use bottleneck::Bottleneck;
+pub(crate) use observed::ObservedConnection;
+pub(crate) use supposed::{judge_of, server_costs};
 pub use phase::{Phase, phases, total};
 pub use rules::Rules;
 pub use stretch::{Held, Part, Place, Stretch};
 
 use crate::timeline::{Connection, Mark, Offset, PhaseName};
-use bottleneck::Bottleneck;
+use crate::server_model::{Reading, judge};
 use exchange::Walk;
-use judge::Reading;
 use path::Path;
 use stretch::{Found, Laid};
 
@@ -166,15 +166,9 @@ impl Split {
     }
 
     fn in_order_by(rules: Rules, connection: &Connection) -> (Self, Course) {
-        let bottleneck = match rules {
-            Rules::LinksAreFast => Bottleneck::default(),
-            _ => Bottleneck::seen_in(connection),
-        };
-        let known = Known::from_facts(connection);
-        let walk = |phase| Walk::through_phase(connection, phase, &bottleneck, known);
-        let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
-        let rtt = round_trip_time(known, &walks);
-        let readings = supposed::readings(rules, connection, &walks, &bottleneck, rtt);
+        let observed = ObservedConnection::by_rules(rules, connection, None);
+        let readings = supposed::readings(rules, &observed);
+        let ObservedConnection { bottleneck, walks, rtt, .. } = observed;
         let first_packet = connection.marks.first_packet_of_response();
         let behind = BEHIND + bottleneck.takes(segment_bytes(connection)).unwrap_or_default();
         let lay = |(path, reading): &(Path, Reading), otherwise| {
@@ -330,11 +324,7 @@ pub fn segment_bytes(connection: &Connection) -> u64 {
 
 /// The hypotheses about a connection's arrivals that fit best, in words, for whoever looks at one connection.
 pub fn hypotheses(connection: &Connection) -> String {
-    let bottleneck = Bottleneck::seen_in(connection);
-    let known = Known::from_facts(connection);
-    let walk = |phase| Walk::through_phase(connection, phase, &bottleneck, known);
-    let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
-    supposed::in_words(connection, &walks, &bottleneck, round_trip_time(known, &walks))
+    supposed::in_words(&ObservedConnection::from_connection(connection, None))
 }
 
 #[cfg(test)]

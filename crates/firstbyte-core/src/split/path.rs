@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::bottleneck::Bottleneck;
 use super::exchange::{Exchange, Walk};
-use super::{judge, quic};
+use super::quic;
+use crate::server_model::judge;
 use crate::timeline::{Chunk, Clock, Connection, Direction, Mark, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.

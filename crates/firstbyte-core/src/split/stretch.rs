@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::Parts;
-use super::acks::By;
+use crate::server_model::By;
 use super::exchange::{Exchange, Step, Walk};
-use super::judge::{Release, Released, Why};
+use crate::server_model::{Release, Released, Why};
 use super::path::{Gap, Path, Pause};
 use super::rules::Rules;
 use crate::timeline::{Offset, PhaseName};

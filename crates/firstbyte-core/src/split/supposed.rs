@@ -6,13 +6,11 @@
 
 use std::time::Duration;
 
-use super::bottleneck::Bottleneck;
-use super::exchange::Walk;
-use super::judge::{Judge, OUT, Reading, Way};
+use super::observed::ObservedConnection;
 use super::path::Path;
 use super::quic;
 use super::rules::Rules;
-use crate::timeline::Connection;
+use crate::server_model::{Judge, OUT_COST, REFUTED_COST, Reading, ServerCost, Way};
 
 /// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
 const JITTER: f64 = 6.0;
@@ -27,11 +25,10 @@ const NOISE: Duration = Duration::from_micros(400);
 /// The readings that fit, the best first; there is one at least.
 pub(super) fn readings(
     rules: Rules,
-    connection: &Connection,
-    walks: &[Walk],
-    bottleneck: &Bottleneck,
-    rtt: Option<Duration>,
+    observed: &ObservedConnection<'_>,
 ) -> Vec<(Path, Reading)> {
+    let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
+    let (connection, rtt) = (*connection, *rtt);
     let seen = Path::infer(connection, walks, bottleneck, rtt, None);
     let Some(rtt) = rtt else { return vec![(seen, Reading::default())] };
     let spread = seen.spread.unwrap_or_default();
@@ -49,8 +46,8 @@ pub(super) fn readings(
     for supposed in spreads(rtt, spread) {
         let cost = JITTER + cost_of(&seen, supposed, spread);
         // What a reading may cost besides, and a rounding error: nothing costs less than nothing.
-        let most = best + OUT - cost + ROUNDING;
-        if cost >= of_seen + OUT || most < 0.0 {
+        let most = best + OUT_COST - cost + ROUNDING;
+        if cost >= of_seen + OUT_COST || most < 0.0 {
             break;
         }
         judge.suppose(supposed);
@@ -60,12 +57,49 @@ pub(super) fn readings(
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let least = all.first().map_or(0.0, |(cost, ..)| *cost);
-    all.retain(|(cost, ..)| *cost <= least + OUT);
+    all.retain(|(cost, ..)| *cost <= least + OUT_COST);
     let path = |supposed: Option<Duration>| match supposed {
         Some(_) => Path::infer(connection, walks, bottleneck, Some(rtt), supposed),
         None => seen.clone(),
     };
     all.into_iter().map(|(_, supposed, reading)| (path(supposed), reading)).collect()
+}
+
+/// What each server costs that the connection's arrivals are held against, each on the path that makes it cheapest. Nothing
+/// over QUIC, and without a round-trip time.
+pub(crate) fn server_costs(judge: &mut Judge, path: &PathSpread) -> Vec<ServerCost> {
+    let mut all = judge.server_costs();
+    for (spread, of_path) in &path.wider {
+        judge.suppose(*spread);
+        for mut new in judge.server_costs() {
+            new.cost += of_path;
+            let old = all.iter_mut().find(|old| old.server.is_same_server(new.server));
+            if let Some(old) = old.filter(|old| new.cost < old.cost) {
+                *old = new;
+            }
+        }
+    }
+    judge.suppose(path.seen);
+    all
+}
+
+/// How much round trips differ: as far as they were seen, and how unlikely it is that they differ by more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathSpread {
+    seen: Duration,
+    wider: Vec<(Duration, f64)>,
+}
+
+/// The judge of a connection over TCP whose round-trip time is known, and how much its round trips differ.
+pub(crate) fn judge_of(observed: &ObservedConnection<'_>) -> Option<(Judge, PathSpread)> {
+    let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
+    let rtt = rtt.filter(|_| connection.facts.quic.is_none() && connection.facts.tcp.is_some())?;
+    let path = Path::infer(connection, walks, bottleneck, Some(rtt), None);
+    let seen = path.spread.unwrap_or_default();
+    let judge = Judge::for_connection(connection, Way { rtt, spread: seen, seen }, bottleneck);
+    let wider = spreads(rtt, seen).map(|s| (s, JITTER + cost_of(&path, s, seen)));
+    let wider = wider.take_while(|(_, cost)| *cost < REFUTED_COST).collect();
+    Some((judge, PathSpread { seen, wider }))
 }
 
 /// Spreads that are looked at: each twice the one before.
@@ -82,12 +116,9 @@ fn cost_of(path: &Path, supposed: Duration, seen: Duration) -> f64 {
 }
 
 /// What fits, in words.
-pub(super) fn in_words(
-    connection: &Connection,
-    walks: &[Walk],
-    bottleneck: &Bottleneck,
-    rtt: Option<Duration>,
-) -> String {
+pub(super) fn in_words(observed: &ObservedConnection<'_>) -> String {
+    let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
+    let (connection, rtt) = (*connection, *rtt);
     let path = Path::infer(connection, walks, bottleneck, rtt, None);
     let Some(rtt) = rtt.filter(|_| connection.facts.quic.is_none()) else { return String::new() };
     let seen = path.spread.unwrap_or_default();

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{exchange, held, part};
-use crate::fit::{self, Asked, Fitted};
+use crate::fit;
 use crate::replay::{Cost, Fault, Replay};
 use crate::{Evidence, Way, WayKind};
+use firstbyte_core::server_model::ServerFit;
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Connection, PhaseName};
@@ -30,8 +31,8 @@ pub(super) struct Costs {
     by_fault: Vec<(Fault, Typical)>,
     /// Bits per second of the link, where it is slow enough to be seen.
     pub rate: Option<u64>,
-    /// The congestion window that the server begins with, where it fills.
-    pub window: Option<u32>,
+    /// The smallest and the largest initial window that fits, in packets, where it fills.
+    pub windows: Option<(u32, u32)>,
 }
 
 impl Costs {
@@ -40,21 +41,19 @@ impl Costs {
             evidence.way(WayKind::Reused).and_then(|way| way.median(|c| Some(exchange::think(c))));
         let step = subject.proven.len().div_ceil(PLAYED).max(1);
         let connections: Vec<&Connection> = subject.connections().step_by(step).collect();
-        let asked = Asked { connections, witnesses: witnesses(evidence), think };
-        let Fitted { replays, rate, window } = fit::fit(&asked);
-        // One that does not fit the hypothesis that the others have in common says nothing.
+        let fit =
+            ServerFit::from_connections(subject.connections().chain(witnesses(evidence)), think);
+        let replays = fit::replays(&connections, &fit, think);
+        // One that does not fit the model that the others have in common says nothing.
         let played = replays.iter().any(Option::is_some);
-        let rate = match played {
-            true => rate.filter(|_| is_link_proven(subject)),
-            false => link_rate(subject),
-        };
+        let (rate, windows) = (fit.link_rate, fit.initial_windows());
         let cost = |(c, replay): (&&Connection, Option<_>)| match replay {
             Some(replay) => Some(Replay::costs(&replay)),
             None if played => None,
             None => Some(by_split(c)),
         };
         let costs: Vec<Vec<(Fault, Cost)>> =
-            asked.connections.iter().zip(replays).filter_map(cost).collect();
+            connections.iter().zip(replays).filter_map(cost).collect();
         let typical = |fault: Fault| {
             let of_it = |of: fn(&Cost) -> f64| {
                 let cost = |all: &Vec<(Fault, Cost)>| {
@@ -65,7 +64,7 @@ impl Costs {
             };
             (fault, Typical { alone: of_it(|cost| cost.alone), mean: of_it(|cost| cost.mean) })
         };
-        Self { by_fault: Fault::ALL.into_iter().map(typical).collect(), rate, window }
+        Self { by_fault: Fault::ALL.into_iter().map(typical).collect(), rate, windows }
     }
 
     pub(super) fn get(&self, fault: Fault) -> Typical {
@@ -79,38 +78,6 @@ fn witnesses(evidence: &Evidence) -> Vec<&Connection> {
     const WAYS: [WayKind; 4] = [WayKind::Plain, WayKind::Tls12, WayKind::Tls13, WayKind::Resumed];
     let ways = WAYS.into_iter().filter_map(|kind| evidence.way(kind));
     ways.flat_map(|way| way.connections().take(EACH)).collect()
-}
-
-/// The rate that most connections prove each for itself.
-fn link_rate(subject: &Way) -> Option<u64> {
-    let mut rates: Vec<u64> =
-        subject.connections().filter_map(|c| Split::attribute(c).link_rate).collect();
-    rates.sort_unstable();
-    rates.get(rates.len() / 2).copied().filter(|_| rates.len() * 2 > subject.proven.len())
-}
-
-/// Whether more connections prove a link's rate, each by itself, than chance would. The fit alone takes a rate
-/// if that explains a few arrivals better: in a lab without a slow link about once in forty runs.
-fn is_link_proven(subject: &Way) -> bool {
-    let proofs = subject.connections().filter(|c| Split::attribute(c).link_rate.is_some()).count();
-    proofs >= fewest_not_by_chance(subject.proven.len())
-}
-
-/// The fewest proofs that chance gives in less than one of twenty experiments of so many connections: the tail of a
-/// binomial distribution, with the bound for one proof from `docs/measurement.md`, "A slow link".
-fn fewest_not_by_chance(connections: usize) -> usize {
-    const BY_CHANCE: f64 = 0.045;
-    const LEVEL: f64 = 0.05;
-    let (mut exactly, mut at_least) = ((1.0 - BY_CHANCE).powf(connections as f64), 1.0);
-    for proofs in 0..connections {
-        if at_least < LEVEL {
-            return proofs;
-        }
-        at_least -= exactly;
-        exactly *=
-            (connections - proofs) as f64 / (proofs + 1) as f64 * BY_CHANCE / (1.0 - BY_CHANCE);
-    }
-    connections.max(1)
 }
 
 /// Over QUIC, and where marks are missing: what the split says, each for itself.
@@ -131,14 +98,4 @@ fn by_split(connection: &Connection) -> Vec<(Fault, Cost)> {
         (fault, Cost { alone: ns, mean: ns })
     };
     all.into_iter().map(cost).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn proofs_that_chance_does_not_give() {
-        let fewest = [1, 2, 5, 9, 20, 100].map(super::fewest_not_by_chance);
-        // 1 - 0.955^5 = 0.21, of two or more 0.019; of nine two or more 0.059, three or more 0.006.
-        assert_eq!(fewest, [1, 2, 2, 3, 4, 9]);
-    }
 }

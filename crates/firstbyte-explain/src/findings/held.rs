@@ -82,8 +82,8 @@ pub(super) fn stalled(connection: &Connection, phase: PhaseName) -> Duration {
 
 fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(middle) = seen.subject.middle() else { return };
-    if let (Some(window), Some(cost)) = (seen.costs.window, seen.cost(Fault::Window)) {
-        found.push(small_window(seen, window, cost));
+    if let (Some(windows), Some(cost)) = (seen.costs.windows, seen.cost(Fault::Window)) {
+        found.push(small_window(seen, windows, cost));
     }
     if let Some(cost) = seen.cost(Fault::Chain) {
         found.push(large_chain(middle, cost));
@@ -93,8 +93,12 @@ fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-fn small_window(seen: &Seen<'_>, window: u32, cost: Duration) -> Finding {
-    let segments = if window == 1 { "one segment".into() } else { format!("{window} segments") };
+fn small_window(seen: &Seen<'_>, windows: (u32, u32), cost: Duration) -> Finding {
+    let segments = match windows {
+        (1, 1) => "one segment".into(),
+        (least, most) if least == most => format!("{least} segments"),
+        (least, most) => format!("{least} to {most} segments"),
+    };
     Finding {
         kind: FindingKind::SmallWindow,
         title: format!("The server's initial congestion window is {segments}"),

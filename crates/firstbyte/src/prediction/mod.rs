@@ -12,7 +12,6 @@ use crate::parallel::side_by_side;
 pub mod hosts;
 pub mod setup;
 pub mod ways;
-pub mod window;
 
 /// A player of `way` for visitors within `range`: what takes long is done by all processors.
 ///

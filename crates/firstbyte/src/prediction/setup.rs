@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::run::Standing;
+use firstbyte_core::server_model::ServerFit;
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Parallel, PhaseName, Requests, Sample};
 use firstbyte_lab::ca::{Ca, LeafOptions};
@@ -14,7 +15,6 @@ use rustls::sign::CertifiedKey;
 
 use super::hosts::{Handshakes, handshakes};
 use super::middle;
-use super::window::usual;
 use crate::runs::Run;
 
 /// A leaf and an intermediate of so many bytes together, with their key: made now, for nobody.
@@ -51,8 +51,8 @@ pub struct Measured {
     pub upload_bytes: Option<u64>,
     /// What hosts took of the handshakes of all ways to the same address.
     pub handshakes: Vec<Handshakes>,
-    /// Connections to the same address that show the server's initial window.
-    pub usual: Vec<Connection>,
+    /// Packets in the server's initial window, where its connections show that it fills.
+    pub initial_window: Option<u32>,
     /// Of several requests: how many, and in which ways they were made.
     pub requests: Option<(u32, Vec<Parallel>)>,
     /// Median of what the client took from the end of a response until the next request left on the same connection,
@@ -118,11 +118,17 @@ impl Measured {
             response_bytes: anywhere(&|c| c.facts.http.as_ref()?.body_bytes),
             upload_bytes: anywhere(&|c| c.facts.http.as_ref()?.upload_bytes),
             handshakes: handshakes(of_same_path()),
-            usual: usual(of_same_path()),
+            initial_window: initial_window(of_same_path()),
             requests: requests.map(in_order),
             next_time: middle(next_times.into_iter()),
         })
     }
+}
+
+/// The likeliest initial window, where one fills by every model that fits.
+fn initial_window<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> Option<u32> {
+    let fit = ServerFit::from_connections(connections, None);
+    fit.initial_windows().and_then(|_| fit.best()?.initial_window)
 }
 
 /// Whether the sample's connection had no other beside it, and its response none.
@@ -149,4 +155,39 @@ fn next_times_of(several: &Requests) -> Vec<Duration> {
         Some(after.request_start?.at.since(before.response_end?.at))
     };
     pairs.filter_map(between).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstbyte_clock::timer_now;
+    use firstbyte_predict::{Reuse, Setup, Way, predict};
+
+    const RTT: Duration = Duration::from_millis(60);
+
+    /// Connections in every way to a server with this window, that thinks.
+    fn made(window: u32, response_bytes: u64) -> Vec<Connection> {
+        let mut setup = Setup::new(RTT, chain(6_000).unwrap());
+        setup.exchange.response_bytes = response_bytes;
+        setup.server.initial_window = window;
+        setup.server.think_time = Duration::from_millis(35);
+        setup.server.hello_time.full = Duration::from_millis(12);
+        let base = timer_now().into_std();
+        let new = Way::all().into_iter().filter(|way| way.reuse == Reuse::New);
+        new.map(|way| predict(&setup, &way, base).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_window_is_found_that_connections_were_made_with() {
+        for window in [1, 2, 3, 4, 6, 7, 10, 14, 20] {
+            assert_eq!(initial_window(&made(window, 70_000)), Some(window));
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_never_filled_is_not_known() {
+        for (window, response) in [(10, 1_000), (20, 1_000), (30, 20_000)] {
+            assert_eq!(initial_window(&made(window, response)), None, "{window}, {response}");
+        }
+    }
 }

@@ -13,7 +13,6 @@ use crate::plans::PredictionPlan;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
 use crate::prediction::ways::Requests;
-use crate::prediction::window::initial_window;
 use crate::runs::Run;
 use firstbyte_report::units::count;
 
@@ -66,7 +65,8 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
         setup.client.finish_time = seen.client.finish_time;
         setup.client.key_share_time = seen.client.key_share_time;
         if server.initial_window.is_none()
-            && let Some(window) = initial_window(&seen, &measured.usual, rtt)
+            && let Some(window) = measured.initial_window
+            && window != setup.server.initial_window
         {
             note(&format!(
                 "taken from the run: an initial window of {}",

@@ -9,15 +9,15 @@
 
 use std::time::Duration;
 
-use super::acks::{Ack, By, Event, Habit, RECORD, Reads, acknowledgements};
-use super::bottleneck::Bottleneck;
-use super::rules::Rules;
+use super::acks::{Ack, By, Event, Habit, Reads, acknowledgements};
+use super::constants::*;
 use super::sender::{Hypothesis, Peaks, Played, Seen, Segment, Sender};
+use crate::split::{Bottleneck, Rules};
 use crate::timeline::{Chunk, Clock, Connection, Direction, Flight, Mark, Offset};
 
 /// An arrival that waited for something of the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Release {
+pub(crate) struct Release {
     pub arrived: Offset,
     /// When what released it left the client.
     pub left: Offset,
@@ -42,7 +42,7 @@ pub enum Why {
 
 /// What released it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Released {
+pub(crate) enum Released {
     /// An acknowledgement: the window was full, or Nagle's algorithm waited.
     Acknowledgement(By),
     /// The client's Finished: early data is answered after the handshake.
@@ -52,18 +52,45 @@ pub(super) enum Released {
 }
 
 /// One hypothesis, and what it says of the arrivals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reading {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
     pub window: Option<u32>,
     pub nagle: bool,
     pub late: bool,
     /// In the order of arrival.
     pub releases: Vec<Release>,
+    /// What came late for no reason of TCP's, in the order of arrival.
+    pub delays: Vec<Delay>,
+}
+
+/// An arrival that came later than the server's TCP let it leave, or when a delayed acknowledgement let it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Delay {
+    /// Which segment; the response's first where there is none.
+    pub place: Option<usize>,
+    /// The client's timer of delayed acknowledgements released it.
+    pub by_timer: bool,
+    /// How late, nanoseconds; as far as a server's usual time does not say.
+    pub over: i64,
+    /// So much says nothing.
+    pub free: i64,
+    /// What a server costs that does this at all, and what this delay cost.
+    pub idle: f64,
+    pub cost: f64,
+}
+
+/// A server, and what it costs that one connection's arrivals came from it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerCost {
+    pub server: Hypothesis,
+    pub cost: f64,
+    /// The part of the cost that is for delays.
+    pub delays: Vec<Delay>,
 }
 
 /// What is known of the path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(crate) struct Way {
     pub rtt: Duration,
     /// Round trips differ by so much.
     pub spread: Duration,
@@ -71,51 +98,7 @@ pub(super) struct Way {
     pub seen: Duration,
 }
 
-/// Longer than any connection that is judged: eleven days.
-pub(super) const LIMIT: i64 = 1_000_000_000_000_000;
-/// Looked at are so many segments, at most.
-const SEGMENTS: usize = 3_000;
-/// In larger ones a packet more or less is of no matter.
-pub(super) const SMALL: u32 = 8;
-/// A segment can be there so much sooner than it is expected.
-const SOONER: i64 = 150_000;
-/// Hosts take that long to notice what has arrived.
-const NOISE: i64 = 400_000;
-/// Beyond that, each of these makes it less likely by a factor of e.
-const LATER: i64 = 300_000;
-const READS_LATER: i64 = 1_000_000;
-/// A server's answer takes so long without being slow.
-const WORK: i64 = 1_500_000;
-/// Costs are negative logarithms of odds. A thinking server, a pause within an answer, a window that is not
-/// the usual one, Nagle's algorithm, a packet more in what the kernel merged:
-const THINK: f64 = 0.7;
-const PAUSE: f64 = 1.9;
-const WINDOW: f64 = 3.0;
-const NAGLE: f64 = 2.0;
-const MERGED: f64 = 0.7;
-/// A window that is fuller than was counted.
-const NEAR: f64 = 4.0;
-/// A segment that a hypothesis does not let leave so early: more than a gap costs that has no reason.
-const EARLY: f64 = 12.0;
-/// An acknowledgement that may have been sent or not, was.
-const UNCERTAIN: f64 = 0.7;
-/// A server whose TCP takes little, and each time that its application waited for that.
-const BUFFER: f64 = 3.0;
-const ROOM: f64 = 0.5;
-/// A window of unknown size is full, after a loss.
-const SHRUNK: f64 = 1.0;
-const TICKETS_AND_SETTINGS: f64 = 3.0;
-const DELAYED: f64 = 2.4;
-/// Pauses are of all orders of magnitude up to 400 ms.
-const DECADES: f64 = 5.3;
-/// Tickets, settings and their acknowledgement: two packets more than the one that is seen, at most.
-pub(super) const MOST_MERGED: u32 = 2;
-/// What leaves within this time was written together.
-pub(super) const TOGETHER: i64 = 150_000;
-/// Readings whose odds are a fiftieth of the best one's are out.
-pub(super) const OUT: f64 = 3.9;
-
-pub(super) struct Judge {
+pub(crate) struct Judge {
     segments: Vec<Segment>,
     /// By each habit that the client may have.
     acks: Vec<Vec<Ack>>,
@@ -132,11 +115,13 @@ pub(super) struct Judge {
     late: i64,
     /// The same as far as round trips show it, whatever is supposed of the path.
     usual: i64,
+    /// What the server takes for a response that nothing holds back, as other connections show it.
+    think: Option<i64>,
     rules: Rules,
 }
 
 impl Judge {
-    pub(super) fn for_connection(
+    pub(crate) fn for_connection(
         connection: &Connection,
         way: Way,
         bottleneck: &Bottleneck,
@@ -147,14 +132,14 @@ impl Judge {
         let (mut offset, mut asked) = (0u64, Vec::new());
         // Of a segment that ends later, and when it came.
         let (mut unended, mut begun) = (0, 0);
-        let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
-        let request = at(Mark::RequestEnd).unwrap_or(LIMIT);
+        let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS));
+        let request = at(Mark::RequestEnd).unwrap_or(LIMIT_NS);
         let response = connection.marks.first_packet_of_response();
-        let response = response.map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
+        let response = response.map(|at| at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS));
         let finished = at(Mark::HandshakeComplete).filter(|finished| *finished > request);
         'all: for flight in &connection.flights {
             for chunk in &flight.chunks {
-                let now = chunk.stamp.at.as_nanos().clamp(-LIMIT, LIMIT);
+                let now = chunk.stamp.at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS);
                 if flight.direction == Direction::Sent {
                     events.push(Event::Sent { at: now });
                     if now <= request {
@@ -177,7 +162,7 @@ impl Judge {
                     }
                 };
                 for packet in (1..=packets).rev() {
-                    if segments.len() == SEGMENTS {
+                    if segments.len() == MOST_SEGMENTS {
                         break 'all;
                     }
                     // The others need a byte each.
@@ -188,8 +173,8 @@ impl Judge {
                     left -= bytes;
                     let busy = bottleneck
                         .takes(bytes)
-                        .map_or(0, |d| d.as_nanos().min(LIMIT as u128) as i64);
-                    let full = bytes + RECORD >= mss;
+                        .map_or(0, |d| d.as_nanos().min(LIMIT_NS as u128) as i64);
+                    let full = bytes + RECORD_BYTES >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
                     let between = between && !counted;
                     let waited = lossy && chunk.stamp.clock == Clock::User;
@@ -206,7 +191,7 @@ impl Judge {
                 }
                 begun = arrived;
                 if let Some(read) = chunk.read {
-                    let at = read.as_nanos().clamp(now, LIMIT);
+                    let at = read.as_nanos().clamp(now, LIMIT_NS);
                     reads.push(Event::Read { at, end: offset + unended });
                 }
             }
@@ -243,30 +228,36 @@ impl Judge {
             together: connection.flights.iter().any(tickets_and_settings),
             first,
             rtt: ns(way.rtt),
-            early: SOONER + spread,
-            late: NOISE + spread,
-            usual: NOISE + seen,
+            early: SOONER_NS + spread,
+            late: NOISE_NS + spread,
+            usual: NOISE_NS + seen,
+            think: None,
             rules: Rules::Right,
         }
     }
 
+    /// Judges where the server is known to take so long for a response.
+    pub(crate) fn with_think(self, think: Option<Duration>) -> Self {
+        Self { think: think.map(ns), ..self }
+    }
+
     /// Judges by `rules` instead of the right ones.
-    pub(super) fn with_rules(self, rules: Rules) -> Self {
+    pub(crate) fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
     /// The same, where round trips differ by `spread`.
-    pub(super) fn suppose(&mut self, spread: Duration) {
+    pub(crate) fn suppose(&mut self, spread: Duration) {
         let spread = ns(spread);
-        (self.early, self.late) = (SOONER + spread, NOISE + spread);
+        (self.early, self.late) = (SOONER_NS + spread, NOISE_NS + spread);
     }
 
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits(f64::INFINITY);
         fits.truncate(8);
         let line = |(cost, reading): &(f64, Reading)| {
-            let Reading { window, nagle, late, releases } = reading;
+            let Reading { window, nagle, late, releases, .. } = reading;
             let releases: Vec<String> = releases
                 .iter()
                 .map(|r| format!("{:.3} {:?}", r.arrived.as_nanos() as f64 / 1e6, r.by))
@@ -278,14 +269,14 @@ impl Judge {
 
     /// The readings that fit, the best one first, and what each costs; without those that cost more than `most`, if
     /// that is known.
-    pub(super) fn readings(&self, most: Option<f64>) -> Vec<(f64, Reading)> {
+    pub(crate) fn readings(&self, most: Option<f64>) -> Vec<(f64, Reading)> {
         let fits = self.fits(most.unwrap_or(f64::INFINITY));
         let Some(best) = fits.first().map(|(cost, _)| *cost) else {
             return if most.is_some() { Vec::new() } else { vec![(0.0, Reading::default())] };
         };
         let mut readings: Vec<(f64, Reading)> = Vec::new();
         for (cost, reading) in fits {
-            if cost <= best + OUT && !readings.iter().any(|(_, r)| r.releases == reading.releases) {
+            if cost <= best + OUT_COST && !readings.iter().any(|(_, r)| r.releases == reading.releases) {
                 readings.push((cost, reading));
             }
         }
@@ -308,9 +299,8 @@ impl Judge {
                 continue;
             }
             // None of its habits makes it cheaper.
-            let window =
-                if server.window.is_some_and(|window| window != 10) { WINDOW } else { 0.0 };
-            if f64::from(server.merged) * MERGED + window > most.min(best + OUT) {
+            let window = window_prior(server.window);
+            if f64::from(server.merged) * MERGED_COST + window > most.min(best + OUT_COST) {
                 continue;
             }
             let peak = never_full.map(|peaks| peaks[server.merged as usize]);
@@ -323,7 +313,8 @@ impl Judge {
                 if played.iter().chain(&alike).any(|played| played.says_the_same(hypothesis)) {
                     continue;
                 }
-                let (fit, seen) = self.fit(hypothesis, most.min(best + OUT));
+                let (fit, seen) =
+                    self.fit(hypothesis, self.prior(hypothesis), most.min(best + OUT_COST));
                 if nothing_lost && !hypothesis.buffer {
                     let seen = Played { hypothesis, seen };
                     if seen.tells_of_others() { played.push(seen) } else { alike.push(seen) }
@@ -356,21 +347,52 @@ impl Judge {
         of_all.flat_map(move |(nagle, acks)| (0..lates).map(move |late| (nagle, acks, late == 1)))
     }
 
-    /// What a hypothesis costs, and what it says; none when it costs more than `most`. And what was seen
-    /// until then.
-    fn fit(&self, hypothesis: Hypothesis, most: f64) -> (Option<(f64, Reading)>, Seen) {
+    /// How unlikely a server is that is like this.
+    fn prior(&self, hypothesis: Hypothesis) -> f64 {
+        let nagle = if self.together { NAGLE_COST + TICKETS_AND_SETTINGS_COST } else { NAGLE_COST };
+        window_prior(hypothesis.window)
+            + if hypothesis.nagle { nagle } else { 0.0 }
+            + if hypothesis.buffer { BUFFER_COST } else { 0.0 }
+    }
+
+    /// What each server costs that this connection's arrivals are held against, besides how unlikely such a server is.
+    pub(crate) fn server_costs(&self) -> Vec<ServerCost> {
+        let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        let between = self.segments.iter().any(|segment| segment.between);
+        let mut all: Vec<ServerCost> = Vec::new();
+        for server in Hypothesis::servers(packets, between) {
+            for (nagle, acks, late) in self.habits() {
+                let hypothesis = Hypothesis { nagle, acks, late, ..server };
+                let (Some((cost, reading)), _) = self.fit(hypothesis, 0.0, f64::INFINITY) else {
+                    continue;
+                };
+                let new = ServerCost { server: hypothesis, cost, delays: reading.delays };
+                match all.iter_mut().find(|old| old.server.is_same_server(hypothesis)) {
+                    Some(old) if old.cost <= new.cost => {}
+                    Some(old) => *old = new,
+                    None => all.push(new),
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether tickets and settings came in one segment.
+    pub(crate) fn has_tickets_with_settings(&self) -> bool {
+        self.together
+    }
+
+    /// How late an answer is that is late for no reason: nobody tells less apart.
+    pub(crate) fn noise_ns(&self) -> i64 {
+        self.usual
+    }
+
+    /// What a hypothesis costs that is as likely as `prior` says, and what it says; none when it costs more than `most`.
+    /// And what was seen until then.
+    fn fit(&self, hypothesis: Hypothesis, prior: f64, most: f64) -> (Option<(f64, Reading)>, Seen) {
         let Hypothesis { window, nagle, late, merged, acks, buffer } = hypothesis;
-        let mut cost = f64::from(merged) * MERGED;
-        if nagle {
-            cost += if self.together { NAGLE + TICKETS_AND_SETTINGS } else { NAGLE };
-        }
-        if window.is_some_and(|window| window != 10) {
-            cost += WINDOW;
-        }
-        if buffer {
-            cost += BUFFER;
-        }
-        let mut reading = Reading { window, nagle, late, releases: Vec::new() };
+        let mut cost = prior + f64::from(merged) * MERGED_COST;
+        let mut reading = Reading { window, nagle, late, ..Reading::default() };
         let mut seen = Seen::default();
         let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
         let mut previous: Option<i64> = None;
@@ -404,7 +426,7 @@ impl Judge {
                 if released.is_none() {
                     let mut lenient = sender.lenient();
                     if let Some(ack) = lenient.release(index, nagle).filter(in_time) {
-                        cost += UNCERTAIN;
+                        cost += UNCERTAIN_COST;
                         (released, held) = (Some(ack), Some(lenient.strict()));
                     }
                 }
@@ -417,7 +439,7 @@ impl Judge {
             }
             let Some(released) = released else {
                 // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
-                cost += EARLY;
+                cost += EARLY_COST;
                 sender.hear_until(segment.at, self.rtt);
                 sender.send(index, self.rtt);
                 sender.window = sender.window.max(sender.in_flight);
@@ -426,14 +448,15 @@ impl Judge {
             };
             if first {
                 let by_nagle = held.as_ref().unwrap_or(&sender).by_nagle;
-                cost += self.judge(segment, previous, released, by_nagle, late, &mut reading);
+                cost +=
+                    self.judge(index, segment, previous, released, by_nagle, late, &mut reading);
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
-                self.noise(over, ack) <= self.price(over) + PAUSE
+                self.noise(over, ack) <= self.price(over) + PAUSE_COST
             };
             // The link was busy with the one before it.
-            let queued = TOGETHER + segment.busy + segment.busy / 20;
+            let queued = TOGETHER_NS + segment.busy + segment.busy / 20;
             let behind = previous.is_some_and(|before| segment.at - before <= queued);
             if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
@@ -462,11 +485,11 @@ impl Judge {
         let at = self.segments[index].at;
         let gap = at - previous?;
         let left = sender.window.saturating_sub(sender.in_flight);
-        let filled_buffer = buffer && sender.in_flight >= SMALL;
+        let filled_buffer = buffer && sender.in_flight >= SMALL_WINDOW_PACKETS;
         let (stood, price) = match sender.lossy {
-            true => (gap > NOISE, SHRUNK),
-            false if filled_buffer => (gap > NOISE, ROOM),
-            false => (gap > self.rtt / 2 + NOISE && left <= sender.window / SMALL, NEAR),
+            true => (gap > NOISE_NS, SHRUNK_COST),
+            false if filled_buffer => (gap > NOISE_NS, ROOM_COST),
+            false => (gap > self.rtt / 2 + NOISE_NS && left <= sender.window / SMALL_WINDOW_PACKETS, NEARLY_FULL_COST),
         };
         if !stood || (sender.initial.is_none() && !filled_buffer) {
             return None;
@@ -484,14 +507,16 @@ impl Judge {
         }
         let over = at - (ack.left + self.rtt + self.segments[index].busy);
         let in_time =
-            over >= -self.early && price + self.noise(over, ack) < self.price(gap) + PAUSE;
+            over >= -self.early && price + self.noise(over, ack) < self.price(gap) + PAUSE_COST;
         let held = if filled_buffer && !sender.lossy { held.with_window_of(sender) } else { held };
         in_time.then_some((held, Some(ack), price))
     }
 
     /// What it costs that a segment came when it did. Notes what released it.
+    #[expect(clippy::too_many_arguments, reason = "the state of one loop")]
     fn judge(
         &self,
+        index: usize,
         segment: &Segment,
         previous: Option<i64>,
         released: Option<Ack>,
@@ -500,9 +525,10 @@ impl Judge {
         reading: &mut Reading,
     ) -> f64 {
         let at = segment.at;
-        let before = previous.unwrap_or(-2 * LIMIT);
+        let before = previous.unwrap_or(-2 * LIMIT_NS);
         // What it can be the answer to.
         let is_response = self.response == Some(at);
+        let place = if is_response { None } else { Some(index) };
         let asked = self.asked.iter().rev().find(|asked| **asked + self.rtt - self.early <= at);
         let asked = asked.filter(|asked| is_response || **asked >= before);
         let finished = self.finished.filter(|(left, _)| {
@@ -510,14 +536,14 @@ impl Judge {
         });
         let question = finished.map(|(left, _)| left).or(asked.copied());
         let earliest =
-            before.max(question.map_or(-2 * LIMIT, |left| left + self.rtt)) + segment.busy;
+            before.max(question.map_or(-2 * LIMIT_NS, |left| left + self.rtt)) + segment.busy;
         let release = released.map(|ack| (ack, ack.left + self.rtt + segment.busy));
         if let Some((ack, release)) = release
             && release > earliest + 50_000
         {
             let over = at - release;
             let noise = self.noise(over, ack);
-            let idle = if question.is_some() { THINK } else { PAUSE };
+            let idle = if question.is_some() { THINK_COST } else { PAUSE_COST };
             if noise <= self.price(over) + idle {
                 reading.releases.push(Release {
                     arrived: Offset::from_nanos(at),
@@ -527,7 +553,18 @@ impl Judge {
                     by: Released::Acknowledgement(ack.by),
                     why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
                 });
-                return noise + self.told() + if ack.by == By::Timer { DELAYED } else { 0.0 };
+                if ack.by != By::Timer {
+                    return noise + self.told();
+                }
+                reading.delays.push(Delay {
+                    place,
+                    by_timer: true,
+                    over: 0,
+                    free: 0,
+                    idle: DELAYED_ACK_COST,
+                    cost: DELAYED_ACK_COST,
+                });
+                return noise + self.told() + DELAYED_ACK_COST;
             }
         }
         if let Some((left, cause)) = finished {
@@ -536,33 +573,40 @@ impl Judge {
                 left: Offset::from_nanos(left),
                 cause: Offset::from_nanos(cause),
                 earliest: Offset::from_nanos(
-                    before.max(asked.map_or(-2 * LIMIT, |a| a + self.rtt)).max(self.first),
+                    before.max(asked.map_or(-2 * LIMIT_NS, |a| a + self.rtt)).max(self.first),
                 ),
                 by: Released::Finished,
                 why: Why::Finished,
             });
         }
-        let earliest = earliest.max(release.map_or(-2 * LIMIT, |(_, release)| release));
-        let over = at.saturating_sub(earliest);
-        match question {
-            _ if previous.is_none() && question.is_none() => 0.0,
-            Some(_) if over <= self.usual.max(WORK) => 0.0,
-            Some(_) => self.price(over) + THINK,
-            None if over <= self.usual => 0.0,
-            None => self.price(over) + PAUSE,
+        let earliest = earliest.max(release.map_or(-2 * LIMIT_NS, |(_, release)| release));
+        let mut over = at.saturating_sub(earliest);
+        if is_response && let Some(think) = self.think {
+            over = (over - think).abs();
         }
+        let (free, idle) = match question {
+            Some(_) => (self.usual.max(WORK_NS), THINK_COST),
+            None if previous.is_none() => return 0.0,
+            None => (self.usual, PAUSE_COST),
+        };
+        if over <= free {
+            return 0.0;
+        }
+        let cost = self.price(over) + idle;
+        reading.delays.push(Delay { place, by_timer: false, over, free, idle, cost });
+        cost
     }
 
     /// Of what was released so much later than it could be: hosts and the path are as late as that at times.
     fn noise(&self, over: i64, ack: Ack) -> f64 {
         let excess = over.saturating_sub(self.late + ack.slack()).max(0);
-        let scale = if ack.is_of_unknown_read() { READS_LATER } else { LATER };
-        excess as f64 / (scale + self.late - NOISE) as f64
+        let scale = if ack.is_of_unknown_read() { READS_LATER_NS } else { LATER_NS };
+        excess as f64 / (scale + self.late - NOISE_NS) as f64
     }
 
     /// Of a free time that happens to be just this, within what can be told apart.
     fn price(&self, over: i64) -> f64 {
-        (over as f64 * DECADES / (2.0 * self.usual as f64)).ln().max(0.0)
+        delay_cost(over, self.usual)
     }
 
     /// On a path that varies more than was seen, what comes when it is expected says less.
@@ -571,14 +615,19 @@ impl Judge {
     }
 }
 
+/// How unlikely an initial window is.
+pub(crate) fn window_prior(window: Option<u32>) -> f64 {
+    if window.is_some_and(|window| window != USUAL_WINDOW_PACKETS) { WINDOW_COST } else { 0.0 }
+}
+
 fn ns(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX).min(LIMIT)
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX).min(LIMIT_NS)
 }
 
 /// How many packets so many bytes were. What is read ends with records, some bytes before or behind the end
 /// of a packet.
 fn packets(bytes: u64, mss: u64) -> u64 {
-    if bytes == 0 { 0 } else { bytes.saturating_sub(RECORD).div_ceil(mss).max(1) }
+    if bytes == 0 { 0 } else { bytes.saturating_sub(RECORD_BYTES).div_ceil(mss).max(1) }
 }
 
 /// Whether a flight of one segment holds what servers write apart.
@@ -589,14 +638,14 @@ fn tickets_and_settings(flight: &Flight) -> bool {
 }
 
 /// Whether the kernel counted segments that waited behind one that was lost, or came later than those behind it.
-pub(super) fn is_lossy(connection: &Connection) -> bool {
+pub(crate) fn is_lossy(connection: &Connection) -> bool {
     let tcp = connection.facts.tcp.as_ref();
     tcp.and_then(|tcp| tcp.out_of_order).is_some_and(|count| count > 0)
 }
 
 /// Whether what had waited behind a hole came so long after what came before it that the hole can have been filled in
 /// that time: what was lost is missed by the acknowledgements of what follows it.
-pub(super) fn is_hole(gap: i64, rtt: i64) -> bool {
+pub(crate) fn is_hole(gap: i64, rtt: i64) -> bool {
     gap >= rtt / 10 * 9
 }
 
@@ -604,7 +653,7 @@ pub(super) fn is_hole(gap: i64, rtt: i64) -> bool {
 ///
 /// The kernel tells that of the largest that came, which may have been all that there was: it is a full one where
 /// several are of this size, and its host can send larger ones as far as its own announcement says.
-pub(super) fn segment_bytes(connection: &Connection) -> u64 {
+pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
     let tcp = connection.facts.tcp.as_ref();
     let (received, sent) = (tcp.and_then(|tcp| tcp.receive_mss), tcp.and_then(|tcp| tcp.send_mss));
     if let Some(received) = received.filter(|received| Some(*received) >= sent) {

@@ -4,21 +4,11 @@
 //! Input: segments that arrived, the process's reads if they are known, and the client's sends. Output: every
 //! acknowledgement, in order.
 
-/// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
-const DELAYED: i64 = 40_000_000;
-/// Timers count in ticks of 4 ms or less, rounded up: a delayed acknowledgement leaves so much earlier, or later.
-const EARLIER: i64 = 4_000_000;
-const LATER: i64 = 9_000_000;
-/// A process reads so long after what arrived, at most.
-const READ: i64 = 1_000_000;
-/// Segments that follow each other so closely are read together.
-const TOGETHER: i64 = 150_000;
-/// What is read ends with TLS records, so many bytes before or behind the end of a packet at most.
-pub(super) const RECORD: u64 = 32;
+use super::constants::*;
 
 /// Something that passed the client's device, nanoseconds from the origin; offsets in its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A segment arrived.
     Segment { at: i64, start: u64, end: u64 },
     /// The process read all bytes before `end`.
@@ -28,7 +18,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    pub(super) fn at(&self) -> i64 {
+    pub(crate) fn at(&self) -> i64 {
         match *self {
             Self::Segment { at, .. } | Self::Read { at, .. } | Self::Sent { at } => at,
         }
@@ -37,7 +27,7 @@ impl Event {
 
 /// What made it leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(crate) enum By {
     /// The segment itself, at once.
     Segment,
     /// Data of the client's, which it rode on.
@@ -50,7 +40,7 @@ pub(super) enum By {
 
 /// An acknowledgement of all bytes before `covers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ack {
+pub(crate) struct Ack {
     pub left: i64,
     pub covers: u64,
     pub by: By,
@@ -62,21 +52,21 @@ pub(super) struct Ack {
 
 impl Ack {
     /// It left no earlier than this.
-    pub(super) fn earliest(&self) -> i64 {
-        if self.by == By::Timer { self.left - EARLIER } else { self.left }
+    pub(crate) fn earliest(&self) -> i64 {
+        if self.by == By::Timer { self.left - TICK_EARLIER_NS } else { self.left }
     }
 
     /// It left so much later, at most.
-    pub(super) fn slack(&self) -> i64 {
+    pub(crate) fn slack(&self) -> i64 {
         match self.by {
-            By::Timer => LATER,
-            By::Read if self.left == self.arrived => READ,
+            By::Timer => TICK_LATER_NS,
+            By::Read if self.left == self.arrived => READ_NS,
             By::Read | By::Segment | By::Data => 0,
         }
     }
 
     /// When the process read is not known.
-    pub(super) fn is_of_unknown_read(&self) -> bool {
+    pub(crate) fn is_of_unknown_read(&self) -> bool {
         self.by == By::Read && self.left == self.arrived
     }
 }
@@ -101,7 +91,7 @@ struct Client {
 /// Two small segments are acknowledged by a read that empties the buffer after both (`tcp_cleanup_rbuf`). When the
 /// client's process reads:
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Reads {
+pub(crate) enum Reads {
     /// As events say.
     Known,
     /// Supposed: at once.
@@ -113,14 +103,14 @@ pub(super) enum Reads {
 
 /// What is not known of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Habit {
+pub(crate) struct Habit {
     pub reads: Reads,
     /// Questions were answered before, so that acknowledgements wait for data to ride on.
     pub pingpong: bool,
 }
 
 /// The acknowledgements that a Linux client sends.
-pub(super) fn acknowledgements(events: &[Event], mss: u64, habit: Habit) -> Vec<Ack> {
+pub(crate) fn acknowledgements(events: &[Event], mss: u64, habit: Habit) -> Vec<Ack> {
     let Habit { reads, pingpong } = habit;
     let mut client = Client { pingpong, reads, ..Client::default() };
     for event in events {
@@ -143,7 +133,7 @@ impl Client {
     }
 
     fn tick(&mut self, now: i64) {
-        if let Some(due) = self.held.map(|since| since.saturating_add(DELAYED))
+        if let Some(due) = self.held.map(|since| since.saturating_add(DELAYED_ACK_NS))
             && due <= now
         {
             self.acknowledge(due, By::Timer);
@@ -154,7 +144,7 @@ impl Client {
 
     fn receive(&mut self, at: i64, start: u64, end: u64, mss: u64) {
         self.tick(at);
-        let follows = self.last.is_some_and(|last| at - last <= TOGETHER);
+        let follows = self.last.is_some_and(|last| at - last <= TOGETHER_NS);
         self.burst = if follows { self.burst + 1 } else { 1 };
         self.last = Some(at);
         self.received = self.received.max(end);
@@ -162,8 +152,8 @@ impl Client {
         if !self.pingpong {
             return self.acknowledge(at, By::Segment);
         }
-        self.small += u32::from(end - start + RECORD < mss);
-        if self.received - self.told > mss + RECORD {
+        self.small += u32::from(end - start + RECORD_BYTES < mss);
+        if self.received - self.told > mss + RECORD_BYTES {
             return self.acknowledge(at, By::Segment);
         }
         if self.reads == Reads::AtOnce && self.small > 1 {
@@ -183,14 +173,14 @@ impl Client {
     fn read(&mut self, at: i64, end: u64, mss: u64) {
         self.tick(at);
         let emptied = end >= self.received && self.small > 1;
-        if self.held.is_some() && (emptied || self.received - self.told > mss + RECORD) {
+        if self.held.is_some() && (emptied || self.received - self.told > mss + RECORD_BYTES) {
             self.acknowledge(at, By::Read);
         }
     }
 
     fn send(&mut self, at: i64) {
         self.tick(at);
-        if self.last.is_some_and(|last| at - last < DELAYED) {
+        if self.last.is_some_and(|last| at - last < DELAYED_ACK_NS) {
             self.pingpong = true;
         }
         if self.received > 0 {

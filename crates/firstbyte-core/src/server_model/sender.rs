@@ -4,13 +4,10 @@
 //! acknowledgement that let it leave, if one did.
 
 use super::acks::Ack;
-use super::judge::{LIMIT, MOST_MERGED, SMALL, TOGETHER};
-
-/// Windows that servers begin with; a larger one never fills here.
-const WINDOWS: u32 = 20;
+use super::constants::*;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     pub at: i64,
     pub end: u64,
     pub full: bool,
@@ -24,7 +21,7 @@ pub(super) struct Segment {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hypothesis {
+pub(crate) struct Hypothesis {
     pub window: Option<u32>,
     pub nagle: bool,
     pub late: bool,
@@ -39,37 +36,43 @@ pub(super) struct Hypothesis {
 impl Hypothesis {
     /// What the TCP of a server can be that has sent so many packets, some between request and response or none; without
     /// the habits that each may have.
-    pub(super) fn servers(packets: u32, between: bool) -> impl Iterator<Item = Self> {
+    pub(crate) fn servers(packets: u32, between: bool) -> impl Iterator<Item = Self> {
         // A window that holds all there was never fills.
-        let most = packets.saturating_add(if between { MOST_MERGED } else { 0 }).min(WINDOWS);
+        let most = packets.saturating_add(if between { MOST_MERGED_PACKETS } else { 0 }).min(LARGEST_WINDOW_PACKETS);
         // The usual ones first: others that cost more are given up early.
-        let usual = [None, Some(10)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
-        let windows = usual.chain((1..=most).filter(|window| *window != 10).map(Some));
+        let usual = [None, Some(USUAL_WINDOW_PACKETS)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
+        let windows = usual.chain((1..=most).filter(|window| *window != USUAL_WINDOW_PACKETS).map(Some));
         // Few have written more than that, and then stood still.
-        let buffers: &[bool] = if packets > 2 * SMALL { &[false, true] } else { &[false] };
+        let buffers: &[bool] = if packets > 2 * SMALL_WINDOW_PACKETS { &[false, true] } else { &[false] };
         let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
         windows.flat_map(move |(window, buffer)| {
-            let small = window.is_some_and(|window| window <= SMALL);
-            let merged = if between && small { MOST_MERGED } else { 0 };
+            let small = window.is_some_and(|window| window <= SMALL_WINDOW_PACKETS);
+            let merged = if between && small { MOST_MERGED_PACKETS } else { 0 };
             let with = move |merged| Self { window, merged, buffer, ..Self::default() };
             (0..=merged).map(with)
         })
     }
 
+    /// Whether both are one server, whatever habits the two hosts have.
+    pub(crate) fn is_same_server(self, other: Self) -> bool {
+        let server = |h: Self| (h.window, h.nagle, h.buffer);
+        server(self) == server(other)
+    }
+
     /// Whether nothing is ever held back where no more than `peak` packets were under way when another was to be sent:
     /// neither by the window, nor by what `Judge::nearly_full` looks at. Windows that grow leave more room.
-    pub(super) fn never_holds(self, peak: u32) -> bool {
-        self.window.is_some_and(|w| peak < w - w / SMALL) && (!self.buffer || peak < SMALL)
+    pub(crate) fn never_holds(self, peak: u32) -> bool {
+        self.window.is_some_and(|w| peak < w - w / SMALL_WINDOW_PACKETS) && (!self.buffer || peak < SMALL_WINDOW_PACKETS)
     }
 }
 
 /// The most packets that were under way when another one was to be sent: as they were counted, and with so many more in
 /// each segment between request and response.
-pub(super) type Peaks = [u32; MOST_MERGED as usize + 1];
+pub(crate) type Peaks = [u32; MOST_MERGED_PACKETS as usize + 1];
 
 /// What was seen while a hypothesis was held against the arrivals, as far as it was.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub peaks: Peaks,
     /// There was a segment between request and response.
     pub between: bool,
@@ -78,15 +81,15 @@ pub(super) struct Seen {
 }
 
 /// A hypothesis that was looked at, where nothing was lost.
-pub(super) struct Played {
+pub(crate) struct Played {
     pub hypothesis: Hypothesis,
     pub seen: Seen,
 }
 
 impl Played {
     /// Whether those with other windows, or a buffer, may say the same.
-    pub(super) const fn tells_of_others(&self) -> bool {
-        self.hypothesis.window.is_none() || self.seen.peaks[0] < SMALL
+    pub(crate) const fn tells_of_others(&self) -> bool {
+        self.hypothesis.window.is_none() || self.seen.peaks[0] < SMALL_WINDOW_PACKETS
     }
 
     /// Whether `other` says the same of every arrival, and costs as much at least; or does up to where this one was
@@ -94,7 +97,7 @@ impl Played {
     ///
     /// A window that is never full, nor nearly, keeps nothing back, as one that never fills; nor does a buffer of which
     /// nobody has used as much, or Nagle's algorithm where nothing small follows something small.
-    pub(super) fn says_the_same(&self, other: Hypothesis) -> bool {
+    pub(crate) fn says_the_same(&self, other: Hypothesis) -> bool {
         let Hypothesis { window, nagle, late, merged, acks, .. } = self.hypothesis;
         let Seen { peaks, between, small } = self.seen;
         if (late, acks) != (other.late, other.acks) || nagle && !other.nagle {
@@ -102,7 +105,7 @@ impl Played {
         }
         let as_many = merged == other.merged || merged == 0 && !between;
         let peak = if merged == 0 { peaks[other.merged as usize] } else { peaks[0] };
-        let alike = window == other.window && as_many && (!other.buffer || peak < SMALL);
+        let alike = window == other.window && as_many && (!other.buffer || peak < SMALL_WINDOW_PACKETS);
         let never_holds = window.is_none() && other.never_holds(peak);
         (alike || never_holds) && (nagle == other.nagle || !small)
     }
@@ -111,7 +114,7 @@ impl Played {
 /// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
 /// grows by what is acknowledged where it had been used (`tcp_cwnd_validate`), and begins anew after rest.
 #[derive(Clone)]
-pub(super) struct Sender<'a> {
+pub(crate) struct Sender<'a> {
     segments: &'a [Segment],
     pub acks: std::iter::Peekable<std::slice::Iter<'a, Ack>>,
     pub initial: Option<u32>,
@@ -151,11 +154,8 @@ struct Used {
     until: usize,
 }
 
-/// TCP_RTO_MIN of Linux.
-const LEAST_TIMEOUT: i64 = 200_000_000;
-
 impl<'a> Sender<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         hypothesis: Hypothesis,
         segments: &'a [Segment],
         acks: &'a [Ack],
@@ -177,7 +177,7 @@ impl<'a> Sender<'a> {
             last: None,
             variation: rtt / 2,
             small_end: 0,
-            small_at: -2 * LIMIT,
+            small_at: -2 * LIMIT_NS,
             by_nagle: false,
             lenient: false,
             unheard: 0,
@@ -194,21 +194,21 @@ impl<'a> Sender<'a> {
     }
 
     /// The same, where acknowledgements were sent that may not have been.
-    pub(super) fn lenient(&self) -> Self {
+    pub(crate) fn lenient(&self) -> Self {
         let mut lenient = Self { lenient: true, ..self.clone() };
         lenient.cover(self.unheard);
         lenient
     }
 
     /// No longer so.
-    pub(super) fn strict(self) -> Self {
+    pub(crate) fn strict(self) -> Self {
         Self { lenient: false, ..self }
     }
 
     /// The window, which was not full by what was counted, was.
     ///
     /// What was sent with the initial one was packets that were not counted; a later one did not grow by as much.
-    pub(super) fn filled(&self) -> Self {
+    pub(crate) fn filled(&self) -> Self {
         let mut filled = self.clone();
         let missing = self.window.saturating_sub(self.in_flight);
         if self.initial == Some(self.window) && self.next > 0 && self.acknowledged < self.next {
@@ -221,19 +221,19 @@ impl<'a> Sender<'a> {
     }
 
     /// The same with the window of another.
-    pub(super) fn with_window_of(self, other: &Self) -> Self {
+    pub(crate) fn with_window_of(self, other: &Self) -> Self {
         Self { window: other.window, ..self }
     }
 
     /// Something was lost.
-    pub(super) fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         self.lossy = true;
         if self.initial.is_some() {
             self.window = u32::MAX;
         }
     }
 
-    pub(super) fn hear(&mut self) -> Option<Ack> {
+    pub(crate) fn hear(&mut self) -> Option<Ack> {
         let mut ack = *self.acks.next()?;
         while ack.uncertain && !self.lenient {
             self.unheard = self.unheard.max(ack.covers);
@@ -267,26 +267,26 @@ impl<'a> Sender<'a> {
     }
 
     /// Hears the acknowledgements whose effect the client can have seen before.
-    pub(super) fn hear_until(&mut self, seen: i64, rtt: i64) {
+    pub(crate) fn hear_until(&mut self, seen: i64, rtt: i64) {
         while self.acks.peek().is_some_and(|ack| ack.left + rtt <= seen) {
             self.hear();
         }
     }
 
     /// Whether something keeps a segment from leaving: the window is full, or Nagle's algorithm waits.
-    pub(super) fn is_held(&self, index: usize, nagle: bool) -> bool {
+    pub(crate) fn is_held(&self, index: usize, nagle: bool) -> bool {
         self.in_flight >= self.window || (nagle && self.waits_for_small(&self.segments[index]))
     }
 
     /// Nagle's algorithm, where it is on.
     fn waits_for_small(&self, segment: &Segment) -> bool {
-        let together = segment.at - self.small_at <= TOGETHER;
+        let together = segment.at - self.small_at <= TOGETHER_NS;
         !segment.full && self.small_end > self.covered && !together
     }
 
     /// What lets a segment leave; `None` within when nothing kept it, `None` when nothing does.
     #[expect(clippy::option_option, reason = "two questions: can it leave, and what let it")]
-    pub(super) fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
+    pub(crate) fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
         let mut last = None;
         loop {
             let full = self.in_flight >= self.window;
@@ -299,11 +299,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    pub(super) fn send(&mut self, index: usize, rtt: i64) {
+    pub(crate) fn send(&mut self, index: usize, rtt: i64) {
         let segment = self.segments[index];
         if let (Some(initial), Some(last), 0) = (self.initial, self.last, self.in_flight) {
             // tcp_slow_start_after_idle_check
-            if segment.at - last > rtt + LEAST_TIMEOUT.max(4 * self.variation) {
+            if segment.at - last > rtt + LEAST_TIMEOUT_NS.max(4 * self.variation) {
                 self.window = self.window.min(initial);
             }
         }
@@ -318,7 +318,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Takes note in `seen` of what there is when a segment is to be sent.
-    pub(super) fn seen(&self, index: usize, seen: &mut Seen) {
+    pub(crate) fn seen(&self, index: usize, seen: &mut Seen) {
         for (more, peak) in (0..).zip(&mut seen.peaks) {
             *peak = (*peak).max(self.in_flight + more * self.between);
         }
