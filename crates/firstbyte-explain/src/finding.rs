@@ -50,8 +50,10 @@ pub enum FindingKind {
     SlowServer,
     /// The server begins with fewer segments than the usual ten (RFC 6928).
     SmallWindow,
-    /// The response outgrows the congestion window (RFC 5681 §3.1).
+    /// The response fills the congestion window (RFC 5681 §3.1).
     SlowStart,
+    /// The response keeps a slow link busy, and no window was full.
+    LargeResponse,
     /// The link takes long for what is sent.
     SlowLink,
     /// The client takes long.
@@ -60,7 +62,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Tls12,
         Self::NoResumption,
         Self::NoEarlyData,
@@ -83,6 +85,7 @@ impl FindingKind {
         Self::SlowServer,
         Self::SmallWindow,
         Self::SlowStart,
+        Self::LargeResponse,
         Self::SlowLink,
         Self::SlowClient,
     ];
@@ -112,6 +115,7 @@ impl FindingKind {
             Self::SlowServer => "slow-server",
             Self::SmallWindow => "small-window",
             Self::SlowStart => "slow-start",
+            Self::LargeResponse => "large-response",
             Self::SlowLink => "slow-link",
             Self::SlowClient => "slow-client",
         }
@@ -121,8 +125,6 @@ impl FindingKind {
 /// What could be changed, in terms that a prediction understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// TLS 1.3 is spoken.
-    Tls13,
     /// Sessions are resumed.
     Resumption,
     /// The request goes out as early data.
@@ -135,17 +137,43 @@ pub enum Change {
     FirstShare,
     /// QUIC connections begin without a Retry.
     NoRetry,
-    /// The server begins with a window that holds the whole response.
-    LargeWindow,
+}
+
+/// Times that would be shorter by so much, everything else left as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// The total.
+    pub total: Duration,
+    /// The time to the first byte of the response, where that is known.
+    pub first_byte: Option<Duration>,
+}
+
+impl Saved {
+    /// Of something that ends before the first byte comes.
+    pub const fn before_first_byte(time: Duration) -> Self {
+        Self { total: time, first_byte: Some(time) }
+    }
 }
 
 /// What a change saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Saving {
     /// By prediction.
-    pub predicted: Option<Duration>,
+    pub predicted: Option<Saved>,
     /// As measured here, round by round; nanoseconds, the interval too.
     pub measured: Option<Estimate>,
+}
+
+impl Saving {
+    /// A prediction, and no measurement.
+    pub const fn predicted(saved: Saved) -> Self {
+        Self { predicted: Some(saved), measured: None }
+    }
+
+    /// The same of something that ends before the first byte comes.
+    pub const fn before_first_byte(time: Duration) -> Self {
+        Self::predicted(Saved::before_first_byte(time))
+    }
 }
 
 /// Something that costs time, with its evidence.
@@ -155,7 +183,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// In one line.
     pub title: String,
-    /// What it costs a connection that it concerns.
+    /// What it costs a connection that it concerns: without it alone, the total would be so much shorter.
     pub cost: Duration,
     /// How that is known: what was seen, with counts.
     pub evidence: String,
@@ -169,4 +197,13 @@ pub struct Finding {
     pub change: Option<Change>,
     /// What that would save.
     pub saving: Saving,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// The most costly first.
+    pub all: Vec<Finding>,
+    /// What a visit saves without any of those that concern every visit; absent where there is only one.
+    pub together: Option<Saved>,
 }

@@ -198,7 +198,8 @@ impl Seen {
                 (true, _) if at <= self.response => Role::Think,
                 (true, _) => Role::More,
             };
-            writes.push(Write { needs, after: 0, start, end, role });
+            let begins_response = at == self.response;
+            writes.push(Write { needs, after: 0, start, end, role, begins_response });
         }
         self.apart(&mut writes, merged);
         writes
@@ -214,7 +215,7 @@ impl Seen {
             let Write { start, end, .. } = writes[index];
             let middle = start + (end - start) / 2;
             if middle > start && middle < end {
-                let rest = Write { start: middle, ..writes[index] };
+                let rest = Write { start: middle, begins_response: false, ..writes[index] };
                 writes[index].end = middle;
                 writes.insert(index + 1, rest);
             }
@@ -344,7 +345,11 @@ impl Seen {
             };
             writes[index].end = chunk.start;
             index += 1;
-            writes.insert(index, Write { needs, after: 0, start: chunk.start, end, role });
+            let begins_response = false;
+            writes.insert(
+                index,
+                Write { needs, after: 0, start: chunk.start, end, role, begins_response },
+            );
         }
         let base = self.written(writes, index);
         let could = chunk.at - chunk.varied - takes;

@@ -1,11 +1,11 @@
 //! A connection played again, without one or several of its faults.
 //!
 //! Input: what `fit` read from a connection over TCP: who wrote how much after what, and how the hosts behave. Output:
-//! what it would take with faults removed, by the simulated TCP of `predict`. So what a fault costs beside others is
-//! what removing it would save, and faults that hide each other share their cost (Shapley's value).
+//! what it would take with faults removed, by the simulated TCP of `predict`.
 
 use std::time::Duration;
 
+use crate::FindingKind;
 use firstbyte_core::server_model::constants::{RECORD_BYTES, USUAL_WINDOW_PACKETS};
 use firstbyte_core::simulation::Path;
 use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
@@ -26,7 +26,7 @@ pub(super) enum Fault {
     Window,
     /// Certificates, but for a short leaf.
     Chain,
-    /// A response that no usual window holds.
+    /// The response, but for what any window holds.
     Body,
     /// The round trip that TLS 1.2 takes more.
     Tls12,
@@ -48,21 +48,35 @@ impl Fault {
     ];
 }
 
-/// What a fault costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
-    /// The total would be so much less without it alone, nanoseconds.
-    pub alone: f64,
-    /// The mean of what that saves over the orders in which all faults can be removed, nanoseconds.
-    pub mean: f64,
+impl Fault {
+    /// The findings that name it.
+    pub(super) const fn findings(self) -> &'static [FindingKind] {
+        match self {
+            Self::Think => &[FindingKind::SlowServer],
+            Self::Handshake => &[FindingKind::SlowHandshake],
+            Self::Pause => &[FindingKind::Pause],
+            Self::Nagle => &[FindingKind::Nagle],
+            Self::Window => &[FindingKind::SmallWindow],
+            Self::Chain => &[FindingKind::LargeChain],
+            Self::Body => &[FindingKind::SlowStart, FindingKind::LargeResponse],
+            Self::Tls12 => &[FindingKind::Tls12],
+            Self::Link => &[FindingKind::SlowLink],
+        }
+    }
+}
+
+/// From the SYN on, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub first_byte: Nanos,
+    pub total: Nanos,
 }
 
 /// A leaf with an ECDSA key.
 const SHORT_CHAIN: u64 = 900;
 /// After the certificates a server's flight has a signature and a Finished.
 const BEHIND_CHAIN: u64 = 300;
-/// What ten segments of the smallest usual size hold (RFC 9000 §14).
-const LARGE_BODY: u64 = 12_000;
+/// What any window holds.
 const SMALL_BODY: u64 = 1_000;
 /// Hosts take that long for nothing.
 const NOISE: i64 = 150_000;
@@ -90,6 +104,8 @@ pub(super) struct Write {
     pub start: u64,
     pub end: u64,
     pub role: Role,
+    /// The first byte of the response is in it.
+    pub begins_response: bool,
 }
 
 /// What the client sends.
@@ -149,60 +165,8 @@ impl Observer for Arrived {
 }
 
 impl Replay {
-    /// The faults that it may have.
-    fn faults(&self) -> Vec<Fault> {
-        let took =
-            |roles: &[Role]| self.server.iter().any(|w| roles.contains(&w.role) && w.after > NOISE);
-        let has = |fault: &Fault| match fault {
-            Fault::Think => took(&[Role::Think]),
-            Fault::Handshake => took(&[Role::Handshake]),
-            Fault::Pause => took(&[Role::More, Role::HandshakeMore]),
-            Fault::Nagle => self.habits.nagle,
-            Fault::Window => self.habits.initial_window < USUAL_WINDOW_PACKETS,
-            Fault::Chain => self.certificates().is_some(),
-            Fault::Body => self.body.is_some_and(|bytes| bytes > LARGE_BODY),
-            Fault::Tls12 => self.tls12,
-            Fault::Link => self.path.down.rate.is_some(),
-        };
-        Fault::ALL.into_iter().filter(has).collect()
-    }
-
-    /// What each fault costs.
-    pub(super) fn costs(&self) -> Vec<(Fault, Cost)> {
-        let Some(whole) = self.total(&[]) else { return Vec::new() };
-        let mut faults = self.faults();
-        let saves = |without: &[Fault], fault: Fault| -> f64 {
-            let mut also = without.to_vec();
-            also.push(fault);
-            let before = if without.is_empty() { Some(whole) } else { self.total(without) };
-            match (before, self.total(&also)) {
-                (Some(before), Some(after)) => before as f64 - after as f64,
-                _ => 0.0,
-            }
-        };
-        // What saves nothing, alone or as the last one, has no part in it.
-        let all = faults.clone();
-        faults.retain(|fault| {
-            let others: Vec<Fault> = all.iter().copied().filter(|o| o != fault).collect();
-            let least = NOISE as f64;
-            saves(&[], *fault).abs() > least || saves(&others, *fault).abs() > least
-        });
-        let totals: Vec<f64> = (0..1_usize << faults.len())
-            .map(|without| {
-                let chosen = faults.iter().enumerate().filter(|(i, _)| without & (1 << i) != 0);
-                let chosen: Vec<Fault> = chosen.map(|(_, fault)| *fault).collect();
-                self.total(&chosen).unwrap_or(whole) as f64
-            })
-            .collect();
-        let cost = |(index, fault): (usize, &Fault)| {
-            let alone = totals[0] - totals[1 << index];
-            (*fault, Cost { alone, mean: shapley(&totals, index) })
-        };
-        faults.iter().enumerate().map(cost).collect()
-    }
-
-    /// From the SYN to the last byte of the response, nanoseconds.
-    pub(super) fn total(&self, without: &[Fault]) -> Option<Nanos> {
+    /// What it takes without some faults.
+    pub(super) fn times(&self, without: &[Fault]) -> Option<Times> {
         let is_out = |fault| without.contains(&fault);
         let mut played = self.clone();
         for write in &mut played.server {
@@ -224,19 +188,24 @@ impl Replay {
         if is_out(Fault::Link) {
             played.path.down.rate = None;
         }
-        if is_out(Fault::Tls12) {
+        if is_out(Fault::Tls12) && self.tls12 {
             played.spare_a_round_trip();
         }
         if let (true, Some((begin, end))) = (is_out(Fault::Chain), self.certificates()) {
             played.shrink(begin, end, 0);
         }
-        if let (true, Some(bytes)) = (is_out(Fault::Body), self.body) {
+        let body = self.body.filter(|bytes| *bytes > SMALL_BODY);
+        if let (true, Some(bytes)) = (is_out(Fault::Body), body) {
             let end = played.server.last().map_or(0, |write| write.end);
             played.shrink(end.saturating_sub(bytes), end, SMALL_BODY);
         }
         let arrived = played.play()?;
         let last = played.server.last()?;
-        arrived.nearly_at(last.start, last.end)
+        let response = played.server.iter().find(|write| write.begins_response)?;
+        Some(Times {
+            first_byte: arrived.at(response.start + 1)?,
+            total: arrived.nearly_at(last.start, last.end)?,
+        })
     }
 
     /// Where certificates are that need not be.
@@ -280,6 +249,7 @@ impl Replay {
             match self.server.last_mut() {
                 Some(last)
                     if within(old) > 0
+                        && !write.begins_response
                         && last.needs == write.needs
                         && write.after <= NOISE
                         && old.start > begin =>
@@ -335,18 +305,4 @@ impl Replay {
 
 fn duration(ns: i64) -> Duration {
     Duration::from_nanos(ns.max(0).unsigned_abs())
-}
-
-/// The mean, over all orders of removal, of what removing one fault saves. `totals` is by the set of faults that are
-/// removed.
-fn shapley(totals: &[f64], index: usize) -> f64 {
-    let count = totals.len().trailing_zeros();
-    let factorial = |n: u32| (1..=n).map(f64::from).product::<f64>();
-    let without = (0..totals.len()).filter(|without| without & (1 << index) == 0);
-    let saved = without.map(|without| {
-        let removed = without.count_ones();
-        let weight = factorial(removed) * factorial(count - removed - 1) / factorial(count);
-        weight * (totals[without] - totals[without | (1 << index)])
-    });
-    saved.sum()
 }

@@ -10,8 +10,12 @@ use firstbyte_core::timeline::{
     AttemptOutcome, Chunk, Clock, Connection, Direction, Flight, Mark, Offset, Stamp,
 };
 
+fn all_findings(evidence: &Evidence) -> Vec<Finding> {
+    findings(evidence).all
+}
+
 fn kinds(evidence: &Evidence) -> Vec<&'static str> {
-    findings(evidence).iter().map(|finding| finding.kind.name()).collect()
+    all_findings(evidence).iter().map(|finding| finding.kind.name()).collect()
 }
 
 fn ms(n: f64) -> Duration {
@@ -44,7 +48,7 @@ fn each_fault_is_one_finding_and_costs_what_it_takes() {
         ("slow-client", Path { client: 30_000, ..sound }, 30.0),
     ];
     for (name, path, cost) in cases {
-        let found = findings(&healthy(&path));
+        let found = all_findings(&healthy(&path));
         let names: Vec<&str> = found.iter().map(|f| f.kind.name()).collect();
         assert_eq!(names, [name]);
         let off = found[0].cost.abs_diff(ms(cost));
@@ -61,7 +65,7 @@ fn an_address_that_refuses_is_not_said_to_be_silent() {
         for first in all.filter_map(|(_, c)| c.attempts.first_mut()).filter(|_| refused) {
             first.outcome = AttemptOutcome::Failed { error: "connection refused".into() };
         }
-        let found = findings(&evidence);
+        let found = all_findings(&evidence);
         assert_eq!(found[0].kind, FindingKind::Fallback);
         (found[0].title.clone(), found[0].evidence.clone())
     };
@@ -82,7 +86,7 @@ fn a_response_held_back_behind_tickets_is_no_slow_server() {
     };
     let path = Path { think: 30_000 + 41_000, ..Path::default() };
     assert_eq!(kinds(&healthy(&path)), ["slow-server"], "it is as slow without tickets");
-    let found = findings(&reused_is_fast(&path));
+    let found = all_findings(&reused_is_fast(&path));
     assert_eq!((found.len(), found[0].kind), (1, FindingKind::Nagle));
     assert!(found[0].cost.abs_diff(ms(71.0)) < ms(1.5), "{:?}", found[0].cost);
     let slow = Path { think: 120_000, ..Path::default() };
@@ -114,7 +118,7 @@ fn what_servers_do_not_offer_is_found_by_trying() {
     let mut evidence = with(WayKind::EarlyData, none);
     evidence.ways.retain(|(kind, _)| *kind != WayKind::Resumed);
     evidence.ways.push((WayKind::Resumed, lacking(&sound, Shortfall::NotResumed)));
-    let found = findings(&evidence);
+    let found = all_findings(&evidence);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].evidence, "20 of 20 sessions offered were declined.");
 
@@ -127,13 +131,13 @@ fn what_servers_do_not_offer_is_found_by_trying() {
         (Shortfall::EarlyDataRejected, "20 of 20 visits had their early data rejected."),
         (Shortfall::TooEarly, "20 of 20 visits were answered 425 (Too Early)."),
     ] {
-        let found = findings(&with(WayKind::EarlyData, lacking(&sound, why)));
+        let found = all_findings(&with(WayKind::EarlyData, lacking(&sound, why)));
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].kind, found[0].evidence.as_str()), (FindingKind::NoEarlyData, words));
         assert_eq!((found[0].cost, found[0].concerns), (ms(30.0), Some("repeated visits")));
     }
     let unsent = with(WayKind::EarlyData, lacking(&sound, Shortfall::EarlyDataNotSent));
-    assert_eq!(findings(&unsent), []);
+    assert_eq!(all_findings(&unsent), []);
     let found = kinds(&with(WayKind::Reused, lacking(&sound, Shortfall::NotReused)));
     assert_eq!(found, ["no-reuse"]);
 }
@@ -211,7 +215,7 @@ fn quic_has_findings_of_its_own() {
     let over = |way: Way| {
         let mut evidence = healthy(&Path::default());
         evidence.ways.push((WayKind::Http3, way));
-        findings(&evidence)
+        all_findings(&evidence)
     };
     assert_eq!(over(over_quic(false, None)), []);
     let retry = over(over_quic(true, None));
@@ -227,7 +231,7 @@ fn a_large_chain_is_one_finding_over_tcp_and_quic() {
     let mut evidence = healthy(&Path { stalls: 1, ..Path::default() });
     evidence.ways.push((WayKind::Http3, over_quic(false, Some(31_000))));
     assert_eq!(kinds(&evidence), ["large-chain"]);
-    let found = findings(&evidence);
+    let found = all_findings(&evidence);
     assert_eq!(
         found[0].evidence,
         "The certificates have 41,920 bytes; after 14,480 bytes the server waited 30.0 ms for \
@@ -243,7 +247,7 @@ fn the_nearer_family_is_named() {
         connection.facts.remote = Some("[2001:db8::1]:443".parse().unwrap());
     }
     evidence.ways.push((WayKind::Ipv6, near));
-    let found = findings(&evidence);
+    let found = all_findings(&evidence);
     assert_eq!((found.len(), found[0].kind), (1, FindingKind::FarAddress));
     assert_eq!(found[0].cost, ms(90.0));
     let saved = found[0].saving.measured.unwrap();
@@ -258,7 +262,7 @@ fn redirects_cost_what_their_connections_took() {
     hop.url = "http://server.test/".into();
     let cost = firstbyte_core::split::total(&hop);
     evidence.redirects = vec![hop.clone(), hop];
-    let found = findings(&evidence);
+    let found = all_findings(&evidence);
     assert_eq!((found.len(), found[0].kind), (1, FindingKind::Redirects));
     assert_eq!(found[0].cost, cost * 2);
     assert!(found[0].advice.contains("Strict-Transport-Security"));

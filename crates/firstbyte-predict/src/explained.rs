@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use firstbyte_core::split::Split;
-use firstbyte_explain::{Evidence, FindingKind, Way, WayKind, findings};
+use firstbyte_explain::{
+    Equation, Evidence, FindingKind, Saved, Span, Term, TermKind, Way, WayKind, findings,
+};
 
 use crate::{Setup, Tls, Way as Made, fixtures, predict};
 
@@ -45,12 +47,18 @@ impl Case {
     }
 
     fn found(&self) -> Vec<(FindingKind, Duration)> {
+        self.found_together().0
+    }
+
+    /// What is found, and what a visit saves without all of that.
+    fn found_together(&self) -> (Vec<(FindingKind, Duration)>, Option<Saved>) {
         let connection = self.made();
         let proven = (0..COUNT).map(|round| (round, connection.clone())).collect();
         let subject = Way { proven, ..Way::default() };
         let ways = vec![(WayKind::Subject, subject)];
         let found = findings(&Evidence { ways, redirects: Vec::new() });
-        found.into_iter().map(|finding| (finding.kind, finding.cost)).collect()
+        let costs = found.all.into_iter().map(|finding| (finding.kind, finding.cost)).collect();
+        (costs, found.together)
     }
 
     /// What is found is this alone, and costs what `without` saves.
@@ -105,6 +113,24 @@ fn a_large_response_costs_what_a_small_one_would_save() {
     large.costs(FindingKind::SlowStart, &Case::sound().with(|s| s.exchange.response_bytes = 1_000));
 }
 
+/// Tickets and settings take part of the window: a response of ten segments or less may fill it. Where it does, and
+/// only there, the equation has the term and the finding is made.
+#[test]
+fn slow_start_is_found_where_the_equation_has_it() {
+    for response_bytes in (8_000..18_000).step_by(500) {
+        let case = Case::sound().with(|setup| setup.exchange.response_bytes = response_bytes);
+        let connection = case.made();
+        let equation = Equation::from_connections([&connection], None).unwrap();
+        let is_stall = |term: &&Term| {
+            term.kind == TermKind::Stalls && term.span == Some(Span::Response)
+        };
+        let stalled = equation.terms.iter().any(|term| is_stall(&term));
+        let found: Vec<FindingKind> = case.found().into_iter().map(|(kind, _)| kind).collect();
+        let expected: &[FindingKind] = if stalled { &[FindingKind::SlowStart] } else { &[] };
+        assert_eq!(found, expected, "{response_bytes} bytes");
+    }
+}
+
 #[test]
 fn thinking_is_told_from_what_the_window_holds() {
     let small = Case::sound().with(|setup| setup.server.initial_window = 2);
@@ -118,32 +144,25 @@ fn thinking_is_told_from_what_the_window_holds() {
 }
 
 #[test]
-fn faults_that_hide_each_other_share_their_cost() {
+fn each_of_two_faults_costs_what_it_alone_saves() {
     let both = Case::sound().with(|setup| {
         setup.path.down.rate = Some(4_000_000);
         setup.exchange.response_bytes = 40_000;
     });
-    let without = |rate: bool, body: bool| {
-        let case = both.with(|setup| {
-            if rate {
-                setup.path.down.rate = None;
-            }
-            if body {
-                setup.exchange.response_bytes = 1_000;
-            }
-        });
-        case.total().as_secs_f64()
-    };
-    let [whole, rate, body, none] =
-        [(false, false), (true, false), (false, true), (true, true)].map(|(r, b)| without(r, b));
-    let found = both.found();
-    for (kind, first, other) in
-        [(FindingKind::SlowLink, rate, body), (FindingKind::SlowStart, body, rate)]
-    {
-        let truth = ((whole - first) + (other - none)) / 2.0;
-        let cost = found.iter().find(|(found, _)| *found == kind).unwrap().1.as_secs_f64();
-        assert!((cost - truth).abs() <= truth / 10.0, "{kind:?} costs {cost}, not {truth}");
+    let fast = both.with(|setup| setup.path.down.rate = None);
+    let short = both.with(|setup| setup.exchange.response_bytes = 1_000);
+    let neither = fast.with(|setup| setup.exchange.response_bytes = 1_000);
+    let saves = |without: &Case| both.total().saturating_sub(without.total());
+    let (found, together) = both.found_together();
+    for (kind, truth) in [
+        (FindingKind::SlowLink, saves(&fast)),
+        (FindingKind::LargeResponse, saves(&short)),
+    ] {
+        let cost = found.iter().find(|(found, _)| *found == kind).unwrap().1;
+        assert!(cost.abs_diff(truth) <= truth / 10, "{kind:?} costs {cost:?}, not {truth:?}");
     }
+    let (all, truth) = (together.unwrap().total, saves(&neither));
+    assert!(all.abs_diff(truth) <= truth / 10, "all of them cost {all:?}, not {truth:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Seen, ms};
-use crate::{Finding, FindingKind, Saving, WayKind};
+use crate::{Finding, FindingKind, Saved, Saving, WayKind};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{AttemptOutcome, Connection, PhaseName};
 
@@ -46,7 +46,7 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: (lost.len() < seen.count()).then_some("some connections"),
         change: None,
-        saving: Saving { predicted: Some(cost), measured: None },
+        saving: Saving::before_first_byte(cost),
     });
 }
 
@@ -93,7 +93,7 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         concerns: None,
         change: None,
         saving: Saving {
-            predicted: Some(cost),
+            predicted: Some(Saved::before_first_byte(cost)),
             measured: seen.evidence.way(way).and_then(|way| way.saves_against(seen.subject)),
         },
     });
@@ -133,6 +133,9 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(gain * trips), measured: way.saves_against(seen.subject) },
+        saving: Saving {
+            measured: way.saves_against(seen.subject),
+            ..Saving::before_first_byte(gain * trips)
+        },
     });
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{exchange, held, part};
 use crate::fit;
-use crate::replay::{Cost, Fault, Replay};
-use crate::{Evidence, Way, WayKind};
+use crate::replay::{Fault, Replay, Times};
+use crate::{Evidence, Saved, Way, WayKind};
 use firstbyte_core::server_model::ServerFit;
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::median;
@@ -16,19 +16,41 @@ const PLAYED: usize = 12;
 /// Witnesses of each way.
 const EACH: usize = 2;
 
-/// The medians over connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Typical {
-    /// The total would be so much less without it alone.
-    pub alone: Duration,
-    /// Its share of what all faults cost together.
-    pub mean: Duration,
+/// A connection whose time is known without its faults.
+enum Subject {
+    /// It is played again, and takes so long as it is.
+    Played(Box<Replay>, Times),
+    /// Over QUIC, and where marks are missing: what the split says of each fault.
+    Split(Vec<(Fault, Saved)>),
 }
 
-/// By fault.
-#[derive(Clone, Debug, Default)]
+impl Subject {
+    /// What a connection saves without some faults, nanoseconds: of the total, and of the first byte. Negative where it
+    /// takes longer without them.
+    fn saves(&self, without: &[Fault]) -> Option<(f64, Option<f64>)> {
+        match self {
+            Self::Played(replay, as_it_is) => {
+                let times = replay.times(without)?;
+                let saves = |before: u64, after: u64| before as f64 - after as f64;
+                let first_byte = saves(as_it_is.first_byte, times.first_byte);
+                Some((saves(as_it_is.total, times.total), Some(first_byte)))
+            }
+            Self::Split(all) => {
+                let removed = all.iter().filter(|(fault, _)| without.contains(fault));
+                let ns = |time: Duration| time.as_nanos() as f64;
+                let none = (0.0, Some(0.0));
+                Some(removed.fold(none, |(total, first_byte), (_, saved)| {
+                    let of_first = first_byte.zip(saved.first_byte);
+                    (total + ns(saved.total), of_first.map(|(sum, time)| sum + ns(time)))
+                }))
+            }
+        }
+    }
+}
+
+/// What is saved without faults, over the connections that are explained.
 pub(super) struct Costs {
-    by_fault: Vec<(Fault, Typical)>,
+    subjects: Vec<Subject>,
     /// Bits per second of the link, where it is slow enough to be seen.
     pub rate: Option<u64>,
     /// The smallest and the largest initial window that fits, in packets, where it fills.
@@ -36,40 +58,39 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    pub(super) fn estimate(evidence: &Evidence, subject: &Way) -> Self {
+    pub(super) fn estimate(evidence: &Evidence, way: &Way) -> Self {
         let think =
             evidence.way(WayKind::Reused).and_then(|way| way.median(|c| Some(exchange::think(c))));
-        let step = subject.proven.len().div_ceil(PLAYED).max(1);
-        let connections: Vec<&Connection> = subject.connections().step_by(step).collect();
-        let fit =
-            ServerFit::from_connections(subject.connections().chain(witnesses(evidence)), think);
+        let step = way.proven.len().div_ceil(PLAYED).max(1);
+        let connections: Vec<&Connection> = way.connections().step_by(step).collect();
+        let fit = ServerFit::from_connections(way.connections().chain(witnesses(evidence)), think);
         let replays = fit::replays(&connections, &fit, think);
+        let played = |replay: Option<Replay>| {
+            let replay = replay?;
+            let as_it_is = replay.times(&[])?;
+            Some(Subject::Played(Box::new(replay), as_it_is))
+        };
         // One that does not fit the model that the others have in common says nothing.
-        let played = replays.iter().any(Option::is_some);
-        let (rate, windows) = (fit.link_rate, fit.initial_windows());
-        let cost = |(c, replay): (&&Connection, Option<_>)| match replay {
-            Some(replay) => Some(Replay::costs(&replay)),
-            None if played => None,
-            None => Some(by_split(c)),
-        };
-        let costs: Vec<Vec<(Fault, Cost)>> =
-            connections.iter().zip(replays).filter_map(cost).collect();
-        let typical = |fault: Fault| {
-            let of_it = |of: fn(&Cost) -> f64| {
-                let cost = |all: &Vec<(Fault, Cost)>| {
-                    all.iter().find(|(other, _)| *other == fault).map_or(0.0, |(_, cost)| of(cost))
-                };
-                let each: Vec<f64> = costs.iter().map(cost).collect();
-                Duration::from_nanos(median(&each).unwrap_or(0.0).max(0.0) as u64)
-            };
-            (fault, Typical { alone: of_it(|cost| cost.alone), mean: of_it(|cost| cost.mean) })
-        };
-        Self { by_fault: Fault::ALL.into_iter().map(typical).collect(), rate, windows }
+        let mut subjects: Vec<Subject> = replays.into_iter().filter_map(played).collect();
+        if subjects.is_empty() {
+            subjects = connections.iter().map(|c| Subject::Split(by_split(c))).collect();
+        }
+        Self { subjects, rate: fit.link_rate, windows: fit.initial_windows() }
     }
 
-    pub(super) fn get(&self, fault: Fault) -> Typical {
-        let found = self.by_fault.iter().find(|(other, _)| *other == fault);
-        found.map(|(_, typical)| *typical).unwrap_or_default()
+    /// What a connection saves without some faults, medians.
+    pub(super) fn saved(&self, without: &[Fault]) -> Saved {
+        let (mut totals, mut first_bytes) = (Vec::new(), Vec::new());
+        for (total, first_byte) in self.subjects.iter().filter_map(|s| s.saves(without)) {
+            totals.push(total);
+            first_bytes.extend(first_byte);
+        }
+        let typical =
+            |all: &[f64]| median(all).map(|ns| Duration::from_nanos(ns.max(0.0).round() as u64));
+        Saved {
+            total: typical(&totals).unwrap_or_default(),
+            first_byte: typical(&first_bytes),
+        }
     }
 }
 
@@ -80,22 +101,26 @@ fn witnesses(evidence: &Evidence) -> Vec<&Connection> {
     ways.flat_map(|way| way.connections().take(EACH)).collect()
 }
 
-/// Over QUIC, and where marks are missing: what the split says, each for itself.
-fn by_split(connection: &Connection) -> Vec<(Fault, Cost)> {
+fn by_split(connection: &Connection) -> Vec<(Fault, Saved)> {
     let split = Split::attribute(connection);
     let link = if split.link_rate.is_some() { split.parts.transfer } else { Duration::ZERO };
-    let all = [
-        (Fault::Think, exchange::think(connection)),
-        (Fault::Handshake, part(connection, PhaseName::Tls, |parts| parts.server)),
-        (Fault::Pause, exchange::paused(connection)),
-        (Fault::Nagle, held::cost(connection, held::is_nagle)),
-        (Fault::Chain, held::stalled(connection, PhaseName::Tls)),
-        (Fault::Body, held::stalled(connection, PhaseName::Receive)),
-        (Fault::Link, link),
-    ];
-    let cost = |(fault, time): (Fault, Duration)| {
-        let ns = time.as_nanos() as f64;
-        (fault, Cost { alone: ns, mean: ns })
-    };
-    all.into_iter().map(cost).collect()
+    let within = |total: Duration| Saved { total, first_byte: None };
+    vec![
+        (Fault::Think, Saved::before_first_byte(exchange::think(connection))),
+        (
+            Fault::Handshake,
+            Saved::before_first_byte(part(connection, PhaseName::Tls, |parts| parts.server)),
+        ),
+        (Fault::Pause, within(exchange::paused(connection))),
+        (Fault::Nagle, within(held::cost(connection, held::is_nagle))),
+        (Fault::Chain, Saved::before_first_byte(held::stalled(connection, PhaseName::Tls))),
+        (
+            Fault::Body,
+            Saved {
+                total: held::stalled(connection, PhaseName::Receive),
+                first_byte: Some(Duration::ZERO),
+            },
+        ),
+        (Fault::Link, within(link)),
+    ]
 }

@@ -31,7 +31,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             avoided_by: Some(WayKind::Ipv4),
             concerns: None,
             change: None,
-            saving: Saving { predicted: Some(late), measured: None },
+            saving: Saving::before_first_byte(late),
         });
     }
     let slow = seen.median(|c| resolver(c).saturating_sub(late_aaaa(c)));
@@ -53,7 +53,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             avoided_by: None,
             concerns: None,
             change: None,
-            saving: Saving { predicted: Some(slow), measured: None },
+            saving: Saving::before_first_byte(slow),
         });
     }
 }

@@ -54,7 +54,7 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(cost), measured: None },
+        saving: Saving::before_first_byte(cost),
     });
 }
 
@@ -64,7 +64,8 @@ pub(super) fn think(connection: &Connection) -> Duration {
 }
 
 fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let Some(time) = seen.cost(Fault::Think) else { return };
+    let Some(saved) = seen.saved(Fault::Think) else { return };
+    let time = saved.total;
     // What was held back meanwhile is known from other connections.
     let hidden = time.saturating_sub(seen.median(think));
     let beyond = seen.above_syn(PhaseName::Wait).min(seen.usual(think)) + hidden;
@@ -88,7 +89,7 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(time), measured: None },
+        saving: Saving::predicted(saved),
     });
 }
 
@@ -100,7 +101,8 @@ pub(super) fn paused(connection: &Connection) -> Duration {
 }
 
 fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let Some(time) = seen.cost(Fault::Pause) else { return };
+    let Some(saved) = seen.saved(Fault::Pause) else { return };
+    let time = saved.total;
     let place = |c: &Connection| {
         let phases = Split::attribute(c).phases;
         phases.iter().max_by_key(|p| p.parts.pause).map(|p| p.phase.name)
@@ -127,13 +129,14 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(time), measured: None },
+        saving: Saving::predicted(saved),
     });
 }
 
 /// The link's rate, where most connections prove it, and what it takes for what is sent.
 fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let (Some(time), Some(rate)) = (seen.cost(Fault::Link), seen.costs.rate) else { return };
+    let (Some(saved), Some(rate)) = (seen.saved(Fault::Link), seen.costs.rate) else { return };
+    let time = saved.total;
     let rate = rate as f64 / 1e6;
     found.push(Finding {
         kind: FindingKind::SlowLink,
@@ -151,7 +154,7 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(time), measured: None },
+        saving: Saving::predicted(saved),
     });
 }
 

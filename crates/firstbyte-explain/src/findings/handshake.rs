@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Seen, ms, part};
 use crate::replay::Fault;
-use crate::{Change, Finding, FindingKind, Saving, WayKind};
+use crate::{Change, Finding, FindingKind, Saved, Saving, WayKind};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Handshake, PhaseName, TlsFacts};
 
@@ -27,14 +27,14 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let is_12 = |c: &Connection| tls(c).is_some_and(|t| t.version.as_deref() == Some("TLSv1.2"));
     let full = |c: &Connection| tls(c).is_some_and(|t| t.handshake != Some(Handshake::Resumed));
     let (true, Some(rtt)) = (seen.most(|c| is_12(c) && full(c)), seen.rtt) else { return };
-    let Some(cost) = seen.cost(Fault::Tls12) else { return };
+    let Some(saved) = seen.saved(Fault::Tls12) else { return };
     let of_it = seen.how_many(is_12);
     let refused = seen.evidence.way(WayKind::Tls13).is_some_and(|way| way.proven.is_empty());
     let refused = if refused { "; the server refuses TLS 1.3 alone" } else { "" };
     found.push(Finding {
         kind: FindingKind::Tls12,
         title: "The server chooses TLS 1.2, which takes one round trip more than TLS 1.3".into(),
-        cost,
+        cost: saved.total,
         evidence: format!(
             "The server chose TLS 1.2 in {of_it} of {} handshakes; a round trip takes {}{refused}.",
             seen.count(),
@@ -43,9 +43,9 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "Enable TLS 1.3 on the server (nginx: ssl_protocols TLSv1.2 TLSv1.3).".into(),
         avoided_by: None,
         concerns: None,
-        change: Some(Change::Tls13),
+        change: None,
         saving: Saving {
-            predicted: None,
+            predicted: Some(saved),
             measured: seen
                 .evidence
                 .way(WayKind::Tls13)
@@ -116,14 +116,15 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             avoided_by: None,
             concerns: (lost < seen.count()).then_some("some connections"),
             change: None,
-            saving: Saving { predicted: Some(cost), measured: None },
+            saving: Saving::before_first_byte(cost),
         });
     }
-    let time = seen.cost(Fault::Handshake).filter(|_| lost * 2 <= seen.count());
-    let beyond = |time: &Duration| {
-        (*time).min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server)) >= seen.uncertain()
+    let saved = seen.saved(Fault::Handshake).filter(|_| lost * 2 <= seen.count());
+    let beyond = |saved: &Saved| {
+        saved.total.min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server)) >= seen.uncertain()
     };
-    if let Some(time) = time.filter(beyond) {
+    if let Some(saved) = saved.filter(beyond) {
+        let time = saved.total;
         found.push(Finding {
             kind: FindingKind::SlowHandshake,
             title: "The server takes long to send its handshake messages".into(),
@@ -141,7 +142,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             avoided_by: None,
             concerns: None,
             change: None,
-            saving: Saving { predicted: Some(time), measured: None },
+            saving: Saving::predicted(saved),
         });
     }
     let asked = |c: &Connection| {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::exchange::think;
 use super::{Seen, bytes, ms};
 use crate::replay::Fault;
-use crate::{Change, Finding, FindingKind, Saving, WayKind};
-use firstbyte_core::split::{Held, Split, Why};
+use crate::{Finding, FindingKind, Saved, Saving, WayKind};
+use firstbyte_core::server_model::constants::USUAL_WINDOW_PACKETS;
+use firstbyte_core::split::{Held, Split, Why, segment_bytes};
 use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
 
 const NODELAY: &str = "Disable Nagle's algorithm on the server (TCP_NODELAY; nginx: tcp_nodelay \
@@ -34,7 +35,8 @@ pub(super) fn cost(connection: &Connection, are: impl Fn(&Held) -> bool) -> Dura
 }
 
 fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let Some(time) = seen.cost(Fault::Nagle) else { return };
+    let Some(saved) = seen.saved(Fault::Nagle) else { return };
+    let time = saved.total;
     // On an open connection there are no tickets to wait behind.
     let before = |c: &Connection| {
         let answered = Split::attribute(c).phase(PhaseName::Wait).map(|wait| wait.phase.end);
@@ -68,7 +70,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(time), measured: None },
+        saving: Saving::predicted(saved),
     });
 }
 
@@ -82,18 +84,29 @@ pub(super) fn stalled(connection: &Connection, phase: PhaseName) -> Duration {
 
 fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(middle) = seen.subject.middle() else { return };
-    if let (Some(windows), Some(cost)) = (seen.costs.windows, seen.cost(Fault::Window)) {
-        found.push(small_window(seen, windows, cost));
+    if let (Some(windows), Some(saved)) = (seen.costs.windows, seen.saved(Fault::Window)) {
+        found.push(small_window(seen, windows, saved));
     }
-    if let Some(cost) = seen.cost(Fault::Chain) {
-        found.push(large_chain(middle, cost));
+    if let Some(saved) = seen.saved(Fault::Chain) {
+        found.push(large_chain(middle, saved));
     }
-    if let Some(cost) = seen.cost(Fault::Body) {
-        found.push(slow_start(middle, cost));
+    if let Some(saved) = seen.saved(Fault::Body) {
+        // A window that is too small for any response is a finding of its own.
+        let usual_window = seen.costs.saved(&[Fault::Window]).total;
+        let both = seen.costs.saved(&[Fault::Window, Fault::Body]).total;
+        if both.saturating_sub(usual_window) < seen.least() {
+            return;
+        }
+        if seen.most(|c| !stalled(c, PhaseName::Receive).is_zero()) {
+            found.push(slow_start(middle, saved));
+        } else if seen.costs.rate.is_some() && is_large(middle) {
+            found.push(large_response(middle, saved));
+        }
     }
 }
 
-fn small_window(seen: &Seen<'_>, windows: (u32, u32), cost: Duration) -> Finding {
+fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: Saved) -> Finding {
+    let cost = saved.total;
     let segments = match windows {
         (1, 1) => "one segment".into(),
         (least, most) if least == most => format!("{least} segments"),
@@ -115,12 +128,12 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), cost: Duration) -> Finding
         avoided_by: None,
         concerns: None,
         change: None,
-        saving: Saving { predicted: Some(cost), measured: None },
+        saving: Saving::predicted(saved),
     }
 }
 
 /// The certificates keep the handshake waiting: for acknowledgements, or because the link is slow.
-fn large_chain(middle: &Connection, cost: Duration) -> Finding {
+fn large_chain(middle: &Connection, saved: Saved) -> Finding {
     let chain = middle.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
     let chain = chain.map_or_else(
         || "The certificates are large".into(),
@@ -135,7 +148,7 @@ fn large_chain(middle: &Connection, cost: Duration) -> Finding {
     Finding {
         kind: FindingKind::LargeChain,
         title: title.into(),
-        cost,
+        cost: saved.total,
         evidence: format!("{chain}; {}.", waited(middle, stalled)),
         advice:
             "Send a shorter chain (no root, ECDSA instead of RSA), or use a larger initial window: \
@@ -143,8 +156,8 @@ fn large_chain(middle: &Connection, cost: Duration) -> Finding {
                 .into(),
         avoided_by: None,
         concerns: None,
-        change: Some(Change::SmallChain),
-        saving: Saving::default(),
+        change: None,
+        saving: Saving::predicted(saved),
     }
 }
 
@@ -166,30 +179,48 @@ fn before_first_stall(connection: &Connection) -> Option<u64> {
     Some(before.map(|chunk| chunk.bytes).sum())
 }
 
-/// The response outgrows the window, or is large for the link.
-fn slow_start(middle: &Connection, cost: Duration) -> Finding {
+/// The response's size, in words.
+fn response_size(middle: &Connection) -> String {
     let size = middle.facts.http.as_ref().and_then(|http| http.body_bytes);
-    let size =
-        size.map_or_else(|| "The response".into(), |n| format!("A response of {}", bytes(n)));
-    let stalled = stalled(middle, PhaseName::Receive);
-    let (title, kept) = if stalled.is_zero() {
-        ("The response is large for this link", "kept the link busy".to_owned())
-    } else {
-        let title = "The response exceeds the server's congestion window";
-        (title, format!("waited {} for acknowledgements", ms(stalled)))
-    };
+    size.map_or_else(|| "The response".into(), |n| format!("A response of {}", bytes(n)))
+}
+
+/// A window of ten segments does not hold it.
+fn is_large(connection: &Connection) -> bool {
+    let body = connection.facts.http.as_ref().and_then(|http| http.body_bytes);
+    let window = u64::from(USUAL_WINDOW_PACKETS) * segment_bytes(connection);
+    body.is_some_and(|bytes| bytes > window)
+}
+
+/// The equation's term for it is the response's "full window".
+fn slow_start(middle: &Connection, saved: Saved) -> Finding {
+    let waited = ms(stalled(middle, PhaseName::Receive));
     Finding {
         kind: FindingKind::SlowStart,
-        title: title.into(),
-        cost,
-        evidence: format!("{size} {kept}."),
+        title: "The response fills the server's congestion window".into(),
+        cost: saved.total,
+        evidence: format!("{} waited {waited} for acknowledgements.", response_size(middle)),
         advice:
             "Send less at first (compression, splitting), keep connections open so that the window \
              has grown, or use a larger initial window."
                 .into(),
         avoided_by: None,
         concerns: None,
-        change: Some(Change::LargeWindow),
-        saving: Saving::default(),
+        change: None,
+        saving: Saving::predicted(saved),
+    }
+}
+
+fn large_response(middle: &Connection, saved: Saved) -> Finding {
+    Finding {
+        kind: FindingKind::LargeResponse,
+        title: "The response is large for this link".into(),
+        cost: saved.total,
+        evidence: format!("{} kept the link busy.", response_size(middle)),
+        advice: "Send less at first (compression, splitting).".into(),
+        avoided_by: None,
+        concerns: None,
+        change: None,
+        saving: Saving::predicted(saved),
     }
 }

@@ -16,7 +16,7 @@ mod session;
 use std::time::Duration;
 
 use super::replay::Fault;
-use super::{Evidence, Finding, Way};
+use super::{Evidence, Finding, FindingKind, Findings, Saved, Way};
 use costs::Costs;
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, PhaseName};
@@ -25,9 +25,9 @@ use firstbyte_core::timeline::{Connection, PhaseName};
 const LEAST: Duration = Duration::from_millis(1);
 
 /// All findings, the most costly first.
-pub fn findings(evidence: &Evidence) -> Vec<Finding> {
+pub fn findings(evidence: &Evidence) -> Findings {
     let Some(subject) = evidence.subject().filter(|way| !way.proven.is_empty()) else {
-        return Vec::new();
+        return Findings::default();
     };
     let (rtt, costs) =
         (subject.median(|c| Split::attribute(c).rtt), Costs::estimate(evidence, subject));
@@ -39,8 +39,32 @@ pub fn findings(evidence: &Evidence) -> Vec<Finding> {
     session::find(&seen, &mut found);
     exchange::find(&seen, &mut found);
     quic::find(&seen, &mut found);
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.cost));
-    found
+    found.sort_by_key(|finding| (std::cmp::Reverse(finding.cost), finding.kind));
+    let together = together(&seen.costs, &found);
+    Findings { all: found, together }
+}
+
+/// What a visit saves without any of the findings that concern every visit: those that are played, played without all of
+/// them; the others are times that would vanish as a whole.
+fn together(costs: &Costs, found: &[Finding]) -> Option<Saved> {
+    let (mut faults, mut sum, mut count) = (Vec::new(), Saved::before_first_byte(Duration::ZERO), 0);
+    for finding in found.iter().filter(|finding| finding.concerns.is_none()) {
+        let fault = Fault::ALL.into_iter().find(|fault| fault.findings().contains(&finding.kind));
+        // Another address is another path: nothing else would cost the same there.
+        let saved = finding.saving.predicted.filter(|_| finding.kind != FindingKind::FarAddress);
+        match (fault, saved) {
+            (Some(fault), _) => faults.push(fault),
+            (None, Some(saved)) => sum = add(sum, saved),
+            (None, None) => continue,
+        }
+        count += 1;
+    }
+    (count > 1).then(|| add(sum, costs.saved(&faults)))
+}
+
+fn add(one: Saved, other: Saved) -> Saved {
+    let first_byte = one.first_byte.zip(other.first_byte).map(|(one, other)| one + other);
+    Saved { total: one.total + other.total, first_byte }
 }
 
 /// What the rules look at.
@@ -82,10 +106,9 @@ impl Seen<'_> {
             .max(steps.unwrap_or_default() * 2)
     }
 
-    /// What a fault costs, where removing it alone would save as much as a finding has to cost.
-    fn cost(&self, fault: Fault) -> Option<Duration> {
-        let cost = self.costs.get(fault);
-        (cost.alone >= self.least() && cost.mean >= LEAST).then_some(cost.mean)
+    /// What removing a fault alone saves, where that is as much as a finding has to cost.
+    fn saved(&self, fault: Fault) -> Option<Saved> {
+        Some(self.costs.saved(&[fault])).filter(|saved| saved.total >= self.least())
     }
 
     /// How far the server's time for one answer may be off, in the median: round trips differ by so much.

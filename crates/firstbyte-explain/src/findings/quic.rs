@@ -34,7 +34,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             avoided_by: None,
             concerns,
             change: Some(Change::NoRetry),
-            saving: Saving { predicted: Some(rtt), measured: None },
+            saving: Saving::before_first_byte(rtt),
         });
     }
     let stalled = how_many(|quic| quic.amplification_stall.is_some());
@@ -64,7 +64,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             avoided_by: None,
             concerns,
             change: Some(Change::SmallChain),
-            saving: Saving { predicted: Some(cost), measured: None },
+            saving: Saving::before_first_byte(cost),
         });
     }
 }

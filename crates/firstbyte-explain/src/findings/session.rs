@@ -143,6 +143,6 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: None,
         concerns: Some("further requests"),
         change: Some(Change::Reuse),
-        saving: Saving { predicted: Some(cost), measured: None },
+        saving: Saving::before_first_byte(cost),
     });
 }

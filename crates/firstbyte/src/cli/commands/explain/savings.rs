@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use firstbyte_core::server_model::ServerFit;
 use firstbyte_core::split::{Parts, Split, total};
-use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
-use firstbyte_explain::{Change, Evidence, Finding};
+use firstbyte_core::timeline::{PhaseName, TlsFacts};
+use firstbyte_explain::{Change, Evidence, Finding, Saved};
 use firstbyte_lab::ca::{Ca, LeafOptions};
-use firstbyte_predict::{KexGroup, Reuse, Session, Setup, Tls, Way, certified, predict};
+use firstbyte_predict::{KexGroup, Reuse, Session, Setup, Way, certified, predict};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -38,8 +39,6 @@ pub(super) fn fill_in(findings: &mut [Finding], evidence: &Evidence) {
 struct Model {
     setup: Setup,
     way: Way,
-    /// What it is predicted to take.
-    total: Duration,
 }
 
 impl Model {
@@ -60,8 +59,9 @@ impl Model {
         let mut setup = Setup::new(rtt, chain_of(chain as usize)?);
         setup.client.resolver_time = Some(part(PhaseName::Resolve, |p| p.resolver));
         setup.server.think_time = part(PhaseName::Wait, |p| p.server);
-        if let Some(segments) = initial_window(middle, rtt) {
-            setup.server.initial_window = segments;
+        let fit = ServerFit::from_connections(subject.connections(), None);
+        if let Some(window) = fit.initial_windows().and_then(|_| fit.best()?.initial_window) {
+            setup.server.initial_window = window;
         }
         let http = facts.http.as_ref()?;
         setup.exchange.response_bytes = http.body_bytes.unwrap_or(0);
@@ -84,57 +84,36 @@ impl Model {
             Some(parts.pause + parts.variation + parts.fallback)
         })?;
         let off = predicted.abs_diff(measured.saturating_sub(apart));
-        (off.as_secs_f64() <= CLOSE * measured.as_secs_f64()).then_some(Self {
-            setup,
-            way,
-            total: predicted,
-        })
+        (off.as_secs_f64() <= CLOSE * measured.as_secs_f64()).then_some(Self { setup, way })
     }
 
-    fn saves(&self, change: Change) -> Option<Duration> {
+    fn saves(&self, change: Change) -> Option<Saved> {
         let (mut setup, mut way) = (self.setup.clone(), self.way);
-        let mut before = self.total;
+        let mut before = times(&setup, &way)?;
         match change {
-            Change::Tls13 => way.tls = Tls::V1_3,
             Change::Resumption => way.session = Session::Resumed,
             Change::EarlyData => {
                 way.session = Session::Resumed;
-                before = took(&setup, &way)?;
+                before = times(&setup, &way)?;
                 way.session = Session::ZeroRtt;
             }
-            Change::SmallChain => {
-                setup.server.certified = chain_of(SMALL_CHAIN)?;
-                setup.server.initial_window = setup.server.initial_window.max(10);
-            }
+            Change::SmallChain => setup.server.certified = chain_of(SMALL_CHAIN)?,
             Change::FirstShare => setup.server.groups.clear(),
-            Change::LargeWindow => {
-                let segments = setup.exchange.response_bytes / u64::from(setup.path.mss) + 10;
-                setup.server.initial_window = u32::try_from(segments).ok()?;
-            }
             Change::NoRetry | Change::Reuse => return None,
         }
-        let after = took(&setup, &way)?;
-        before.checked_sub(after)
+        let after = times(&setup, &way)?;
+        Some(Saved {
+            total: before.0.checked_sub(after.0)?,
+            first_byte: Some(before.1.saturating_sub(after.1)),
+        })
     }
 }
 
-fn took(setup: &Setup, way: &Way) -> Option<Duration> {
-    predict(setup, way, timer_now().into_std()).ok().map(|connection| total(&connection))
-}
-
-/// The segments that came before the server's flight stood still for the first time.
-fn initial_window(connection: &Connection, rtt: Duration) -> Option<u32> {
-    let mss = u64::from(connection.facts.tcp.as_ref()?.send_mss?).max(1);
-    for flight in connection.flights.iter().filter(|f| f.direction == Direction::Received) {
-        let mut arrived = 0;
-        for pair in flight.chunks.windows(2) {
-            arrived += pair[0].bytes;
-            if arrived >= mss && pair[1].stamp.at.since(pair[0].stamp.at) >= rtt / 2 {
-                return u32::try_from(arrived.div_ceil(mss)).ok();
-            }
-        }
-    }
-    None
+/// The total, and the time to the first byte of the response.
+fn times(setup: &Setup, way: &Way) -> Option<(Duration, Duration)> {
+    let connection = predict(setup, way, timer_now().into_std()).ok()?;
+    let first_byte = connection.marks.first_packet_of_response()?;
+    Some((total(&connection), Duration::from_nanos(first_byte.as_nanos().unsigned_abs())))
 }
 
 /// A chain of about so many bytes, as far as one can be that short.
