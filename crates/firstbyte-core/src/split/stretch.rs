@@ -417,7 +417,8 @@ impl Laid {
                 let (start, end) = (gap.from.max(cursor), gap.to.min(to));
                 self.lay(found, Part::Transfer, Place::Server, cursor, start);
                 self.lay(found, Part::Variation, Place::Path, start, end);
-                cursor = end;
+                // A gap that lies within one before it ends sooner.
+                cursor = cursor.max(end);
             }
         }
         self.lay(found, Part::Transfer, Place::Server, cursor, to);
