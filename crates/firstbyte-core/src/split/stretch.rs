@@ -417,8 +417,7 @@ impl Laid {
                 let (start, end) = (gap.from.max(cursor), gap.to.min(to));
                 self.lay(found, Part::Transfer, Place::Server, cursor, start);
                 self.lay(found, Part::Variation, Place::Path, start, end);
-                // A gap that lies within one before it ends sooner.
-                cursor = cursor.max(end);
+                cursor = end;
             }
         }
         self.lay(found, Part::Transfer, Place::Server, cursor, to);

@@ -46,7 +46,7 @@ fn digest(connection: &Connection) -> u64 {
 /// The parts of each phase add up to it, and the phases to the total: who needs no parts need not split.
 #[test]
 fn parts_add_up_to_phases() {
-    for seed in 0..1_000 {
+    for seed in 0..3_000 {
         let case = case(seed);
         let Some(log) = Log::play_case(&case) else { continue };
         let connection = log.connection(&case);
@@ -67,7 +67,7 @@ fn parts_add_up_to_phases() {
 }
 
 /// Other connections that are made of one: what is seen of them differs, and need not make sense.
-const CHANGES: [fn(&mut Connection, &mut Rng); 8] = [
+const CHANGES: [fn(&mut Connection, &mut Rng); 9] = [
     |_, _| (),
     counted,
     lossy,
@@ -76,6 +76,7 @@ const CHANGES: [fn(&mut Connection, &mut Rng); 8] = [
     incomplete,
     |c, r| quic(c, r, true),
     |c, r| quic(c, r, false),
+    holes,
 ];
 
 fn chunks(connection: &mut Connection) -> impl Iterator<Item = (Direction, &mut Chunk)> {
@@ -186,4 +187,14 @@ fn quic(connection: &mut Connection, random: &mut Rng, known: bool) {
         datagrams.clear();
     }
     connection.facts.quic = Some(QuicFacts { min_rtt, datagrams, ..QuicFacts::default() });
+}
+
+/// The same over QUIC, where bytes were missing for a while: several holes at once.
+fn holes(connection: &mut Connection, random: &mut Rng) {
+    quic(connection, random, true);
+    let facts = connection.facts.quic.as_mut().unwrap();
+    for datagram in &mut facts.datagrams {
+        let before = Duration::from_micros(random.u64(1..60_000));
+        datagram.missing_since = (random.u8(..) > 200).then(|| datagram.at - before);
+    }
 }
