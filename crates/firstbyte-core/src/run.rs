@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::split::Split;
+use crate::split::{phases, total};
 use crate::timeline::{Connection, Mark, Offset, PhaseName, Sample};
 
 /// A stretch of time that is compared. Definitions: `docs/measurement.md`.
@@ -119,17 +119,12 @@ impl Default for Metrics {
 impl Metrics {
     /// The metrics of `connection`: those of phases that came to their end.
     pub fn from_connection(connection: &Connection) -> Self {
-        Self::from_split(connection, &Split::attribute(connection))
-    }
-
-    /// The same, where `connection` was split already: that takes longer than all the rest.
-    pub fn from_split(connection: &Connection, split: &Split) -> Self {
         let mut metrics = Self::default();
         if let Some(resolution) = connection.marks.resolution() {
             metrics.resolution_ns = u32::try_from(resolution.as_nanos()).unwrap_or(u32::MAX);
         }
         let mut setup: Option<Duration> = None;
-        for phase in split.phases.iter().map(|p| p.phase).filter(|p| p.complete) {
+        for phase in phases(connection).iter().filter(|p| p.complete) {
             metrics.set(Metric::for_phase(phase.name), phase.duration());
             if matches!(phase.name, PhaseName::Connect | PhaseName::Tls | PhaseName::Quic) {
                 setup = Some(setup.unwrap_or_default() + phase.duration());
@@ -146,7 +141,7 @@ impl Metrics {
         if let Some(first) = connection.marks.at(Mark::ResponseStart) {
             metrics.set(Metric::Ttfb, first.since(Offset::ZERO));
         }
-        metrics.set(Metric::Total, split.total());
+        metrics.set(Metric::Total, total(connection));
         metrics
     }
 
@@ -157,8 +152,7 @@ impl Metrics {
 
     /// These, of the sample's connection, where several requests were made: the total is until the last of their
     /// responses.
-    #[must_use]
-    pub fn of_requests(mut self, sample: &Sample) -> Self {
+    fn of_requests(mut self, sample: &Sample) -> Self {
         let Some(requests) = &sample.requests else { return self };
         match requests.end().filter(|_| sample.failure().is_none()) {
             Some(end) => self.set(Metric::Total, end.since(Offset::ZERO)),
@@ -185,14 +179,13 @@ impl Metrics {
 
 /// What the connections took whose responses redirected: nothing where there are none.
 pub fn redirect_time(sample: &Sample) -> Duration {
-    sample.redirects.iter().map(|connection| Split::attribute(connection).total()).sum()
+    sample.redirects.iter().map(total).sum()
 }
 
 /// What the visit took: its redirects, and the connection that answered or failed; of several requests, until the last
 /// of their responses.
 pub fn visit_time(sample: &Sample) -> Duration {
-    let connection = Split::attribute(&sample.connection).total();
-    redirect_time(sample) + connection + sample.time_after_first_response()
+    redirect_time(sample) + total(&sample.connection) + sample.time_after_first_response()
 }
 
 /// What a sample lacks of what its cell asked for.

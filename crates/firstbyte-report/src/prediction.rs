@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firstbyte_core::run::{Metric, Metrics};
-use firstbyte_core::split::Split;
+use firstbyte_core::split::{self, Split};
 use firstbyte_core::stats::percentile;
 use firstbyte_core::timeline::Sample;
 
@@ -109,7 +109,7 @@ fn figures(way: &Predicted, base: &Predicted, scale: Scale) -> [String; 5] {
 /// The total, nothing lost.
 fn without_losses(way: &Predicted) -> Duration {
     let total = Metrics::from_sample(&way.sample).get(Metric::Total);
-    total.map_or_else(|| Split::attribute(&way.sample.connection).total(), Duration::from_nanos)
+    total.map_or_else(|| split::total(&way.sample.connection), Duration::from_nanos)
 }
 
 /// A bar as long as the way takes.

@@ -155,7 +155,9 @@ pub(super) fn missing(
             let late = at.since(*before) >= rtt * 9 / 10;
             late && if *seen < at { told(*seen, at) } else { loses }
         });
-        if let Some(since) = datagram.missing_since.or(again.map(|(before, _)| before)) {
+        // A stored connection may say anything: bytes are missing before they arrive.
+        let since = datagram.missing_since.filter(|since| *since < at);
+        if let Some(since) = since.or(again.map(|(before, _)| before)) {
             missing.push((since, at));
         }
     }

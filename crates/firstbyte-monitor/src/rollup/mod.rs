@@ -222,8 +222,7 @@ impl Rollup {
             Standing::Unproven(shortfall) => *self.unproven.entry(shortfall).or_default() += 1,
             Standing::Failed => *self.failures.entry(FailureType::Unknown).or_default() += 1,
             Standing::Proven => {
-                let metrics = Metrics::from_split(connection, &split).of_requests(sample);
-                self.add_times(&metrics, &split);
+                self.add_times(&Metrics::from_sample(sample), &split);
             }
         }
     }

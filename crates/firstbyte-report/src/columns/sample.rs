@@ -27,8 +27,7 @@ impl<'a> SampleRow<'a> {
     /// Of a sample by itself.
     pub(crate) fn new(sample: &'a Sample) -> Self {
         let split = Split::attribute(&sample.connection);
-        let metrics = Metrics::from_split(&sample.connection, &split).of_requests(sample);
-        Self { sample, of_run: None, split, metrics }
+        Self { sample, of_run: None, split, metrics: Metrics::from_sample(sample) }
     }
 
     /// Of one of a run, a visit to `cell`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::document::ConnectionRecord;
 use firstbyte_core::run::{Cell, Taken};
-use firstbyte_core::split::{Split, phases};
+use firstbyte_core::split::{phases, total};
 use firstbyte_core::timeline::{Connection, HttpFacts, PhaseName};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -49,7 +49,7 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let date = dates::rfc3339_micros(started.unwrap_or(0)).unwrap_or_default();
     let mut entry = Map::new();
     entry.insert("startedDateTime".into(), date.into());
-    entry.insert("time".into(), ms(Split::attribute(connection).total()));
+    entry.insert("time".into(), ms(total(connection)));
     entry.insert("request".into(), request(connection));
     entry.insert("response".into(), response(connection));
     entry.insert("cache".into(), json!({}));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::split::Split;
+use firstbyte_core::split;
 use firstbyte_core::timeline::{Header, Sample};
 
 use super::strftime::strftime;
@@ -104,6 +104,6 @@ fn seconds(time: Duration) -> String {
 
 /// When the transfer ended, which is when curl would look at the clock.
 fn ended(sample: &Sample) -> Option<u64> {
-    let total = Split::attribute(&sample.connection).total();
+    let total = split::total(&sample.connection);
     sample.connection.started_unix_ns?.checked_add(u64::try_from(total.as_nanos()).ok()?)
 }

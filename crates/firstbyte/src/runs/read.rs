@@ -72,6 +72,7 @@ impl Run {
     /// # Errors
     /// When it cannot be read, or is not a run, or of a later version.
     pub fn read(path: &Path) -> Result<Self, RunError> {
+        tracing::info!(path = %path.display(), "reading a run");
         let failed = |e| RunError::io(path, "read")(e);
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -116,6 +117,15 @@ impl Run {
             facts: all.facts,
             urls,
         })
+    }
+
+    /// Reads the first line of the run at `path`, and nothing else.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not a run, or of a later version.
+    pub fn read_header(path: &Path) -> Result<RunHeader, RunError> {
+        let file = File::open(path).map_err(RunError::io(path, "read"))?;
+        Ok(header(&file, path)?.0)
     }
 
     /// Where it was read from.

@@ -48,8 +48,8 @@ pub struct RunWriter {
 /// What was found of a run that is continued.
 #[derive(Debug)]
 pub struct Resumed {
-    /// Its first line.
-    pub header: RunHeader,
+    /// The run, as it was found.
+    pub run: Run,
     /// Which samples it has.
     pub done: Done,
     /// Bytes that were cut off: what was being written when the run ended.
@@ -174,7 +174,7 @@ impl RunWriter {
             writer.preamble = line;
             writer.preamble.push(b'\n');
         }
-        Ok((writer, Resumed { header: run.header, done, torn_bytes }))
+        Ok((writer, Resumed { run, done, torn_bytes }))
     }
 
     fn new(file: Locked, path: &Path, urls: Vec<String>, interner: Interner, length: u64) -> Self {

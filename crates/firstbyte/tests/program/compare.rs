@@ -365,6 +365,23 @@ fn a_run_is_continued_as_the_experiment_it_was() {
     }
 }
 
+/// A run file can be a gigabyte.
+#[test]
+fn a_run_is_read_once_to_be_continued_and_once_to_be_shown() {
+    let bench = Bench::new(|_| ());
+    let reads = |words: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firstbyte"));
+        command.args(words).current_dir(bench.directory.path()).env("FIRSTBYTE_LOG", "runs=info");
+        let output = command.output().unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{log}");
+        log.matches("reading a run").count()
+    };
+    assert_eq!(reads(&bench.words(&["--vary", "tls=1.2,1.3"])), 1);
+    let more = ["compare", "--continue", "a.run", "-n", "6"].map(String::from);
+    assert_eq!(reads(&more), 2);
+}
+
 #[test]
 fn no_output_takes_the_place_of_the_run() {
     let bench = Bench::new(|_| ());

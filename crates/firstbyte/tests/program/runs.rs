@@ -91,6 +91,9 @@ fn a_torn_line_is_cut_off_wherever_it_was_torn() {
         assert_eq!(resumed.done.len(), read.rows.len());
         let kept = fs::metadata(&path).unwrap().len();
         assert_eq!(kept + resumed.torn_bytes, length as u64);
+        // The samples that were found can be read after the cut.
+        assert_eq!(resumed.run.rows, read.rows);
+        assert!(resumed.run.each_taken().all(|taken| taken.is_ok()));
         let missing = (0..3).flat_map(|round| (0..2).map(move |cell| (round, cell)));
         for (round, cell) in missing.filter(|(r, c)| !resumed.done.contains(*r, usize::from(*c))) {
             writer.append(&taken(round, cell)).unwrap();
@@ -158,7 +161,7 @@ fn another_experiment_is_not_mixed_in() {
         assert!(error.to_string().ends_with(what), "{error}");
     }
     let (mut writer, resumed) = RunWriter::resume(&path, Some(&longer(200))).unwrap();
-    assert_eq!(resumed.header.design.rounds, Some(100));
+    assert_eq!(resumed.run.header.design.rounds, Some(100));
     append(&mut writer, 2..3);
     drop(writer);
     let run = Run::read(&path).unwrap();

@@ -1,4 +1,5 @@
-//! A number for each split of many connections: what is to make the split faster must not change any.
+//! Splits of many connections, and of others that are made of these by changing them: laws that hold for every split,
+//! and a number for each split, because what is to make the split faster must not change any.
 
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::super::Split;
+use super::super::{Phase, PhaseSplit, Split, phases, total};
 use super::drawn::case;
 use super::seen::Log;
 use crate::timeline::*;
@@ -42,8 +43,31 @@ fn digest(connection: &Connection) -> u64 {
     hasher.finish()
 }
 
+/// The parts of each phase add up to it, and the phases to the total: who needs no parts need not split.
+#[test]
+fn parts_add_up_to_phases() {
+    for seed in 0..3_000 {
+        let case = case(seed);
+        let Some(log) = Log::play_case(&case) else { continue };
+        let connection = log.connection(&case);
+        let mut random = Rng::with_seed(seed);
+        for (number, change) in CHANGES.iter().enumerate() {
+            let mut changed = connection.clone();
+            change(&mut changed, &mut random);
+            let split = Split::attribute(&changed);
+            let split_phases: Vec<Phase> = split.phases.iter().map(|split| split.phase).collect();
+            assert_eq!(split_phases, phases(&changed), "seed {seed}, change {number}");
+            for PhaseSplit { phase, parts, .. } in &split.phases {
+                let name = phase.name;
+                assert_eq!(parts.sum(), phase.duration(), "seed {seed}, change {number}: {name}");
+            }
+            assert_eq!(split.total(), total(&changed), "seed {seed}, change {number}");
+        }
+    }
+}
+
 /// Other connections that are made of one: what is seen of them differs, and need not make sense.
-const CHANGES: [fn(&mut Connection, &mut Rng); 8] = [
+const CHANGES: [fn(&mut Connection, &mut Rng); 9] = [
     |_, _| (),
     counted,
     lossy,
@@ -52,6 +76,7 @@ const CHANGES: [fn(&mut Connection, &mut Rng); 8] = [
     incomplete,
     |c, r| quic(c, r, true),
     |c, r| quic(c, r, false),
+    holes,
 ];
 
 fn chunks(connection: &mut Connection) -> impl Iterator<Item = (Direction, &mut Chunk)> {
@@ -162,4 +187,14 @@ fn quic(connection: &mut Connection, random: &mut Rng, known: bool) {
         datagrams.clear();
     }
     connection.facts.quic = Some(QuicFacts { min_rtt, datagrams, ..QuicFacts::default() });
+}
+
+/// The same over QUIC, where bytes were missing for a while: several holes at once.
+fn holes(connection: &mut Connection, random: &mut Rng) {
+    quic(connection, random, true);
+    let facts = connection.facts.quic.as_mut().unwrap();
+    for datagram in &mut facts.datagrams {
+        let before = Duration::from_micros(random.u64(1..60_000));
+        datagram.missing_since = (random.u8(..) > 200).then(|| datagram.at - before);
+    }
 }

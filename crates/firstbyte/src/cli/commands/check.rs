@@ -62,7 +62,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
             }
             let measured = measure(&study)?;
             let code = if measured.interrupted { signals::exit_code() } else { measured.code() };
-            (Run::read(&measured.path).map_err(run_problem)?, code)
+            (measured.read_run()?, code)
         }
     };
     let verdicts = verdicts(&conditions, &candidate, baseline.as_ref())?;

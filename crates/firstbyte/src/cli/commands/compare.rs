@@ -95,7 +95,7 @@ impl Study {
 
 /// The plan that the run in `file` was begun by, and the command.
 fn begun(file: &Path) -> Result<(ExperimentPlan, Vec<String>), Problem> {
-    let header = Run::read(file).map_err(run_problem)?.header;
+    let header = Run::read_header(file).map_err(run_problem)?;
     if header.plan.get("command").is_some_and(|command| command == "monitor") {
         return Err(usage(format!("{}: samples of `monitor`", file.display()))
             .hint("firstbyte monitor continues the day's file by itself"));

@@ -11,9 +11,8 @@ use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::plan::plan_file::{NumberOrText, PlanFile};
 use crate::cli::terminal::note;
-use crate::cli::{render, run_problem, signals};
+use crate::cli::{render, signals};
 use crate::plans::{DemoPlan, Destination, Outputs, RenderPlan};
-use crate::runs::Run;
 
 /// The ways to connect; each is compared with the first.
 const WAYS: [&str; 6] = [
@@ -52,9 +51,8 @@ pub(in crate::cli) fn run(asked: &DemoPlan) -> Result<u8, Problem> {
             asked.samples
         ));
         let measured = measure(&study)?;
-        let run = Run::read(&measured.path).map_err(run_problem)?;
         let render = RenderPlan { outputs: outputs.clone(), ..RenderPlan::default() };
-        render::run(&run, &render)?;
+        render::run(measured.read_run()?, &render)?;
         tell(&outputs, &measured.path);
         if measured.interrupted {
             note("interrupted: only complete samples are shown");

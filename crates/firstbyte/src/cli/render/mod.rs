@@ -9,7 +9,7 @@ use super::exit::{self, Problem};
 use super::exports::{print, whole};
 use super::{run_problem, terminal};
 use crate::plans::{Destination, Outputs, RenderPlan};
-use crate::runs::{Dataset, Run, SampleFile};
+use crate::runs::{Dataset, Run};
 use crate::study::Material;
 use firstbyte_report::chart::Figure;
 use firstbyte_report::study::{Study, StudyStory};
@@ -17,8 +17,8 @@ use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, percentiles, study_table};
 
 /// Shows a run.
-pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
-    show(&Dataset::read(&[(run.path().to_owned(), SampleFile::Run)]).map_err(run_problem)?, plan)
+pub(super) fn run(run: Run, plan: &RenderPlan) -> Result<(), Problem> {
+    show(&Dataset::from_run(run), plan)
 }
 
 /// Shows what was read.

@@ -33,8 +33,7 @@ pub(in crate::cli) struct Measured {
 impl Measured {
     /// Shows the run, and gives the exit code.
     pub(in crate::cli) fn render(self, plan: &RenderPlan) -> Result<u8, Problem> {
-        let run = Run::read(&self.path).map_err(run_problem)?;
-        render::run(&run, plan)?;
+        render::run(self.read_run()?, plan)?;
         let code = self.code();
         self.opened.keep();
         if self.interrupted {
@@ -45,6 +44,11 @@ impl Measured {
             return Ok(signals::exit_code());
         }
         Ok(code)
+    }
+
+    /// Reads what was measured.
+    pub(in crate::cli) fn read_run(&self) -> Result<Run, Problem> {
+        Run::read(&self.path).map_err(run_problem)
     }
 
     /// The exit code: that of the last sample that failed.
@@ -133,8 +137,7 @@ fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>)
             resumed.torn_bytes
         ));
     }
-    let rows = Run::read(path).map_err(run_problem)?.rows;
-    Ok((writer, resumed.done, rows))
+    Ok((writer, resumed.done, resumed.run.rows))
 }
 
 /// Begins a run in `directory` under the first name that no other has, also of those begun in the

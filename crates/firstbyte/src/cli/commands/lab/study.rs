@@ -17,7 +17,7 @@ use crate::cli::signals;
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::plans::{LabStudyPlan, RenderPlan};
-use crate::runs::{Dataset, RunError, SampleFile};
+use crate::runs::{Dataset, RunError};
 
 /// The plans that come with firstbyte, by scenario.
 const PLANS: [(&str, &str); 7] = [
@@ -62,8 +62,7 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         let (run, silent) = (RunFile::New(asked.run.clone()), asked.silent);
         let study = Study { run, silent, render: RenderPlan::default(), ..study };
         let measured = measure(&study)?;
-        let data = Dataset::read(&[(measured.path.clone(), SampleFile::Run)]);
-        let data = data.map_err(run_problem)?;
+        let data = Dataset::from_run(measured.read_run()?);
         lab.write_out_captures();
         let packets = captures.of_client();
         let left_out = &study.experiment.matrix.left_out;
