@@ -122,23 +122,6 @@ impl FindingKind {
     }
 }
 
-/// What could be changed, in terms that a prediction understands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// Sessions are resumed.
-    Resumption,
-    /// The request goes out as early data.
-    EarlyData,
-    /// Connections are kept open.
-    Reuse,
-    /// The server's handshake flight fits its initial window of ten segments.
-    SmallChain,
-    /// The client's first key share is taken.
-    FirstShare,
-    /// QUIC connections begin without a Retry.
-    NoRetry,
-}
-
 /// Times that would be shorter by so much, everything else left as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
@@ -193,8 +176,6 @@ pub struct Finding {
     pub avoided_by: Option<WayKind>,
     /// Whom it concerns, where not every connection: "repeated visits".
     pub concerns: Option<&'static str>,
-    /// The change, where it can be predicted.
-    pub change: Option<Change>,
     /// What that would save.
     pub saving: Saving,
 }

@@ -185,7 +185,7 @@ fn prior(model: &ServerModel, tables: &[CostTable]) -> f64 {
 /// What the arrivals of all connections cost, came they from such a server.
 fn cost(model: &ServerModel, tables: &[CostTable]) -> f64 {
     let mut sum = 0.0;
-    let mut shared: BTreeMap<(Option<usize>, bool), Vec<(Delay, i64)>> = BTreeMap::new();
+    let mut shared: BTreeMap<_, Vec<(Delay, i64)>> = BTreeMap::new();
     let mut count = 0;
     for table in tables {
         let Some(cell) = table.get(model).filter(|cell| cell.cost < table.least + REFUTED_COST)

@@ -45,7 +45,6 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
         avoided_by: None,
         concerns: (lost.len() < seen.count()).then_some("some connections"),
-        change: None,
         saving: Saving::before_first_byte(cost),
     });
 }
@@ -91,7 +90,6 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: format!("Fix {of} to this address, or remove the address from DNS."),
         avoided_by: Some(way),
         concerns: None,
-        change: None,
         saving: Saving {
             predicted: Some(Saved::before_first_byte(cost)),
             measured: seen.evidence.way(way).and_then(|way| way.saves_against(seen.subject)),
@@ -132,7 +130,6 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving {
             measured: way.saves_against(seen.subject),
             ..Saving::before_first_byte(gain * trips)

@@ -30,7 +30,6 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
             avoided_by: Some(WayKind::Ipv4),
             concerns: None,
-            change: None,
             saving: Saving::before_first_byte(late),
         });
     }
@@ -52,7 +51,6 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
             avoided_by: None,
             concerns: None,
-            change: None,
             saving: Saving::before_first_byte(slow),
         });
     }

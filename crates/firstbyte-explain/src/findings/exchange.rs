@@ -53,7 +53,6 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: format!("Link to the final URL, or redirect to it directly.{hsts}"),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::before_first_byte(cost),
     });
 }
@@ -88,7 +87,6 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     });
 }
@@ -128,7 +126,6 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     });
 }
@@ -153,7 +150,6 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     });
 }
@@ -178,7 +174,6 @@ fn slow_client(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "Measure from a less busy machine. Users' devices may be just as slow.".into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::default(),
     });
 }

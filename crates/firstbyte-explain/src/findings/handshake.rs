@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Seen, ms, part};
 use crate::replay::Fault;
-use crate::{Change, Finding, FindingKind, Saved, Saving, WayKind};
+use crate::{Finding, FindingKind, Saved, Saving, WayKind};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Handshake, PhaseName, TlsFacts};
 
@@ -43,7 +43,6 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "Enable TLS 1.3 on the server (nginx: ssl_protocols TLSv1.2 TLSv1.3).".into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving {
             predicted: Some(saved),
             measured: seen
@@ -76,13 +75,12 @@ fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
         avoided_by: None,
         concerns: None,
-        change: Some(Change::FirstShare),
         saving: Saving {
-            predicted: None,
             measured: seen
                 .evidence
                 .way(WayKind::ServersGroup)
                 .and_then(|way| way.saves_against(seen.subject)),
+            ..Saving::before_first_byte(rtt)
         },
     });
 }
@@ -115,7 +113,6 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
             avoided_by: None,
             concerns: (lost < seen.count()).then_some("some connections"),
-            change: None,
             saving: Saving::before_first_byte(cost),
         });
     }
@@ -141,7 +138,6 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                     .into(),
             avoided_by: None,
             concerns: None,
-            change: None,
             saving: Saving::predicted(saved),
         });
     }
@@ -167,7 +163,6 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                     .into(),
             avoided_by: None,
             concerns: None,
-            change: None,
             saving: Saving::default(),
         });
     }

@@ -69,7 +69,6 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: NODELAY.into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     });
 }
@@ -127,7 +126,6 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: Saved) -> Finding {
             .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     }
 }
@@ -156,7 +154,6 @@ fn large_chain(middle: &Connection, saved: Saved) -> Finding {
                 .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     }
 }
@@ -206,7 +203,6 @@ fn slow_start(middle: &Connection, saved: Saved) -> Finding {
                 .into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     }
 }
@@ -220,7 +216,6 @@ fn large_response(middle: &Connection, saved: Saved) -> Finding {
         advice: "Send less at first (compression, splitting).".into(),
         avoided_by: None,
         concerns: None,
-        change: None,
         saving: Saving::predicted(saved),
     }
 }

@@ -1,7 +1,7 @@
 //! QUIC: Retry, and the limit of three times what the client had sent.
 
 use super::{Seen, bytes};
-use crate::{Change, Finding, FindingKind, Saving, WayKind};
+use crate::{Finding, FindingKind, Saving, WayKind};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, QuicFacts, TlsFacts};
 
@@ -33,7 +33,6 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                     .into(),
             avoided_by: None,
             concerns,
-            change: Some(Change::NoRetry),
             saving: Saving::before_first_byte(rtt),
         });
     }
@@ -63,7 +62,6 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                     .into(),
             avoided_by: None,
             concerns,
-            change: Some(Change::SmallChain),
             saving: Saving::before_first_byte(cost),
         });
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::handshake::certificates_take;
 use super::{Seen, ms};
-use crate::{Change, Finding, FindingKind, Saving, WayKind};
+use crate::{Finding, FindingKind, Saving, WayKind};
 use firstbyte_core::run::{Metric, Metrics, Shortfall};
 use firstbyte_core::timeline::Connection;
 
@@ -53,7 +53,6 @@ fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
             .into(),
         avoided_by: None,
         concerns: Some(REPEATED),
-        change: Some(Change::Resumption),
         saving: Saving::default(),
     });
     !way.proven.is_empty()
@@ -101,7 +100,6 @@ fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
         avoided_by: None,
         concerns: Some(REPEATED),
-        change: Some(Change::EarlyData),
         saving: Saving::default(),
     });
 }
@@ -142,7 +140,6 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             .into(),
         avoided_by: None,
         concerns: Some("further requests"),
-        change: Some(Change::Reuse),
         saving: Saving::before_first_byte(cost),
     });
 }

@@ -3,7 +3,7 @@
 use firstbyte_core::stats::{Estimate, Interval};
 use firstbyte_explain::reconcile::{Reconciled, Witness};
 use firstbyte_explain::{Agreement, ServerLogWitness};
-use firstbyte_explain::{Equation, Finding, Term};
+use firstbyte_explain::{Equation, Finding, Saved, Term};
 use serde_json::{Value, json};
 
 use super::super::ndjson::shown_connection;
@@ -13,7 +13,7 @@ use crate::advice;
 /// Value of the field `format`.
 const FORMAT: &str = "firstbyte/explanation";
 /// Value of the field `version`.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// `explanation` as one JSON object and a newline.
 pub fn json(explanation: &Explanation) -> String {
@@ -44,7 +44,8 @@ pub fn json(explanation: &Explanation) -> String {
         "command": explanation.command,
         "equation": equation(&explanation.equation),
         "failed": explanation.failed,
-        "findings": explanation.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": explanation.findings.all.iter().map(finding).collect::<Vec<_>>(),
+        "without_all_findings": explanation.findings.together.as_ref().map(saved),
         "server": explanation.reconciled.iter().map(reconciled).collect::<Vec<_>>(),
         "redirects": redirects,
         "other_client": explanation.beside.as_ref().map(beside::json),
@@ -111,9 +112,13 @@ fn finding(finding: &Finding) -> Value {
         "concerns": finding.concerns,
         "evidence": finding.evidence,
         "advice": advice::for_finding(finding),
-        "saving_predicted_ns": finding.saving.predicted.map(ns),
+        "saving_predicted": finding.saving.predicted.as_ref().map(saved),
         "saving_measured": measured,
     })
+}
+
+fn saved(saved: &Saved) -> Value {
+    json!({ "total_ns": ns(saved.total), "first_byte_ns": saved.first_byte.map(ns) })
 }
 
 fn server_log(log: &ServerLogWitness) -> Value {

@@ -13,7 +13,7 @@ mod whiteboard;
 
 use firstbyte_core::timeline::Connection;
 use firstbyte_explain::reconcile::Reconciled;
-use firstbyte_explain::{Beside, Equation, Finding, WayKind};
+use firstbyte_explain::{Beside, Equation, Findings, WayKind};
 
 use crate::warning::Warning;
 
@@ -41,7 +41,7 @@ pub struct Explanation {
     /// The redirects that led to the URL.
     pub redirects: Vec<Connection>,
     /// What costs time, the most costly first.
-    pub findings: Vec<Finding>,
+    pub findings: Findings,
     /// What another client takes, where one was asked for.
     pub beside: Option<Beside>,
     /// The server's time by other witnesses.

@@ -107,14 +107,18 @@ fn equation(html: &mut String, explanation: &Explanation) {
 
 fn findings(html: &mut String, explanation: &Explanation) {
     *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\">Findings</h2>\n";
-    if explanation.findings.is_empty() {
+    if explanation.findings.all.is_empty() {
         *html += "<p>No avoidable delay was found.</p>\n";
     } else {
         *html += "<ol class=\"found\">\n";
-        for finding in &explanation.findings {
+        for finding in &explanation.findings.all {
             one(html, finding);
         }
         *html += "</ol>\n";
+    }
+    if let Some(together) = &explanation.findings.together {
+        let saved = text::saved(together, &Style::default());
+        let _ = writeln!(html, "<p>Without all of them, a visit saves {}.</p>", escape(&saved));
     }
     if explanation.leaves_much_unexplained() {
         let time = milliseconds(explanation.equation.time(TermKind::Unexplained));

@@ -6,7 +6,9 @@ use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 use firstbyte_explain::reconcile::{Reconciled, Witness};
-use firstbyte_explain::{Equation, Finding, ServerLogWitness, Span, Term, TermKind, WayKind};
+use firstbyte_explain::{
+    Equation, Finding, Saved, ServerLogWitness, Span, Term, TermKind, WayKind,
+};
 
 use super::{Explanation, WayView, beside, whiteboard};
 use crate::advice;
@@ -473,16 +475,22 @@ fn beside(log: &ServerLogWitness, scale: Scale, style: &Style) -> Vec<String> {
 
 fn findings(explanation: &Explanation, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
-    if explanation.findings.is_empty() {
+    if explanation.findings.all.is_empty() {
         lines.push(style.paint(Ink::Strong, "No avoidable delay was found."));
     } else {
-        let n = explanation.findings.len() as u64;
+        let n = explanation.findings.all.len() as u64;
         lines
             .push(style.paint(Ink::Strong, &format!("{}, most costly first", count(n, "finding"))));
     }
-    for (number, finding) in (1..).zip(&explanation.findings) {
+    for (number, finding) in (1..).zip(&explanation.findings.all) {
         lines.push(String::new());
         lines.extend(one(number, finding, style));
+    }
+    if let Some(together) = &explanation.findings.together {
+        lines.push(String::new());
+        let text = format!("without all of them, a visit saves {}", saved(together, style));
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        lines.extend(wrap("", &words, style.columns()));
     }
     if explanation.leaves_much_unexplained() {
         let unexplained = explanation.equation.time(TermKind::Unexplained);
@@ -529,9 +537,23 @@ pub(super) fn saves(finding: &Finding, style: &Style) -> String {
         saves.push(format!("measured {:.1} ms{interval}", measured.value / 1e6));
     }
     if let Some(predicted) = finding.saving.predicted {
-        saves.push(format!("predicted {}", milliseconds(predicted, style)));
+        saves.push(format!("predicted {}", saved(&predicted, style)));
     }
     saves.join(", ")
+}
+
+/// "45.1 ms of the total, 0.0 ms of the first byte".
+pub(super) fn saved(saved: &Saved, style: &Style) -> String {
+    let total = milliseconds(saved.total, style);
+    match saved.first_byte {
+        Some(first_byte) if first_byte == saved.total => {
+            format!("{total} of the total and of the first byte")
+        }
+        Some(first_byte) => {
+            format!("{total} of the total, {} of the first byte", milliseconds(first_byte, style))
+        }
+        None => format!("{total} of the total"),
+    }
 }
 
 /// A time in milliseconds, or seconds where it is long.

@@ -400,7 +400,9 @@ impl Case {
             trace: self.trace.clone().filter(|_| self.server.can_be_traced()),
             ..Wanted::default()
         };
-        let mut keys: Vec<&str> = Vec::new();
+        // Static pages: `/` has the size of the body too.
+        let page = format!("page_bytes = {}", self.body);
+        let mut keys: Vec<&str> = vec![page.as_str()];
         keys.extend(self.rsa.then_some("key = \"rsa2048\""));
         keys.extend(self.other_group.then_some("groups = [\"p256\"]"));
         keys.extend(self.retry.then_some("retry = true"));

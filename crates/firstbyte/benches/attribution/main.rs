@@ -8,6 +8,7 @@
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
 //!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N] [--trace N]
 //!     cargo bench -p firstbyte --bench attribution -- --grid [--seed N] [--lanes N] [--samples N]
+//!     cargo bench -p firstbyte --bench attribution -- --pages [--seed N] [--lanes N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME [--keep DIR] | --explain-case SEED
 //!
 //! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is
@@ -27,6 +28,7 @@ mod explain;
 mod faults;
 mod grid;
 mod packets;
+mod pages;
 mod pairs;
 mod reading;
 mod score;
@@ -85,6 +87,10 @@ fn run() -> Result<bool, String> {
     let now = firstbyte_clock::Realtime::now().unix_nanos();
     let seed = number("--seed", now % 1_000_000_000)?;
     let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
+    if std::env::args().any(|a| a == "--pages") {
+        println!("seed {seed}");
+        return pages::measure(seed, lanes, &zoo);
+    }
     let samples = number("--samples", 3)? as u32;
     let how = batch::How {
         samples,

@@ -156,7 +156,7 @@ pub(crate) struct Wanted {
     /// A file for what the server writes and when (`strace -f -ttt`), where it is a program.
     pub(crate) trace: Option<PathBuf>,
     /// Further keys of a scenario's `server`, as in a file: `groups = ["p256"], tickets = 0`. Of a
-    /// server that is a program, `key` alone is of use.
+    /// server that is a program, `key` and `page_bytes` alone are of use.
     pub(crate) keys: String,
 }
 

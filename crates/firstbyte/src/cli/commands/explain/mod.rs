@@ -103,7 +103,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         })
         .collect();
     let mut found = findings(&measured.evidence);
-    savings::fill_in(&mut found, &measured.evidence);
+    savings::fill_in(&mut found.all, &measured.evidence);
     let reconciled = witnesses(plan, &measured.evidence, subject, &equation)?;
     let few = equation.interval.is_none();
     let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };

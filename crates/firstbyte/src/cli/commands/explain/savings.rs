@@ -1,5 +1,5 @@
-//! What a change would save, by prediction: the connection as it is and as it would be, both predicted
-//! from what was measured, and the difference.
+//! What repeated visits would save, by prediction: the connection as it is and as it would be, both predicted from what was
+//! measured, and the difference.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use firstbyte_core::server_model::ServerFit;
 use firstbyte_core::split::{Parts, Split, total};
 use firstbyte_core::timeline::{PhaseName, TlsFacts};
-use firstbyte_explain::{Change, Evidence, Finding, Saved};
+use firstbyte_explain::{Evidence, Finding, FindingKind, Saved};
 use firstbyte_lab::ca::{Ca, LeafOptions};
 use firstbyte_predict::{KexGroup, Reuse, Session, Setup, Way, certified, predict};
 use rustls::pki_types::pem::PemObject;
@@ -17,21 +17,23 @@ use rustls::sign::CertifiedKey;
 use crate::prediction::hosts::{calibrate, handshakes};
 use firstbyte_clock::timer_now;
 
-/// A chain that fits any server's first flight: leaf and intermediate with ECDSA keys.
-const SMALL_CHAIN: usize = 2_500;
 /// What a prediction may be off by and still be taken for one of this server.
 const CLOSE: f64 = 0.1;
 
-/// Fills in what each finding's change would save. Nothing is filled in where the connection as it is
-/// cannot be predicted: then the model does not hold for this server.
+/// Fills in what resumption and early data would save. Nothing is filled in where the connection as it is cannot be
+/// predicted: then the model does not hold for this server.
 pub(super) fn fill_in(findings: &mut [Finding], evidence: &Evidence) {
-    let Some(model) = Model::from_evidence(evidence) else { return };
+    let sessions = |finding: &&mut Finding| {
+        matches!(finding.kind, FindingKind::NoResumption | FindingKind::NoEarlyData)
+    };
+    let mut findings = findings.iter_mut().filter(sessions).peekable();
+    let model = findings.peek().and_then(|_| Model::from_evidence(evidence));
+    let Some(model) = model else { return };
     for finding in findings {
-        if let Some(change) = finding.change
-            && finding.saving.predicted.is_none()
-        {
-            finding.saving.predicted = model.saves(change);
-        }
+        finding.saving.predicted = match finding.kind {
+            FindingKind::NoResumption => model.saves(Session::Full, Session::Resumed),
+            _ => model.saves(Session::Resumed, Session::ZeroRtt),
+        };
     }
 }
 
@@ -87,21 +89,10 @@ impl Model {
         (off.as_secs_f64() <= CLOSE * measured.as_secs_f64()).then_some(Self { setup, way })
     }
 
-    fn saves(&self, change: Change) -> Option<Saved> {
-        let (mut setup, mut way) = (self.setup.clone(), self.way);
-        let mut before = times(&setup, &way)?;
-        match change {
-            Change::Resumption => way.session = Session::Resumed,
-            Change::EarlyData => {
-                way.session = Session::Resumed;
-                before = times(&setup, &way)?;
-                way.session = Session::ZeroRtt;
-            }
-            Change::SmallChain => setup.server.certified = chain_of(SMALL_CHAIN)?,
-            Change::FirstShare => setup.server.groups.clear(),
-            Change::NoRetry | Change::Reuse => return None,
-        }
-        let after = times(&setup, &way)?;
+    /// What a visit with the one session takes more than with the other.
+    fn saves(&self, before: Session, after: Session) -> Option<Saved> {
+        let with = |session: Session| times(&self.setup, &Way { session, ..self.way });
+        let (before, after) = (with(before)?, with(after)?);
         Some(Saved {
             total: before.0.checked_sub(after.0)?,
             first_byte: Some(before.1.saturating_sub(after.1)),
