@@ -182,7 +182,8 @@ impl Seen {
             let apart = gap > TOGETHER_NS + self.takes(hypothesis, end - start);
             // Where segments are counted anew, the one before was a small one.
             let small = last + RECORD_BYTES < mss;
-            let anew = responds && small && (whole(end - start) || end - start + RECORD_BYTES < mss);
+            let anew =
+                responds && small && (whole(end - start) || end - start + RECORD_BYTES < mss);
             let goes_on = |write: &&mut Write| {
                 let same = write.needs == needs && at != self.response;
                 same && (whole(write.end - write.start) || !(apart || anew))

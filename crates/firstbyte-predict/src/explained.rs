@@ -121,9 +121,8 @@ fn slow_start_is_found_where_the_equation_has_it() {
         let case = Case::sound().with(|setup| setup.exchange.response_bytes = response_bytes);
         let connection = case.made();
         let equation = Equation::from_connections([&connection], None).unwrap();
-        let is_stall = |term: &&Term| {
-            term.kind == TermKind::Stalls && term.span == Some(Span::Response)
-        };
+        let is_stall =
+            |term: &&Term| term.kind == TermKind::Stalls && term.span == Some(Span::Response);
         let stalled = equation.terms.iter().any(|term| is_stall(&term));
         let found: Vec<FindingKind> = case.found().into_iter().map(|(kind, _)| kind).collect();
         let expected: &[FindingKind] = if stalled { &[FindingKind::SlowStart] } else { &[] };
@@ -154,10 +153,9 @@ fn each_of_two_faults_costs_what_it_alone_saves() {
     let neither = fast.with(|setup| setup.exchange.response_bytes = 1_000);
     let saves = |without: &Case| both.total().saturating_sub(without.total());
     let (found, together) = both.found_together();
-    for (kind, truth) in [
-        (FindingKind::SlowLink, saves(&fast)),
-        (FindingKind::LargeResponse, saves(&short)),
-    ] {
+    for (kind, truth) in
+        [(FindingKind::SlowLink, saves(&fast)), (FindingKind::LargeResponse, saves(&short))]
+    {
         let cost = found.iter().find(|(found, _)| *found == kind).unwrap().1;
         assert!(cost.abs_diff(truth) <= truth / 10, "{kind:?} costs {cost:?}, not {truth:?}");
     }

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use super::ServerModel;
 use super::acks::{Ack, By, Event, Habit, Reads, acknowledgements};
 use super::constants::*;
 use super::sender::{Hypothesis, Peaks, Played, Seen, Segment, Sender};
@@ -52,31 +53,13 @@ pub(crate) enum Released {
 }
 
 /// One hypothesis, and what it says of the arrivals.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub window: Option<u32>,
     pub nagle: bool,
     pub late: bool,
     /// In the order of arrival.
     pub releases: Vec<Release>,
-    /// What came late for no reason of TCP's, in the order of arrival.
-    pub delays: Vec<Delay>,
-}
-
-/// An arrival that came later than the server's TCP let it leave, or when a delayed acknowledgement let it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Delay {
-    /// Which segment; the response's first where there is none.
-    pub place: Option<usize>,
-    /// The client's timer of delayed acknowledgements released it.
-    pub by_timer: bool,
-    /// How late, nanoseconds; as far as a server's usual time does not say.
-    pub over: i64,
-    /// So much says nothing.
-    pub free: i64,
-    /// What a server costs that does this at all, and what this delay cost.
-    pub idle: f64,
-    pub cost: f64,
 }
 
 /// A server, and what it costs that one connection's arrivals came from it.
@@ -84,8 +67,6 @@ pub(crate) struct Delay {
 pub(crate) struct ServerCost {
     pub server: Hypothesis,
     pub cost: f64,
-    /// The part of the cost that is for delays.
-    pub delays: Vec<Delay>,
 }
 
 /// What is known of the path.
@@ -132,7 +113,8 @@ impl Judge {
         let (mut offset, mut asked) = (0u64, Vec::new());
         // Of a segment that ends later, and when it came.
         let (mut unended, mut begun) = (0, 0);
-        let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS));
+        let at =
+            |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS));
         let request = at(Mark::RequestEnd).unwrap_or(LIMIT_NS);
         let response = connection.marks.first_packet_of_response();
         let response = response.map(|at| at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS));
@@ -276,7 +258,9 @@ impl Judge {
         };
         let mut readings: Vec<(f64, Reading)> = Vec::new();
         for (cost, reading) in fits {
-            if cost <= best + OUT_COST && !readings.iter().any(|(_, r)| r.releases == reading.releases) {
+            if cost <= best + OUT_COST
+                && !readings.iter().any(|(_, r)| r.releases == reading.releases)
+            {
                 readings.push((cost, reading));
             }
         }
@@ -363,10 +347,10 @@ impl Judge {
         for server in Hypothesis::servers(packets, between) {
             for (nagle, acks, late) in self.habits() {
                 let hypothesis = Hypothesis { nagle, acks, late, ..server };
-                let (Some((cost, reading)), _) = self.fit(hypothesis, 0.0, f64::INFINITY) else {
+                let (Some((cost, _)), _) = self.fit(hypothesis, 0.0, f64::INFINITY) else {
                     continue;
                 };
-                let new = ServerCost { server: hypothesis, cost, delays: reading.delays };
+                let new = ServerCost { server: hypothesis, cost };
                 match all.iter_mut().find(|old| old.server.is_same_server(hypothesis)) {
                     Some(old) if old.cost <= new.cost => {}
                     Some(old) => *old = new,
@@ -377,14 +361,23 @@ impl Judge {
         all
     }
 
+    /// What the arrivals cost from one server, by the habits that the two hosts may have, and what each says.
+    pub(crate) fn readings_of(&self, model: &ServerModel, nagle: bool) -> Vec<(f64, Reading)> {
+        let ServerModel { initial_window: window, full_buffer: buffer, .. } = *model;
+        let small = window.is_some_and(|window| window <= SMALL_WINDOW_PACKETS);
+        let between = small && self.segments.iter().any(|segment| segment.between);
+        let most_merged = if between { MOST_MERGED_PACKETS } else { 0 };
+        let habits = self.habits().filter(|(with_nagle, ..)| *with_nagle == nagle);
+        let hypotheses = habits.flat_map(|(nagle, acks, late)| {
+            let with = move |merged| Hypothesis { window, nagle, acks, late, merged, buffer };
+            (0..=most_merged).map(with)
+        });
+        hypotheses.filter_map(|hypothesis| self.fit(hypothesis, 0.0, f64::INFINITY).0).collect()
+    }
+
     /// Whether tickets and settings came in one segment.
     pub(crate) fn has_tickets_with_settings(&self) -> bool {
         self.together
-    }
-
-    /// How late an answer is that is late for no reason: nobody tells less apart.
-    pub(crate) fn noise_ns(&self) -> i64 {
-        self.usual
     }
 
     /// What a hypothesis costs that is as likely as `prior` says, and what it says; none when it costs more than `most`.
@@ -448,8 +441,7 @@ impl Judge {
             };
             if first {
                 let by_nagle = held.as_ref().unwrap_or(&sender).by_nagle;
-                cost +=
-                    self.judge(index, segment, previous, released, by_nagle, late, &mut reading);
+                cost += self.judge(segment, previous, released, by_nagle, late, &mut reading);
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
@@ -489,7 +481,10 @@ impl Judge {
         let (stood, price) = match sender.lossy {
             true => (gap > NOISE_NS, SHRUNK_COST),
             false if filled_buffer => (gap > NOISE_NS, ROOM_COST),
-            false => (gap > self.rtt / 2 + NOISE_NS && left <= sender.window / SMALL_WINDOW_PACKETS, NEARLY_FULL_COST),
+            false => (
+                gap > self.rtt / 2 + NOISE_NS && left <= sender.window / SMALL_WINDOW_PACKETS,
+                NEARLY_FULL_COST,
+            ),
         };
         if !stood || (sender.initial.is_none() && !filled_buffer) {
             return None;
@@ -513,10 +508,8 @@ impl Judge {
     }
 
     /// What it costs that a segment came when it did. Notes what released it.
-    #[expect(clippy::too_many_arguments, reason = "the state of one loop")]
     fn judge(
         &self,
-        index: usize,
         segment: &Segment,
         previous: Option<i64>,
         released: Option<Ack>,
@@ -528,7 +521,6 @@ impl Judge {
         let before = previous.unwrap_or(-2 * LIMIT_NS);
         // What it can be the answer to.
         let is_response = self.response == Some(at);
-        let place = if is_response { None } else { Some(index) };
         let asked = self.asked.iter().rev().find(|asked| **asked + self.rtt - self.early <= at);
         let asked = asked.filter(|asked| is_response || **asked >= before);
         let finished = self.finished.filter(|(left, _)| {
@@ -553,18 +545,8 @@ impl Judge {
                     by: Released::Acknowledgement(ack.by),
                     why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
                 });
-                if ack.by != By::Timer {
-                    return noise + self.told();
-                }
-                reading.delays.push(Delay {
-                    place,
-                    by_timer: true,
-                    over: 0,
-                    free: 0,
-                    idle: DELAYED_ACK_COST,
-                    cost: DELAYED_ACK_COST,
-                });
-                return noise + self.told() + DELAYED_ACK_COST;
+                let timer = if ack.by == By::Timer { DELAYED_ACK_COST } else { 0.0 };
+                return noise + self.told() + timer;
             }
         }
         if let Some((left, cause)) = finished {
@@ -584,17 +566,13 @@ impl Judge {
         if is_response && let Some(think) = self.think {
             over = (over - think).abs();
         }
-        let (free, idle) = match question {
-            Some(_) => (self.usual.max(WORK_NS), THINK_COST),
-            None if previous.is_none() => return 0.0,
-            None => (self.usual, PAUSE_COST),
-        };
-        if over <= free {
-            return 0.0;
+        match question {
+            _ if previous.is_none() && question.is_none() => 0.0,
+            Some(_) if over <= self.usual.max(WORK_NS) => 0.0,
+            Some(_) => self.price(over) + THINK_COST,
+            None if over <= self.usual => 0.0,
+            None => self.price(over) + PAUSE_COST,
         }
-        let cost = self.price(over) + idle;
-        reading.delays.push(Delay { place, by_timer: false, over, free, idle, cost });
-        cost
     }
 
     /// Of what was released so much later than it could be: hosts and the path are as late as that at times.

@@ -1,9 +1,8 @@
 //! What the sending side of a server is like, from the arrivals of one connection or of many.
 //!
 //! Input: connections to one address. Output: the [`ServerModel`]s that fit, the likeliest first. `judge` holds the
-//! arrivals of one connection against a hypothesis about the server's TCP; its costs are negative logarithms of odds, so
-//! those of several connections add up: what one leaves open, others decide. A delay that all connections share is priced
-//! once, for it is one server. Over QUIC there are no models: `split/quic.rs` has rules of its own. Definitions:
+//! arrivals of one connection against a hypothesis about the server's TCP; its costs are negative logarithms of odds. Of
+//! connections that were made alike the mean counts, and those means add up. Over QUIC there are no models: `split/quic.rs` has rules of its own. Definitions:
 //! `docs/measurement.md`.
 
 mod acks;
@@ -11,7 +10,6 @@ pub mod constants;
 pub(crate) mod judge;
 mod sender;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(crate) use acks::By;
@@ -20,12 +18,12 @@ pub use judge::Why;
 pub(crate) use judge::{Judge, Reading, Release, Released, ServerCost, Way};
 
 use crate::split::{ObservedConnection, judge_of, server_costs};
-use crate::timeline::Connection;
+use crate::timeline::{Connection, Handshake};
 use constants::*;
-use judge::{Delay, window_prior};
+use judge::window_prior;
 
-/// Connections of one address that are looked at, at most, spread over all that there are.
-const MOST_CONNECTIONS: usize = 32;
+/// Connections of one kind that are looked at, at most, spread over all that there are.
+const MOST_CONNECTIONS: usize = 12;
 
 /// What all connections to a server have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,36 +55,57 @@ pub struct ServerFit {
     pub models: Vec<(f64, ServerModel)>,
     /// Bits per second of the slowest link on the way from the server, where more connections prove it than chance would.
     pub link_rate: Option<u64>,
+    /// What the server takes for a response that nothing can hold back, where that is known.
+    pub think: Option<Duration>,
+}
+
+/// What connections that were made alike have in common: they say the same of their server, and err in the same way.
+#[derive(PartialEq, Eq)]
+struct ConnectionKind {
+    url: String,
+    http: usize,
+    tls: Option<String>,
+    handshake: Option<Handshake>,
+    early_data: bool,
+}
+
+impl ConnectionKind {
+    fn of(connection: &Connection) -> Self {
+        let tls = connection.facts.tls.as_ref();
+        Self {
+            url: connection.url.clone(),
+            http: http_index(connection),
+            tls: tls.and_then(|tls| tls.version.clone()),
+            handshake: tls.and_then(|tls| tls.handshake),
+            early_data: tls.is_some_and(|tls| tls.early_data.is_some()),
+        }
+    }
 }
 
 /// One connection's costs, by server.
 struct CostTable {
-    http: usize,
     costs: Vec<ServerCost>,
     least: f64,
-    noise: i64,
     tickets_with_settings: bool,
 }
 
 impl CostTable {
-    fn of(connection: &Connection, link_rate: Option<u64>, think: Option<Duration>) -> Option<Self> {
+    fn of(
+        connection: &Connection,
+        link_rate: Option<u64>,
+        think: Option<Duration>,
+    ) -> Option<Self> {
         let observed = ObservedConnection::from_connection(connection, link_rate);
         let (judge, path) = judge_of(&observed)?;
         let mut judge = judge.with_think(think);
         let costs = server_costs(&mut judge, &path);
         let least = costs.iter().map(|cost| cost.cost).min_by(f64::total_cmp)?;
-        Some(Self {
-            http: http_index(connection),
-            costs,
-            least,
-            noise: judge.noise_ns(),
-            tickets_with_settings: judge.has_tickets_with_settings(),
-        })
+        Some(Self { costs, least, tickets_with_settings: judge.has_tickets_with_settings() })
     }
 
-    /// A window, or a buffer, that holds all there was never fills.
-    fn get(&self, model: &ServerModel) -> Option<&ServerCost> {
-        let nagle = model.nagle[self.http];
+    /// What the arrivals cost, came they from such a server. A window, or a buffer, that holds all there was never fills.
+    fn cost(&self, model: &ServerModel, http: usize) -> f64 {
+        let nagle = model.nagle[http];
         let find = |window: Option<u32>, buffer: bool| {
             self.costs.iter().find(|cost| {
                 let server = cost.server;
@@ -94,10 +113,26 @@ impl CostTable {
             })
         };
         let ServerModel { initial_window, full_buffer, .. } = *model;
-        find(initial_window, full_buffer)
+        let cost = find(initial_window, full_buffer)
             .or_else(|| find(None, full_buffer))
             .or_else(|| find(initial_window, false))
-            .or_else(|| find(None, false))
+            .or_else(|| find(None, false));
+        let most = self.least + REFUTED_COST;
+        cost.map_or(most, |cost| cost.cost.min(most))
+    }
+}
+
+/// Connections that were made alike.
+struct Alike {
+    kind: ConnectionKind,
+    tables: Vec<CostTable>,
+}
+
+impl Alike {
+    /// The mean of what the arrivals of one of them cost, came they from such a server.
+    fn cost(&self, model: &ServerModel) -> f64 {
+        let costs = self.tables.iter().map(|table| table.cost(model, self.kind.http));
+        costs.sum::<f64>() / self.tables.len().max(1) as f64
     }
 }
 
@@ -108,26 +143,42 @@ impl ServerFit {
         connections: impl IntoIterator<Item = &'a Connection>,
         think: Option<Duration>,
     ) -> Self {
+        let mut by_kind: Vec<(ConnectionKind, Vec<&Connection>)> = Vec::new();
         // A connection that was open before does not begin with the initial window.
-        let shows = |c: &&Connection| c.facts.tcp.is_some() && !c.facts.reused;
-        let all: Vec<&Connection> = connections.into_iter().filter(shows).collect();
-        let step = all.len().div_ceil(MOST_CONNECTIONS).max(1);
-        let chosen: Vec<&Connection> = all.into_iter().step_by(step).collect();
-        let link_rate = proven_link_rate(&chosen);
-        let table = |connection: &&Connection| CostTable::of(connection, link_rate, think);
-        let tables: Vec<CostTable> = chosen.iter().filter_map(table).collect();
-        if tables.is_empty() {
-            return Self { models: Vec::new(), link_rate };
+        for connection in
+            connections.into_iter().filter(|c| c.facts.tcp.is_some() && !c.facts.reused)
+        {
+            let kind = ConnectionKind::of(connection);
+            match by_kind.iter_mut().find(|(other, _)| *other == kind) {
+                Some((_, all)) => all.push(connection),
+                None => by_kind.push((kind, vec![connection])),
+            }
         }
-        let priced = |model: ServerModel| (prior(&model, &tables) + cost(&model, &tables), model);
-        let mut models: Vec<(f64, ServerModel)> = possible(&tables).map(priced).collect();
+        for (_, all) in &mut by_kind {
+            let step = all.len().div_ceil(MOST_CONNECTIONS).max(1);
+            *all = all.iter().step_by(step).copied().collect();
+        }
+        let link_rate = proven_link_rate(by_kind.iter().flat_map(|(_, all)| all).copied());
+        let alike = by_kind.into_iter().map(|(kind, all)| {
+            let table = |connection: &Connection| CostTable::of(connection, link_rate, think);
+            Alike { kind, tables: all.into_iter().filter_map(table).collect() }
+        });
+        let alike: Vec<Alike> = alike.filter(|alike| !alike.tables.is_empty()).collect();
+        if alike.is_empty() {
+            return Self { models: Vec::new(), link_rate, think };
+        }
+        let priced = |model: ServerModel| {
+            let arrivals: f64 = alike.iter().map(|alike| alike.cost(&model)).sum();
+            (prior(&model, &alike) + arrivals, model)
+        };
+        let mut models: Vec<(f64, ServerModel)> = possible(&alike).map(priced).collect();
         models.sort_by(|a, b| a.0.total_cmp(&b.0));
         let best = models.first().map_or(0.0, |(cost, _)| *cost);
         models.retain_mut(|(cost, _)| {
             *cost -= best;
             *cost <= OUT_COST
         });
-        Self { models, link_rate }
+        Self { models, link_rate, think }
     }
 
     /// The likeliest model.
@@ -145,16 +196,16 @@ impl ServerFit {
 }
 
 /// Every model that differs for one of the connections, the usual ones first.
-fn possible(tables: &[CostTable]) -> impl Iterator<Item = ServerModel> {
+fn possible(alike: &[Alike]) -> impl Iterator<Item = ServerModel> {
     let usual = [None, Some(USUAL_WINDOW_PACKETS)].into_iter();
     let others = (1..=LARGEST_WINDOW_PACKETS).filter(|window| *window != USUAL_WINDOW_PACKETS);
     let windows = usual.chain(others.map(Some));
-    let [http1, http2] = [0, 1].map(|http| tables.iter().any(|table| table.http == http));
-    let buffers = tables.iter().any(|table| table.costs.iter().any(|cost| cost.server.buffer));
+    let [http1, http2] = [0, 1].map(|http| alike.iter().any(|alike| alike.kind.http == http));
+    let mut costs = alike.iter().flat_map(|alike| &alike.tables).flat_map(|table| &table.costs);
+    let buffers = costs.any(|cost| cost.server.buffer);
     let either = |both: bool| if both { &[false, true][..] } else { &[false][..] };
-    let servers = windows.flat_map(move |window| {
-        either(buffers).iter().map(move |buffer| (window, *buffer))
-    });
+    let servers =
+        windows.flat_map(move |window| either(buffers).iter().map(move |buffer| (window, *buffer)));
     servers.flat_map(move |(initial_window, full_buffer)| {
         either(http1).iter().flat_map(move |one| {
             either(http2).iter().map(move |two| ServerModel {
@@ -167,12 +218,12 @@ fn possible(tables: &[CostTable]) -> impl Iterator<Item = ServerModel> {
 }
 
 /// How unlikely a server is that is like this.
-fn prior(model: &ServerModel, tables: &[CostTable]) -> f64 {
+fn prior(model: &ServerModel, alike: &[Alike]) -> f64 {
     let nagle = |http: usize| {
-        let of_it = || tables.iter().filter(|table| table.http == http);
-        let together = of_it().filter(|table| table.tickets_with_settings).count();
-        let contradicted = together * 2 > of_it().count();
-        match (model.nagle[http], contradicted) {
+        let of_it = alike.iter().filter(|alike| alike.kind.http == http);
+        let tables: Vec<&CostTable> = of_it.flat_map(|alike| &alike.tables).collect();
+        let together = tables.iter().filter(|table| table.tickets_with_settings).count();
+        match (model.nagle[http], together * 2 > tables.len()) {
             (false, _) => 0.0,
             (true, false) => NAGLE_COST,
             (true, true) => NAGLE_COST + TICKETS_AND_SETTINGS_COST,
@@ -182,52 +233,14 @@ fn prior(model: &ServerModel, tables: &[CostTable]) -> f64 {
     window_prior(model.initial_window) + nagle(0) + nagle(1) + buffer
 }
 
-/// What the arrivals of all connections cost, came they from such a server.
-fn cost(model: &ServerModel, tables: &[CostTable]) -> f64 {
-    let mut sum = 0.0;
-    let mut shared: BTreeMap<_, Vec<(Delay, i64)>> = BTreeMap::new();
-    let mut count = 0;
-    for table in tables {
-        let Some(cell) = table.get(model).filter(|cell| cell.cost < table.least + REFUTED_COST)
-        else {
-            sum += table.least + REFUTED_COST;
-            continue;
-        };
-        count += 1;
-        sum += cell.cost - cell.delays.iter().map(|delay| delay.cost).sum::<f64>();
-        for delay in &cell.delays {
-            shared.entry((delay.place, delay.by_timer)).or_default().push((*delay, table.noise));
-        }
-    }
-    sum + shared.values().map(|delays| delays_cost(delays, count)).sum::<f64>()
-}
-
-/// What delays at one place cost, of so many connections: each by itself, or one for all of them and what each differs
-/// by from it.
-fn delays_cost(delays: &[(Delay, i64)], connections: usize) -> f64 {
-    let each: f64 = delays.iter().map(|(delay, _)| delay.cost).sum();
-    let mut overs: Vec<i64> = delays.iter().map(|(delay, _)| delay.over).collect();
-    overs.sort_unstable();
-    let Some(&usual) = overs.get(overs.len() / 2) else { return 0.0 };
-    let (Some((first, noise)), without) = (delays.first(), connections - delays.len()) else {
-        return 0.0;
-    };
-    let once = delay_cost(usual, *noise) + first.idle;
-    let apart = |(delay, noise): &(Delay, i64)| {
-        let apart = (delay.over - usual).abs();
-        if apart <= delay.free { 0.0 } else { delay.cost.min(delay_cost(apart, *noise) + delay.idle) }
-    };
-    let together = once * (1 + without) as f64 + delays.iter().map(apart).sum::<f64>();
-    each.min(together)
-}
-
 /// The median of the rates that connections prove each for itself, where more do than chance would.
-fn proven_link_rate(connections: &[&Connection]) -> Option<u64> {
-    let rate = |c: &&Connection| ObservedConnection::from_connection(c, None).link_rate();
-    let mut rates: Vec<u64> = connections.iter().filter_map(rate).collect();
+fn proven_link_rate<'a>(connections: impl Iterator<Item = &'a Connection>) -> Option<u64> {
+    let rate = |c: &Connection| ObservedConnection::from_connection(c, None).link_rate();
+    let all: Vec<Option<u64>> = connections.map(rate).collect();
+    let mut rates: Vec<u64> = all.iter().flatten().copied().collect();
     rates.sort_unstable();
     let median = rates.get(rates.len() / 2).copied();
-    median.filter(|_| rates.len() >= fewest_not_by_chance(connections.len()))
+    median.filter(|_| rates.len() >= fewest_not_by_chance(all.len()))
 }
 
 /// The fewest proofs that chance gives in less than one of twenty experiments of so many connections: the tail of a

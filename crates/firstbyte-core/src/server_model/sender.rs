@@ -38,12 +38,18 @@ impl Hypothesis {
     /// the habits that each may have.
     pub(crate) fn servers(packets: u32, between: bool) -> impl Iterator<Item = Self> {
         // A window that holds all there was never fills.
-        let most = packets.saturating_add(if between { MOST_MERGED_PACKETS } else { 0 }).min(LARGEST_WINDOW_PACKETS);
+        let most = packets
+            .saturating_add(if between { MOST_MERGED_PACKETS } else { 0 })
+            .min(LARGEST_WINDOW_PACKETS);
         // The usual ones first: others that cost more are given up early.
-        let usual = [None, Some(USUAL_WINDOW_PACKETS)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
-        let windows = usual.chain((1..=most).filter(|window| *window != USUAL_WINDOW_PACKETS).map(Some));
+        let usual = [None, Some(USUAL_WINDOW_PACKETS)]
+            .into_iter()
+            .filter(move |w| w.is_none_or(|w| w <= most));
+        let windows =
+            usual.chain((1..=most).filter(|window| *window != USUAL_WINDOW_PACKETS).map(Some));
         // Few have written more than that, and then stood still.
-        let buffers: &[bool] = if packets > 2 * SMALL_WINDOW_PACKETS { &[false, true] } else { &[false] };
+        let buffers: &[bool] =
+            if packets > 2 * SMALL_WINDOW_PACKETS { &[false, true] } else { &[false] };
         let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
         windows.flat_map(move |(window, buffer)| {
             let small = window.is_some_and(|window| window <= SMALL_WINDOW_PACKETS);
@@ -62,7 +68,8 @@ impl Hypothesis {
     /// Whether nothing is ever held back where no more than `peak` packets were under way when another was to be sent:
     /// neither by the window, nor by what `Judge::nearly_full` looks at. Windows that grow leave more room.
     pub(crate) fn never_holds(self, peak: u32) -> bool {
-        self.window.is_some_and(|w| peak < w - w / SMALL_WINDOW_PACKETS) && (!self.buffer || peak < SMALL_WINDOW_PACKETS)
+        self.window.is_some_and(|w| peak < w - w / SMALL_WINDOW_PACKETS)
+            && (!self.buffer || peak < SMALL_WINDOW_PACKETS)
     }
 }
 
@@ -105,7 +112,8 @@ impl Played {
         }
         let as_many = merged == other.merged || merged == 0 && !between;
         let peak = if merged == 0 { peaks[other.merged as usize] } else { peaks[0] };
-        let alike = window == other.window && as_many && (!other.buffer || peak < SMALL_WINDOW_PACKETS);
+        let alike =
+            window == other.window && as_many && (!other.buffer || peak < SMALL_WINDOW_PACKETS);
         let never_holds = window.is_none() && other.never_holds(peak);
         (alike || never_holds) && (nagle == other.nagle || !small)
     }

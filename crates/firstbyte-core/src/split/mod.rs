@@ -3,6 +3,7 @@
 //! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds.
 //! The definitions are in `docs/measurement.md`; this module is their only implementation.
 
+mod attributed;
 mod bottleneck;
 mod exchange;
 mod observed;
@@ -16,15 +17,16 @@ mod supposed;
 use std::time::Duration;
 
 pub use crate::server_model::Why;
+pub use attributed::AttributedConnection;
 pub(crate) use bottleneck::Bottleneck;
 pub(crate) use observed::ObservedConnection;
-pub(crate) use supposed::{judge_of, server_costs};
 pub use phase::{Phase, phases, total};
 pub use rules::Rules;
 pub use stretch::{Held, Part, Place, Stretch};
+pub(crate) use supposed::{judge_of, server_costs};
 
+use crate::server_model::{Reading, ServerFit, judge};
 use crate::timeline::{Connection, Mark, Offset, PhaseName};
-use crate::server_model::{Reading, judge};
 use exchange::Walk;
 use path::Path;
 use stretch::{Found, Laid};
@@ -156,18 +158,24 @@ impl Split {
 
     /// Splits `connection` by wrong rules, for tests.
     pub fn attribute_by(rules: Rules, connection: &Connection) -> Self {
-        Self::in_order_by(rules, connection).0
+        Self::in_order_by(rules, connection, None).0
     }
 
     /// Splits `connection`, and says when what was: the stretches lie one behind the other without
     /// gaps, and those of one part are that part.
     pub fn in_order(connection: &Connection) -> (Self, Course) {
-        Self::in_order_by(Rules::Right, connection)
+        Self::in_order_by(Rules::Right, connection, None)
     }
 
-    fn in_order_by(rules: Rules, connection: &Connection) -> (Self, Course) {
-        let observed = ObservedConnection::by_rules(rules, connection, None);
-        let readings = supposed::readings(rules, &observed);
+    fn in_order_by(
+        rules: Rules,
+        connection: &Connection,
+        fit: Option<&ServerFit>,
+    ) -> (Self, Course) {
+        let link_rate = fit.and_then(|fit| fit.link_rate);
+        let observed = ObservedConnection::by_rules(rules, connection, link_rate);
+        let by_fit = fit.and_then(|fit| supposed::readings_by_fit(&observed, fit));
+        let readings = by_fit.unwrap_or_else(|| supposed::readings(rules, &observed));
         let ObservedConnection { bottleneck, walks, rtt, .. } = observed;
         let first_packet = connection.marks.first_packet_of_response();
         let behind = BEHIND + bottleneck.takes(segment_bytes(connection)).unwrap_or_default();

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use super::Parts;
-use crate::server_model::By;
 use super::exchange::{Exchange, Step, Walk};
-use crate::server_model::{Release, Released, Why};
 use super::path::{Gap, Path, Pause};
 use super::rules::Rules;
+use crate::server_model::By;
+use crate::server_model::{Release, Released, Why};
 use crate::timeline::{Offset, PhaseName};
 
 /// What a stretch of time went to. The parts are those of [`Parts`](super::Parts).

@@ -10,7 +10,7 @@ use super::observed::ObservedConnection;
 use super::path::Path;
 use super::quic;
 use super::rules::Rules;
-use crate::server_model::{Judge, OUT_COST, REFUTED_COST, Reading, ServerCost, Way};
+use crate::server_model::{Judge, OUT_COST, REFUTED_COST, Reading, ServerCost, ServerFit, Way};
 
 /// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
 const JITTER: f64 = 6.0;
@@ -23,10 +23,7 @@ const ROUNDING: f64 = 1e-9;
 const NOISE: Duration = Duration::from_micros(400);
 
 /// The readings that fit, the best first; there is one at least.
-pub(super) fn readings(
-    rules: Rules,
-    observed: &ObservedConnection<'_>,
-) -> Vec<(Path, Reading)> {
+pub(super) fn readings(rules: Rules, observed: &ObservedConnection<'_>) -> Vec<(Path, Reading)> {
     let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
     let (connection, rtt) = (*connection, *rtt);
     let seen = Path::infer(connection, walks, bottleneck, rtt, None);
@@ -63,6 +60,66 @@ pub(super) fn readings(
         None => seen.clone(),
     };
     all.into_iter().map(|(_, supposed, reading)| (path(supposed), reading)).collect()
+}
+
+/// The readings by the models that the server's connections left possible, the best first. Nothing where the connection
+/// does not follow them: another server may have answered, or it was open before and its window has grown.
+pub(super) fn readings_by_fit(
+    observed: &ObservedConnection<'_>,
+    fit: &ServerFit,
+) -> Option<Vec<(Path, Reading)>> {
+    let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
+    if connection.facts.reused || fit.models.is_empty() {
+        return None;
+    }
+    let (judge, spread) = judge_of(observed)?;
+    let mut judge = judge.with_think(fit.think);
+    let paths: Vec<(Option<Duration>, f64)> = std::iter::once((None, 0.0))
+        .chain(spread.wider.iter().map(|(spread, cost)| (Some(*spread), *cost)))
+        .collect();
+    let mut all: Vec<(f64, Option<Duration>, Reading)> = Vec::new();
+    let mut least_of_best = f64::INFINITY;
+    for (excess, model) in &fit.models {
+        let nagle = model.has_nagle(connection);
+        let (mut least, begin) = (f64::INFINITY, all.len());
+        for (supposed, of_path) in &paths {
+            // Nothing costs less than nothing.
+            if *of_path > least + OUT_COST {
+                break;
+            }
+            judge.suppose(supposed.unwrap_or(spread.seen));
+            for (cost, reading) in judge.readings_of(model, nagle) {
+                least = least.min(cost + of_path);
+                all.push((cost + of_path, *supposed, reading));
+            }
+        }
+        for (cost, ..) in &mut all[begin..] {
+            *cost += excess - least;
+        }
+        if *excess <= 0.0 {
+            least_of_best = least_of_best.min(least);
+        }
+    }
+    if least_of_best >= REFUTED_COST {
+        judge.suppose(spread.seen);
+        let alone = judge.readings(None).first().map_or(0.0, |(cost, _)| *cost);
+        if least_of_best >= alone + REFUTED_COST {
+            return None;
+        }
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let best = all.first()?.0;
+    let mut readings: Vec<(Option<Duration>, Reading)> = Vec::new();
+    for (cost, supposed, reading) in all {
+        let is_new = |(path, other): &(Option<Duration>, Reading)| {
+            *path != supposed || other.releases != reading.releases
+        };
+        if cost <= best + OUT_COST && readings.iter().all(is_new) {
+            readings.push((supposed, reading));
+        }
+    }
+    let path = |supposed| Path::infer(connection, walks, bottleneck, *rtt, supposed);
+    Some(readings.into_iter().map(|(supposed, reading)| (path(supposed), reading)).collect())
 }
 
 /// What each server costs that the connection's arrivals are held against, each on the path that makes it cheapest. Nothing

@@ -87,10 +87,7 @@ impl Costs {
         }
         let typical =
             |all: &[f64]| median(all).map(|ns| Duration::from_nanos(ns.max(0.0).round() as u64));
-        Saved {
-            total: typical(&totals).unwrap_or_default(),
-            first_byte: typical(&first_bytes),
-        }
+        Saved { total: typical(&totals).unwrap_or_default(), first_byte: typical(&first_bytes) }
     }
 }
 

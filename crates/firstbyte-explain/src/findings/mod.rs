@@ -47,7 +47,8 @@ pub fn findings(evidence: &Evidence) -> Findings {
 /// What a visit saves without any of the findings that concern every visit: those that are played, played without all of
 /// them; the others are times that would vanish as a whole.
 fn together(costs: &Costs, found: &[Finding]) -> Option<Saved> {
-    let (mut faults, mut sum, mut count) = (Vec::new(), Saved::before_first_byte(Duration::ZERO), 0);
+    let (mut faults, mut sum, mut count) =
+        (Vec::new(), Saved::before_first_byte(Duration::ZERO), 0);
     for finding in found.iter().filter(|finding| finding.concerns.is_none()) {
         let fault = Fault::ALL.into_iter().find(|fault| fault.findings().contains(&finding.kind));
         // Another address is another path: nothing else would cost the same there.

@@ -98,6 +98,18 @@ impl Server {
     }
 }
 
+/// Another connection to the same server over the same path: hosts are never as quick twice.
+pub(super) fn visit(case: &Case, number: u64) -> Case {
+    let d = &mut Draw(Rng::with_seed(case.seed ^ (number << 32)));
+    let mut visit = case.clone();
+    visit.path.seed = d.0.u64(..);
+    let Dialogue { client, server, .. } = &mut visit.dialogue;
+    for step in client.steps.iter_mut().chain(&mut server.steps) {
+        step.after = step.after.mul_f64(0.97 + 0.06 * d.0.f64()) + us(d.0.u64(0..100));
+    }
+    visit
+}
+
 pub(super) fn case(seed: u64) -> Case {
     let d = &mut Draw(Rng::with_seed(seed));
     let rtt = d.log(0.5, 250.0);

@@ -10,8 +10,9 @@ mod score;
 mod seen;
 mod truth;
 
-use super::{Part, Rules};
-use drawn::case;
+use super::{AttributedConnection, Part, Rules};
+use crate::server_model::ServerFit;
+use drawn::{case, visit};
 use score::Score;
 
 /// `cargo test -p firstbyte-core oracle -- --ignored --nocapture` prints the table; `ORACLE=first..end` chooses
@@ -53,6 +54,35 @@ fn score(seeds: std::ops::Range<u64>, rules: Rules) -> Score {
         score.add(&case(seed), rules);
     }
     score
+}
+
+/// Connections of one server, split by what all of them show of it, and each by itself.
+fn scores_of_servers(seeds: std::ops::Range<u64>, visits: u64) -> (Score, Score) {
+    let (mut by_fit, mut alone) = (Score::default(), Score::default());
+    for seed in seeds {
+        let server = case(seed);
+        let cases: Vec<_> = (1..=visits).map(|number| visit(&server, number)).collect();
+        let played = cases.iter().filter_map(|case| Some((case, seen::Log::play_case(case)?)));
+        let played: Vec<_> = played.map(|(case, log)| (case, log.connection(case), log)).collect();
+        let fit = ServerFit::from_connections(played.iter().map(|(_, c, _)| c), None);
+        for (case, connection, log) in &played {
+            by_fit.judge(case, log, &AttributedConnection::by_fit(connection, &fit).split);
+            alone.judge(case, log, &AttributedConnection::alone(connection).split);
+        }
+    }
+    (by_fit, alone)
+}
+
+/// `cargo test -p firstbyte-core servers -- --ignored --nocapture` prints both tables; `ORACLE=first..end` chooses the
+/// servers, `VISITS` how many connections each has.
+#[test]
+#[ignore = "prints a table"]
+fn table_of_servers() {
+    let range = std::env::var("ORACLE").unwrap_or_else(|_| "0..1000".into());
+    let (first, end) = range.split_once("..").unwrap();
+    let visits = std::env::var("VISITS").map_or(10, |n| n.parse().unwrap());
+    let (by_fit, alone) = scores_of_servers(first.parse().unwrap()..end.parse().unwrap(), visits);
+    println!("alone\n{}\nby the fit\n{}", alone.report(), by_fit.report());
 }
 
 /// `ORACLE=seed..` shows one connection: what the client saw, what was said of it, and the truth.

@@ -107,9 +107,13 @@ impl Score {
             self.unconnected += 1;
             return;
         };
-        let connection = log.connection(case);
-        let split = Split::attribute_by(rules, &connection);
-        let course = Tracer::course(case, &log);
+        let split = Split::attribute_by(rules, &log.connection(case));
+        self.judge(case, &log, &split);
+    }
+
+    /// Judges `split`, which is of what `log` has of `case`.
+    pub(super) fn judge(&mut self, case: &Case, log: &Log, split: &Split) {
+        let course = Tracer::course(case, log);
         let total = split.total().as_nanos() as u64;
         let place = case.dialogue.places.response_end;
         if !case.merges {
