@@ -14,7 +14,6 @@ pub mod leb128;
 pub mod pcap;
 pub mod run;
 pub mod sequence;
-pub mod server_model;
 pub mod shown_url;
 pub mod simulation;
 pub mod split;

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use super::Way;
 use firstbyte_core::run::{Metric, Metrics};
+use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
-use firstbyte_core::timeline::{ClientFacts, Connection, Facts};
+use firstbyte_core::timeline::{ClientFacts, Facts};
 
 /// What another client takes, beside ours.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +68,7 @@ const COMPARED: [Metric; 8] = [
 impl Beside {
     /// `other` beside `ours`. Absent where no connection of `other` says whose it is, or no round has both.
     pub fn from_ways(ours: &Way, other: &Way) -> Option<Self> {
-        let client = other.connections().find_map(|c| c.facts.client.clone())?;
+        let client = other.connections().find_map(|c| c.connection.facts.client.clone())?;
         let steps = ClockSteps { base: ours.resolution_ns(), variant: other.resolution_ns() };
         let [ours_by_round, other_by_round] = [ours, other].map(metrics_by_round);
         let times: Vec<BesideTime> = COMPARED
@@ -100,7 +101,7 @@ impl Beside {
 }
 
 fn metrics_by_round(way: &Way) -> BTreeMap<u32, Metrics> {
-    way.proven.iter().map(|(round, c)| (*round, Metrics::from_connection(c))).collect()
+    way.proven.iter().map(|(round, c)| (*round, Metrics::from_connection(&c.connection))).collect()
 }
 
 /// What is said of a connection, by a name.
@@ -127,7 +128,7 @@ fn unlike(ours: &Way, other: &Way) -> Vec<Unlike> {
 /// What most connections of `way` say, of those that say anything.
 fn usual(way: &Way, of: fn(&Facts) -> Option<String>) -> Option<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let said = |c: &Connection| of(&c.facts);
+    let said = |c: &AttributedConnection| of(&c.connection.facts);
     way.connections().filter_map(said).for_each(|value| *counts.entry(value).or_default() += 1);
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(value, _)| value)
 }
@@ -145,7 +146,7 @@ mod tests {
                 version: Some("1.0".into()),
                 tls_library: None,
             });
-            (round, c)
+            (round, AttributedConnection::alone(c))
         };
         Way { proven: (0..20).map(connection).collect(), ..Way::default() }
     }
@@ -175,7 +176,7 @@ mod tests {
     fn what_is_not_alike_is_named() {
         let (ours, mut other) = ways();
         for (_, connection) in &mut other.proven {
-            connection.facts.http.as_mut().unwrap().version = Some("1.1".into());
+            connection.connection.facts.http.as_mut().unwrap().version = Some("1.1".into());
         }
         let unlike = Beside::from_ways(&ours, &other).unwrap().unlike;
         assert_eq!(unlike.len(), 1);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::{Interval, in_steps, median_estimate};
-use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_core::timeline::PhaseName;
 
 /// What a term's time was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,8 +172,7 @@ struct Terms {
 
 impl Terms {
     /// With `whole`, what the response waited for acknowledgements is transfer.
-    fn from_connection(connection: &Connection, whole: bool) -> Self {
-        let split = Split::attribute(connection);
+    fn from_split(split: &Split, whole: bool) -> Self {
         let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut terms =
             Self { total: ns(split.total()), rtt: split.rtt.map(ns), ..Self::default() };
@@ -219,15 +218,15 @@ impl Terms {
 }
 
 impl Equation {
-    /// The equation of `connections`, in the order in which they were made, and of the one before
+    /// The equation of connections by their splits, in the order in which they were made, and of the one before
     /// them. Absent without any.
-    pub fn from_connections<'a>(
-        connections: impl IntoIterator<Item = &'a Connection>,
-        first: Option<&Connection>,
+    pub fn from_splits<'a>(
+        splits: impl IntoIterator<Item = &'a Split>,
+        first: Option<&Split>,
     ) -> Option<Self> {
-        let connections: Vec<&Connection> = connections.into_iter().collect();
+        let splits: Vec<&Split> = splits.into_iter().collect();
         let of_all = |whole| -> Vec<Terms> {
-            connections.iter().map(|connection| Terms::from_connection(connection, whole)).collect()
+            splits.iter().map(|split| Terms::from_split(split, whole)).collect()
         };
         let (mut all, mut whole) = (of_all(false), false);
         let mut typical = most_common(&all);
@@ -238,8 +237,8 @@ impl Equation {
             typical = most_common(&all);
         }
         let mut equation = mean(&typical, all.len())?;
-        equation.first = first.map(|connection| {
-            let terms = Terms::from_connection(connection, whole);
+        equation.first = first.map(|split| {
+            let terms = Terms::from_split(split, whole);
             (Duration::from_nanos(terms.total), equation.extras(&terms))
         });
         Some(equation)

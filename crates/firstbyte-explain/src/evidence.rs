@@ -1,11 +1,13 @@
 //! What an explanation rests on: connections, made in several ways.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use firstbyte_core::run::Shortfall;
-use firstbyte_core::split::Split;
+use firstbyte_core::split::server_model::ServerFit;
+use firstbyte_core::split::{AttributedConnection, Split};
 use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
-use firstbyte_core::timeline::{Connection, Failure};
+use firstbyte_core::timeline::{Connection, Failure, PhaseName};
 
 /// A way to connect, tried for what its difference says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,9 +79,9 @@ impl WayKind {
     }
 }
 
-/// One way, and what came of it.
+/// One way as it was measured.
 #[derive(Clone, Debug, Default)]
-pub struct Way {
+pub struct MeasuredWay {
     /// Connections whose facts prove that they were made this way, with their rounds, ascending.
     pub proven: Vec<(u32, Connection)>,
     /// The first connection made this way, measured apart: names and routes were not cached.
@@ -90,14 +92,39 @@ pub struct Way {
     pub failed: Vec<Failure>,
 }
 
+/// All that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredWays {
+    /// The ways that were tried. The subject is among them.
+    pub ways: Vec<(WayKind, MeasuredWay)>,
+    /// The redirects that led from the URL given to the one explained, one visit's.
+    pub redirects: Vec<Connection>,
+}
+
+/// One way, and where the time of its connections went.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// As [`MeasuredWay::proven`].
+    pub proven: Vec<(u32, AttributedConnection)>,
+    /// As [`MeasuredWay::first`].
+    pub first: Option<AttributedConnection>,
+    /// As [`MeasuredWay::unproven`].
+    pub unproven: Vec<(Shortfall, Connection)>,
+    /// As [`MeasuredWay::failed`].
+    pub failed: Vec<Failure>,
+}
+
 impl Way {
     /// The proven connections.
-    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+    pub fn connections(&self) -> impl Iterator<Item = &AttributedConnection> {
         self.proven.iter().map(|(_, connection)| connection)
     }
 
     /// The median of what `of` gives, over the proven connections that it gives something for.
-    pub fn median(&self, of: impl Fn(&Connection) -> Option<Duration>) -> Option<Duration> {
+    pub fn median(
+        &self,
+        of: impl Fn(&AttributedConnection) -> Option<Duration>,
+    ) -> Option<Duration> {
         let values: Vec<f64> =
             self.connections().filter_map(&of).map(|d| d.as_nanos() as f64).collect();
         median(&values).map(|ns| Duration::from_nanos(ns as u64))
@@ -105,12 +132,12 @@ impl Way {
 
     /// The median of their totals.
     pub fn total(&self) -> Option<Duration> {
-        self.median(|c| Some(Split::attribute(c).total()))
+        self.median(|c| Some(c.split.total()))
     }
 
     /// What this way's total takes less than `other`'s, round by round; negative where it takes more.
     pub fn saves_against(&self, other: &Self) -> Option<Estimate> {
-        let total = |c: &Connection| Split::attribute(c).total().as_nanos() as f64;
+        let total = |c: &AttributedConnection| c.split.total().as_nanos() as f64;
         let (mut base, mut variant) = (Vec::new(), Vec::new());
         let steps = ClockSteps { base: self.resolution_ns(), variant: other.resolution_ns() };
         for (round, connection) in &self.proven {
@@ -124,7 +151,7 @@ impl Way {
 
     /// The largest steps of a reported clock that its connections were timed by, nanoseconds; zero without.
     pub(super) fn resolution_ns(&self) -> f64 {
-        let steps = self.connections().filter_map(|connection| connection.marks.resolution());
+        let steps = self.connections().map(|c| c.split.resolution);
         steps.max().unwrap_or_default().as_nanos() as f64
     }
 
@@ -134,23 +161,63 @@ impl Way {
     }
 
     /// The connection in the middle by total time.
-    pub fn middle(&self) -> Option<&Connection> {
-        let mut order: Vec<&Connection> = self.connections().collect();
-        order.sort_by_key(|c| Split::attribute(c).total());
+    pub fn middle(&self) -> Option<&AttributedConnection> {
+        let mut order: Vec<&AttributedConnection> = self.connections().collect();
+        order.sort_by_key(|c| c.split.total());
         order.get(order.len().saturating_sub(1) / 2).copied()
     }
 }
 
-/// All that was seen.
+/// All that was seen, and what it shows of the servers.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// The ways that were tried. The subject is among them.
     pub ways: Vec<(WayKind, Way)>,
-    /// The redirects that led from the URL given to the one explained, one visit's.
-    pub redirects: Vec<Connection>,
+    /// As [`MeasuredWays::redirects`].
+    pub redirects: Vec<AttributedConnection>,
+    /// What the connections to the address that is explained show of its server.
+    pub fit: ServerFit,
 }
 
 impl Evidence {
+    /// Attributes the time of all connections: of those to one address by what all of them show of the server.
+    pub fn from_measured(measured: MeasuredWays) -> Self {
+        let MeasuredWays { ways, redirects } = measured;
+        let think = ways.iter().find(|(kind, _)| *kind == WayKind::Reused).and_then(|(_, way)| {
+            let think = |(_, c): &(u32, Connection)| {
+                let split = Split::attribute(c);
+                split.phase(PhaseName::Wait).map(|wait| wait.parts.server.as_nanos() as f64)
+            };
+            let think: Vec<f64> = way.proven.iter().filter_map(think).collect();
+            median(&think).map(|ns| Duration::from_nanos(ns as u64))
+        });
+        let mut fits: Vec<(Option<IpAddr>, ServerFit)> = Vec::new();
+        let proven = || ways.iter().flat_map(|(_, way)| &way.proven).map(|(_, c)| c);
+        for connection in proven() {
+            let address = address(connection);
+            if fits.iter().all(|(other, _)| *other != address) {
+                let same = proven().filter(|c| self::address(c) == address);
+                fits.push((address, ServerFit::from_connections(same, think)));
+            }
+        }
+        let fit_of = |c: &Connection| fits.iter().find(|(other, _)| *other == address(c));
+        let attribute = |connection: Connection| match fit_of(&connection) {
+            Some((_, fit)) => AttributedConnection::by_fit(connection, fit),
+            None => AttributedConnection::alone(connection),
+        };
+        let attributed = |(kind, way): (WayKind, MeasuredWay)| {
+            let MeasuredWay { proven, first, unproven, failed } = way;
+            let proven = proven.into_iter().map(|(round, c)| (round, attribute(c))).collect();
+            (kind, Way { proven, first: first.map(attribute), unproven, failed })
+        };
+        let ways: Vec<(WayKind, Way)> = ways.into_iter().map(attributed).collect();
+        let subject = ways.iter().find(|(kind, _)| *kind == WayKind::Subject);
+        let explained = subject.and_then(|(_, way)| way.connections().next());
+        let fit = explained.and_then(|c| fit_of(&c.connection)).map(|(_, fit)| fit.clone());
+        let redirects = redirects.into_iter().map(AttributedConnection::alone).collect();
+        Self { ways, redirects, fit: fit.unwrap_or_default() }
+    }
+
     /// One of the ways, if it was tried.
     pub fn way(&self, kind: WayKind) -> Option<&Way> {
         self.ways.iter().find(|(other, _)| *other == kind).map(|(_, way)| way)
@@ -160,4 +227,8 @@ impl Evidence {
     pub fn subject(&self) -> Option<&Way> {
         self.way(WayKind::Subject)
     }
+}
+
+fn address(connection: &Connection) -> Option<IpAddr> {
+    connection.facts.remote.map(|remote| remote.ip())
 }

@@ -8,12 +8,12 @@
 use std::time::Duration;
 
 use super::replay::{Arrived, Replay, Role, Sent, Write};
-use firstbyte_core::server_model::ServerFit;
-use firstbyte_core::server_model::constants::*;
 use firstbyte_core::simulation::tcp::Habits;
 use firstbyte_core::simulation::{Link, Path};
-use firstbyte_core::split::{Part, Split, segment_bytes};
-use firstbyte_core::timeline::{self, Connection, Direction, Handshake, Mark, Offset, TlsFacts};
+use firstbyte_core::split::server_model::ServerFit;
+use firstbyte_core::split::server_model::constants::*;
+use firstbyte_core::split::{AttributedConnection, Part, segment_bytes};
+use firstbyte_core::timeline::{self, Direction, Handshake, Mark, Offset, TlsFacts};
 
 /// A window that never fills.
 const NEVER: u32 = 1_000;
@@ -71,19 +71,18 @@ struct Seen {
 
 /// How each connection is played: by the likeliest model of the server. Absent for a connection that does not fit it.
 pub(super) fn replays(
-    connections: &[&Connection],
+    connections: &[&AttributedConnection],
     fit: &ServerFit,
-    think: Option<Duration>,
 ) -> Vec<Option<Replay>> {
     let model = fit.best();
-    let replay = |connection: &&Connection| {
-        let model = model?;
+    let replay = |attributed: &&AttributedConnection| {
+        let (model, connection) = (model?, &attributed.connection);
         let hypothesis = Hypothesis {
             window: model.initial_window,
             nagle: model.has_nagle(connection),
             rate: fit.link_rate,
         };
-        let seen = Seen::from_connection(connection, think.map_or(0, ns))?;
+        let seen = Seen::from_connection(attributed, fit.think.map_or(0, ns))?;
         seen.fit(hypothesis)
     };
     connections.iter().map(replay).collect()
@@ -94,9 +93,9 @@ fn ns(time: Duration) -> i64 {
 }
 
 impl Seen {
-    fn from_connection(connection: &Connection, think: i64) -> Option<Self> {
+    fn from_connection(attributed: &AttributedConnection, think: i64) -> Option<Self> {
+        let AttributedConnection { connection, split, course } = attributed;
         connection.facts.tcp.as_ref()?;
-        let (split, course) = Split::in_order(connection);
         let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);
         let (connected, request_left) = (at(Mark::TcpConnected)?, at(Mark::RequestEnd)?);
         let response = connection.marks.first_packet_of_response()?.as_nanos();

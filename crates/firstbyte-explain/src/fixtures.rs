@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Evidence, Way, WayKind};
+use super::{MeasuredWay, MeasuredWays, WayKind};
 use firstbyte_core::run::Shortfall;
 use firstbyte_core::timeline::{
     Attempt, AttemptOutcome, Certificate, Chunk, Clock, Connection, Direction, EarlyData, Flight,
@@ -192,38 +192,51 @@ impl Path {
     }
 
     /// `n` of them, in as many rounds, a few microseconds apart.
-    pub(super) fn way(&self, n: u32) -> Way {
+    pub(super) fn way(&self, n: u32) -> MeasuredWay {
         let proven = (0..n).map(|round| {
             let wobble = i64::from(round * 7 % 11) * 5;
             let path = Self { client: self.client + wobble, ..self.clone() };
             (round, path.connection())
         });
-        Way { proven: proven.collect(), first: Some(self.connection()), ..Way::default() }
+        MeasuredWay {
+            proven: proven.collect(),
+            first: Some(self.connection()),
+            ..MeasuredWay::default()
+        }
+    }
+}
+
+impl Path {
+    /// The same on connections that were open before.
+    pub(super) fn reused_way(&self, n: u32) -> MeasuredWay {
+        let mut way = self.way(n);
+        way.proven.iter_mut().for_each(|(_, connection)| connection.facts.reused = true);
+        way
     }
 }
 
 /// A server that has everything: sessions resumed, early data, connections kept.
-pub(super) fn healthy(subject: &Path) -> Evidence {
+pub(super) fn healthy(subject: &Path) -> MeasuredWays {
     let resumed = Path { resumed: true, ..subject.clone() };
-    Evidence {
+    MeasuredWays {
         ways: vec![
             (WayKind::Subject, subject.way(20)),
             (WayKind::Resumed, resumed.way(20)),
             (WayKind::EarlyData, resumed.way(20)),
-            (WayKind::Reused, Path { tickets: false, ..subject.clone() }.way(20)),
+            (WayKind::Reused, Path { tickets: false, ..subject.clone() }.reused_way(20)),
         ],
         redirects: Vec::new(),
     }
 }
 
 /// A way in which nothing was as asked for.
-pub(super) fn lacking(path: &Path, why: Shortfall) -> Way {
+pub(super) fn lacking(path: &Path, why: Shortfall) -> MeasuredWay {
     let unproven = (0..20).map(|_| (why, path.connection())).collect();
-    Way { unproven, ..Way::default() }
+    MeasuredWay { unproven, ..MeasuredWay::default() }
 }
 
 /// A connection over QUIC, of which only facts and round trip matter.
-pub(super) fn over_quic(retry: bool, stall_us: Option<u64>) -> Way {
+pub(super) fn over_quic(retry: bool, stall_us: Option<u64>) -> MeasuredWay {
     let mut c = Path::default().connection();
     c.facts.tcp = None;
     c.facts.quic = Some(QuicFacts {
@@ -235,5 +248,8 @@ pub(super) fn over_quic(retry: bool, stall_us: Option<u64>) -> Way {
     if let Some(tls) = &mut c.facts.tls {
         tls.early_data = None::<EarlyData>;
     }
-    Way { proven: (0..20).map(|round| (round, c.clone())).collect(), ..Way::default() }
+    MeasuredWay {
+        proven: (0..20).map(|round| (round, c.clone())).collect(),
+        ..MeasuredWay::default()
+    }
 }

@@ -34,10 +34,31 @@ pub struct Reconciled {
 
 impl Reconciled {
     /// Whether both agree.
-    pub fn agrees(&self) -> bool {
-        self.said.abs_diff(self.estimated) <= self.tolerance
+    pub fn verdict(&self) -> Verdict {
+        let larger = self.said.max(self.estimated);
+        if self.said.abs_diff(self.estimated) > self.tolerance {
+            Verdict::Differ
+        } else if self.tolerance > LITTLE && self.tolerance * 2 > larger {
+            Verdict::CannotTell
+        } else {
+            Verdict::Agree
+        }
     }
 }
+
+/// What comes of holding one time against another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Both are the same within the tolerance.
+    Agree,
+    /// They are not.
+    Differ,
+    /// The tolerance is more than half of both: much else would have agreed too.
+    CannotTell,
+}
+
+/// Two times within this are both short.
+const LITTLE: Duration = Duration::from_millis(1);
 
 /// Half a millisecond, or 5 %: what the estimate is good for on a quiet link.
 fn at_least(estimated: Duration) -> Duration {

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use crate::FindingKind;
-use firstbyte_core::server_model::constants::{RECORD_BYTES, USUAL_WINDOW_PACKETS};
 use firstbyte_core::simulation::Path;
 use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
 use firstbyte_core::simulation::tcp::{self, Habits, Nanos, Observer};
+use firstbyte_core::split::server_model::constants::{RECORD_BYTES, USUAL_WINDOW_PACKETS};
 
 /// What can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::evidence::{Evidence, WayKind};
 use super::reconcile::{Reconciled, Witness, reconcile};
-use firstbyte_core::split::Split;
+use firstbyte_core::split::{AttributedConnection, Split};
 use firstbyte_core::stats::{Estimate, Interval, median, median_estimate};
 use firstbyte_core::timeline::{Connection, Handshake, Mark, PhaseName};
 use firstbyte_sources::server_log::{LogForm, LoggedRequest};
@@ -68,7 +68,7 @@ pub struct ServerLogWitness {
 #[derive(Debug)]
 struct Joined<'a> {
     kind: WayKind,
-    connection: &'a Connection,
+    connection: &'a AttributedConnection,
     /// Its end since 1970.
     end: Duration,
     line: Option<LoggedRequest>,
@@ -94,8 +94,8 @@ impl<'a> ServerLogSearch<'a> {
         let mut search = Self { connections: Vec::new(), by_port: HashMap::new(), lines: 0 };
         for (kind, way) in &evidence.ways {
             for connection in way.connections() {
-                let Some(local) = connection.facts.local else { continue };
-                let Some(end) = end(connection) else { continue };
+                let Some(local) = connection.connection.facts.local else { continue };
+                let Some(end) = end(&connection.connection) else { continue };
                 search.by_port.entry(local.port()).or_default().push(search.connections.len());
                 search.connections.push(Joined { kind: *kind, connection, end, line: None });
             }
@@ -133,7 +133,7 @@ impl<'a> ServerLogSearch<'a> {
         uncertainty: Option<Duration>,
     ) -> Option<Reconciled> {
         let subjects = || self.connections.iter().filter(|it| it.kind == WayKind::Subject);
-        let found: Vec<(&Connection, &LoggedRequest)> = subjects()
+        let found: Vec<(&AttributedConnection, &LoggedRequest)> = subjects()
             .filter_map(|it| Some((it.connection, it.line.as_ref()?)))
             .filter(|(_, line)| line.request_time.is_some())
             .collect();
@@ -153,7 +153,7 @@ impl<'a> ServerLogSearch<'a> {
         let differences: Vec<f64> = found
             .iter()
             .filter_map(|(connection, line)| {
-                let ours = servers_share(connection).as_nanos() as f64;
+                let ours = servers_share(&connection.split).as_nanos() as f64;
                 Some(ours - time(line)?.value.as_nanos() as f64)
             })
             .collect();
@@ -166,14 +166,14 @@ impl<'a> ServerLogSearch<'a> {
         let mut ahead = Vec::new();
         for joined in &self.connections {
             let Some(line) = &joined.line else { continue };
-            let (is_resumed, is_early) = proven(joined.connection);
+            let (is_resumed, is_early) = proven(&joined.connection.connection);
             resumed.add(line.resumed, is_resumed);
             early_data.add(line.early_data, is_early);
             let off = line.logged.map(|at| at.as_nanos() as f64 - joined.end.as_nanos() as f64);
             ahead.extend(off);
         }
-        let body = |(connection, _): &(&Connection, &LoggedRequest)| {
-            connection.facts.http.as_ref().and_then(|http| http.body_bytes)
+        let body = |(connection, _): &(&AttributedConnection, &LoggedRequest)| {
+            connection.connection.facts.http.as_ref().and_then(|http| http.body_bytes)
         };
         let witness = ServerLogWitness {
             form,
@@ -208,8 +208,7 @@ fn end(connection: &Connection) -> Option<Duration> {
 }
 
 /// What the client attributes to the server of the request, as the equation's term has it.
-fn servers_share(connection: &Connection) -> Duration {
-    let split = Split::attribute(connection);
+fn servers_share(split: &Split) -> Duration {
     let phases = [PhaseName::Send, PhaseName::Wait];
     phases.iter().filter_map(|name| split.phase(*name)).map(|phase| phase.parts.server).sum()
 }

@@ -3,18 +3,24 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::fixtures::{Path, healthy, lacking, over_quic};
-use super::reconcile::{Witness, reconcile, server_timing};
+use super::reconcile::{Verdict, Witness, reconcile, server_timing};
 use super::*;
 use firstbyte_core::run::Shortfall;
+use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{
     AttemptOutcome, Chunk, Clock, Connection, Direction, Flight, Mark, Offset, Stamp,
 };
 
-fn all_findings(evidence: &Evidence) -> Vec<Finding> {
-    findings(evidence).all
+fn all_findings(measured: &MeasuredWays) -> Vec<Finding> {
+    findings(&Evidence::from_measured(measured.clone())).all
 }
 
-fn kinds(evidence: &Evidence) -> Vec<&'static str> {
+fn equation(way: &MeasuredWay, first: Option<&Connection>) -> Option<Equation> {
+    let splits: Vec<Split> = way.proven.iter().map(|(_, c)| Split::attribute(c)).collect();
+    Equation::from_splits(&splits, first.map(Split::attribute).as_ref())
+}
+
+fn kinds(evidence: &MeasuredWays) -> Vec<&'static str> {
     all_findings(evidence).iter().map(|finding| finding.kind.name()).collect()
 }
 
@@ -27,7 +33,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(kinds(&healthy(&Path::default())), [""; 0]);
     assert_eq!(kinds(&healthy(&Path { rtt: 200_000, ..Path::default() })), [""; 0]);
     assert_eq!(kinds(&healthy(&Path { rtt: 300, ..Path::default() })), [""; 0]);
-    assert_eq!(kinds(&Evidence::default()), [""; 0]);
+    assert_eq!(kinds(&MeasuredWays::default()), [""; 0]);
 }
 
 #[test]
@@ -81,7 +87,7 @@ fn a_response_held_back_behind_tickets_is_no_slow_server() {
     let reused_is_fast = |path: &Path| {
         let mut evidence = healthy(path);
         evidence.ways.retain(|(kind, _)| *kind != WayKind::Reused);
-        evidence.ways.push((WayKind::Reused, Path::default().way(20)));
+        evidence.ways.push((WayKind::Reused, Path::default().reused_way(20)));
         evidence
     };
     let path = Path { think: 30_000 + 41_000, ..Path::default() };
@@ -105,7 +111,7 @@ fn early_data_after_a_retry_request_is_no_finding_of_its_own() {
 #[test]
 fn what_servers_do_not_offer_is_found_by_trying() {
     let sound = Path::default();
-    let with = |kind: WayKind, way: Way| {
+    let with = |kind: WayKind, way: MeasuredWay| {
         let mut evidence = healthy(&sound);
         evidence.ways.retain(|(other, _)| *other != kind);
         evidence.ways.push((kind, way));
@@ -199,20 +205,20 @@ fn what_leaves_behind_the_request_is_not_answered_by_the_response() {
             (received, &[(128_100, 176), (128_136, 1_252), (128_153, 786)]),
         ],
     );
-    let way = |c: &Connection| Way {
+    let way = |c: &Connection| MeasuredWay {
         proven: (0..9).map(|round| (round, c.clone())).collect(),
-        ..Way::default()
+        ..MeasuredWay::default()
     };
-    let evidence = Evidence {
+    let evidence = MeasuredWays {
         ways: vec![(WayKind::Subject, way(&subject)), (WayKind::Tls12, way(&older))],
-        ..Evidence::default()
+        ..MeasuredWays::default()
     };
     assert_eq!(kinds(&evidence), [""; 0]);
 }
 
 #[test]
 fn quic_has_findings_of_its_own() {
-    let over = |way: Way| {
+    let over = |way: MeasuredWay| {
         let mut evidence = healthy(&Path::default());
         evidence.ways.push((WayKind::Http3, way));
         all_findings(&evidence)
@@ -272,7 +278,7 @@ fn redirects_cost_what_their_connections_took() {
 fn the_equation_of_curl_s_length() {
     let path = Path { rtt: 82_000, tls12: true, stalls: 2, think: 8_000, ..Path::default() };
     let way = path.way(20);
-    let equation = Equation::from_connections(way.connections(), None).unwrap();
+    let equation = equation(&way, None).unwrap();
     assert_eq!(equation.round_trips(), 6);
     assert_eq!(equation.rtt, Some(ms(82.0)));
     let of = |kind, span| {
@@ -291,7 +297,7 @@ fn the_first_connection_is_told_apart() {
     let path = Path::default();
     let cold = Path { dns: 80_000, think: 30_000, ..Path::default() }.connection();
     let way = path.way(20);
-    let equation = Equation::from_connections(way.connections(), Some(&cold)).unwrap();
+    let equation = equation(&way, Some(&cold)).unwrap();
     let (total, extras) = equation.first.unwrap();
     assert_eq!((extras[0].kind, extras[1].kind), (TermKind::Resolver, TermKind::Server));
     assert!((extras[0].ns - 79_000_000).abs() < 1_000_000);
@@ -303,7 +309,7 @@ fn the_first_connection_is_told_apart() {
 fn an_odd_one_is_not_typical() {
     let mut way = Path::default().way(20);
     way.proven[3].1 = Path { retry_request: true, ..Path::default() }.connection();
-    let equation = Equation::from_connections(way.connections(), None).unwrap();
+    let equation = equation(&way, None).unwrap();
     assert_eq!((equation.typical, equation.of, equation.round_trips()), (19, 20, 3));
 }
 
@@ -323,12 +329,19 @@ fn server_timing_is_read() {
 #[test]
 fn witnesses_agree_within_what_the_estimate_is_good_for() {
     let held = |said: f64, estimated: f64| {
-        reconcile(Witness::Log, ms(said), ms(estimated), None, None).agrees()
+        reconcile(Witness::Log, ms(said), ms(estimated), None, None).verdict()
     };
-    assert!(held(8.0, 8.4) && held(100.0, 104.9));
-    assert!(!held(8.0, 8.6) && !held(100.0, 110.0));
-    let wide = reconcile(Witness::Log, ms(8.0), ms(10.0), None, Some(ms(3.0)));
-    assert!(wide.agrees());
+    assert_eq!([held(8.0, 8.4), held(100.0, 104.9)], [Verdict::Agree; 2]);
+    assert_eq!([held(8.0, 8.6), held(100.0, 110.0)], [Verdict::Differ; 2]);
+    let within = |said: f64, estimated: f64, uncertainty: f64| {
+        let uncertainty = Some(ms(uncertainty));
+        reconcile(Witness::Log, ms(said), ms(estimated), None, uncertainty).verdict()
+    };
+    assert_eq!(within(8.0, 10.0, 3.0), Verdict::Agree);
+    // Whatever the server had said, below 101 ms, would agree.
+    assert_eq!(within(100.0, 50.5, 50.4), Verdict::CannotTell);
+    assert_eq!(within(120.0, 50.5, 50.4), Verdict::Differ);
+    assert_eq!(within(0.3, 0.2, 0.9), Verdict::Agree);
 }
 
 proptest! {
@@ -341,7 +354,7 @@ proptest! {
         let path = Path { rtt, stalls, think, pause, tls12, dns, ..Path::default() };
         let way = path.way(n);
         let first = Path { syn_lost: true, ..path }.connection();
-        let equation = Equation::from_connections(way.connections(), Some(&first)).unwrap();
+        let equation = equation(&way, Some(&first)).unwrap();
         let sum: Duration = equation.terms.iter().map(|term| term.time).sum();
         prop_assert_eq!(sum, equation.total);
         for term in &equation.terms {
@@ -357,7 +370,7 @@ proptest! {
 }
 
 /// As a browser's trace tells of them, in steps of 5 ms.
-fn as_reported(mut evidence: Evidence) -> Evidence {
+fn as_reported(mut evidence: MeasuredWays) -> MeasuredWays {
     const STEP_NS: u32 = 5_000_000;
     let read = |stamp: Stamp| {
         let at = stamp.at.as_nanos().div_euclid(STEP_NS.into()) * i64::from(STEP_NS);
@@ -379,8 +392,7 @@ fn as_reported(mut evidence: Evidence) -> Evidence {
 fn the_steps_of_a_clock_are_in_the_equation_and_no_finding() {
     let evidence = as_reported(healthy(&Path::default()));
     assert_eq!(kinds(&evidence), [""; 0]);
-    let connections: Vec<&Connection> = evidence.subject().unwrap().connections().collect();
-    let equation = Equation::from_connections(connections, None).unwrap();
+    let equation = equation(&evidence.ways[0].1, None).unwrap();
     assert!(equation.interval.unwrap().half_width() >= 5e6, "{equation:?}");
     for term in &equation.terms {
         let least = 5e6 * f64::from(term.round_trips.max(1));
@@ -414,7 +426,7 @@ fn logged(lines: &[(u16, u64, u64, bool)]) -> Vec<firstbyte_sources::server_log:
 #[test]
 fn connections_are_found_in_a_log_by_port_and_time() {
     const BEGAN_MS: u64 = 1_700_000_000_000;
-    let mut evidence = Evidence::default();
+    let mut evidence = MeasuredWays::default();
     let mut way = Path { think: 42_000, ..Path::default() }.way(3);
     for (round, connection) in &mut way.proven {
         connection.started_unix_ns = Some((BEGAN_MS + u64::from(*round) * 1_000) * 1_000_000);
@@ -431,11 +443,12 @@ fn connections_are_found_in_a_log_by_port_and_time() {
         (50_001, BEGAN_MS + 1_100, 20, true),
         (50_001, BEGAN_MS + 5_000, 999, false),
     ]);
+    let evidence = Evidence::from_measured(evidence);
     let mut search = ServerLogSearch::for_evidence(&evidence);
     lines.into_iter().for_each(|line| search.add(line));
     assert_eq!(search.lines(), 5);
     let found = search.finish(ms(42.0), None, None).unwrap();
-    assert_eq!((found.said, found.agrees()), (ms(20.0), false));
+    assert_eq!((found.said, found.verdict()), (ms(20.0), Verdict::Differ));
     let Witness::ServerLog(log) = &found.witness else { panic!("{found:?}") };
     assert_eq!((log.found, log.of, log.step), (2, 3, ms(1.0)));
     let difference = log.difference.unwrap().value / 1e6;

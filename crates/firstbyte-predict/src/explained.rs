@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use firstbyte_core::split::Split;
 use firstbyte_explain::{
-    Equation, Evidence, FindingKind, Saved, Span, Term, TermKind, Way, WayKind, findings,
+    Equation, Evidence, FindingKind, MeasuredWay, MeasuredWays, Saved, Span, Term, TermKind,
+    WayKind, findings,
 };
 
 use crate::{Setup, Tls, Way as Made, fixtures, predict};
@@ -54,9 +55,10 @@ impl Case {
     fn found_together(&self) -> (Vec<(FindingKind, Duration)>, Option<Saved>) {
         let connection = self.made();
         let proven = (0..COUNT).map(|round| (round, connection.clone())).collect();
-        let subject = Way { proven, ..Way::default() };
+        let subject = MeasuredWay { proven, ..MeasuredWay::default() };
         let ways = vec![(WayKind::Subject, subject)];
-        let found = findings(&Evidence { ways, redirects: Vec::new() });
+        let measured = MeasuredWays { ways, redirects: Vec::new() };
+        let found = findings(&Evidence::from_measured(measured));
         let costs = found.all.into_iter().map(|finding| (finding.kind, finding.cost)).collect();
         (costs, found.together)
     }
@@ -120,7 +122,7 @@ fn slow_start_is_found_where_the_equation_has_it() {
     for response_bytes in (8_000..18_000).step_by(500) {
         let case = Case::sound().with(|setup| setup.exchange.response_bytes = response_bytes);
         let connection = case.made();
-        let equation = Equation::from_connections([&connection], None).unwrap();
+        let equation = Equation::from_splits([&Split::attribute(&connection)], None).unwrap();
         let is_stall =
             |term: &&Term| term.kind == TermKind::Stalls && term.span == Some(Span::Response);
         let stalled = equation.terms.iter().any(|term| is_stall(&term));

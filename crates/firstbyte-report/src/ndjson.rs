@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use firstbyte_core::document::{ConnectionRecord, SampleRecord};
 use firstbyte_core::run::{Cell, Taken};
-use firstbyte_core::timeline::{Connection, Sample};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::Sample;
 
 use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
@@ -27,10 +28,11 @@ pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// The stored form of `connection`, for a document that is shown.
-pub(super) fn shown_connection(connection: &Connection) -> ConnectionRecord {
+pub(super) fn shown_connection(attributed: &AttributedConnection) -> ConnectionRecord {
+    let AttributedConnection { connection, split, .. } = attributed;
     ConnectionRecord {
         url: shown_url(&connection.url),
-        ..ConnectionRecord::from_connection(&advice::on_connection(connection))
+        ..ConnectionRecord::with_split(&advice::on_connection(connection), split)
     }
 }
 

@@ -270,9 +270,13 @@ pub struct FailureRecord {
 }
 
 impl ConnectionRecord {
-    /// The stored form of `connection`.
+    /// The stored form of `connection`, by what it shows of its server itself.
     pub fn from_connection(connection: &Connection) -> Self {
-        let split = Split::attribute(connection);
+        Self::with_split(connection, &Split::attribute(connection))
+    }
+
+    /// The stored form of `connection`, split like this.
+    pub fn with_split(connection: &Connection, split: &Split) -> Self {
         let Facts { client, remote, local, reused, tcp, quic, tls, http, panel, processor } =
             &connection.facts;
         Self {
@@ -283,7 +287,7 @@ impl ConnectionRecord {
             local: local.map(|a| a.to_string()),
             total_ns: ns(split.total()),
             marks: marks(&connection.marks),
-            split: SplitRecord::from_split(&split),
+            split: SplitRecord::from_split(split),
             lookups: connection.lookups.iter().map(DnsRecord::from_lookup).collect(),
             attempts: connection.attempts.iter().map(AttemptRecord::from_attempt).collect(),
             flights: connection.flights.iter().map(FlightRecord::from_flight).collect(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use arrows::begins_response;
 
-use crate::split::{Part, Parts, Place, Split};
+use crate::split::{AttributedConnection, Course, Part, Parts, Place, Split};
 use crate::timeline::{BrokenOff, Connection, Direction, EarlyData, Lookup, Offset, PhaseName};
 
 /// A connection, laid out.
@@ -178,11 +178,21 @@ impl Span {
 }
 
 impl Sequence {
-    /// Lays `connection` out.
+    /// Lays `connection` out, by what it shows of its server itself.
     pub fn lay_out(connection: &Connection) -> Self {
         let (split, course) = Split::in_order(connection);
-        let mut arrows = handshake::arrows(connection, &split);
-        arrows.extend(arrows::lay_arrows(connection, split.rtt, &course));
+        Self::lay_out_split(connection, &split, &course)
+    }
+
+    /// Lays a connection out by its split.
+    pub fn from_attributed(attributed: &AttributedConnection) -> Self {
+        let AttributedConnection { connection, split, course } = attributed;
+        Self::lay_out_split(connection, split, course)
+    }
+
+    fn lay_out_split(connection: &Connection, split: &Split, course: &Course) -> Self {
+        let mut arrows = handshake::arrows(connection, split);
+        arrows.extend(arrows::lay_arrows(connection, split.rtt, course));
         arrows.sort_by_key(Arrow::at);
         Self {
             url: connection.url.clone(),

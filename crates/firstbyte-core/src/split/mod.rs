@@ -11,24 +11,25 @@ mod path;
 mod phase;
 mod quic;
 mod rules;
+pub mod server_model;
 mod stretch;
 mod supposed;
 
 use std::time::Duration;
 
-pub use crate::server_model::Why;
 pub use attributed::AttributedConnection;
 pub(crate) use bottleneck::Bottleneck;
 pub(crate) use observed::ObservedConnection;
 pub use phase::{Phase, phases, total};
 pub use rules::Rules;
+pub use server_model::{ServerFit, Why};
 pub use stretch::{Held, Part, Place, Stretch};
 pub(crate) use supposed::{judge_of, server_costs};
 
-use crate::server_model::{Reading, ServerFit, judge};
 use crate::timeline::{Connection, Mark, Offset, PhaseName};
 use exchange::Walk;
 use path::Path;
+use server_model::{Reading, judge};
 use stretch::{Found, Laid};
 
 /// The parts of a stretch of time. They add up to it exactly.

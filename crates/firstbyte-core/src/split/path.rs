@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::bottleneck::Bottleneck;
 use super::exchange::{Exchange, Walk};
 use super::quic;
-use crate::server_model::judge;
+use crate::split::server_model::judge;
 use crate::timeline::{Chunk, Clock, Connection, Direction, Mark, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.

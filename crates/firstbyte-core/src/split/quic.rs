@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::server_model::By;
-use crate::server_model::{Reading, Release, Released, Why};
+use crate::split::server_model::By;
+use crate::split::server_model::{Reading, Release, Released, Why};
 use crate::timeline::{Chunk, Connection, Direction, Mark, Offset, QuicDatagram};
 
 /// What is known of a connection's datagrams, by direction and time.

@@ -9,8 +9,8 @@ use super::Parts;
 use super::exchange::{Exchange, Step, Walk};
 use super::path::{Gap, Path, Pause};
 use super::rules::Rules;
-use crate::server_model::By;
-use crate::server_model::{Release, Released, Why};
+use crate::split::server_model::By;
+use crate::split::server_model::{Release, Released, Why};
 use crate::timeline::{Offset, PhaseName};
 
 /// What a stretch of time went to. The parts are those of [`Parts`](super::Parts).

@@ -10,7 +10,9 @@ use super::observed::ObservedConnection;
 use super::path::Path;
 use super::quic;
 use super::rules::Rules;
-use crate::server_model::{Judge, OUT_COST, REFUTED_COST, Reading, ServerCost, ServerFit, Way};
+use crate::split::server_model::{
+    Judge, OUT_COST, REFUTED_COST, Reading, ServerCost, ServerFit, Way,
+};
 
 /// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
 const JITTER: f64 = 6.0;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Seen, ms};
 use crate::{Finding, FindingKind, Saved, Saving, WayKind};
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{AttemptOutcome, Connection, PhaseName};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::{AttemptOutcome, PhaseName};
 
 /// The first retransmission of a SYN comes after a second (RFC 6298 §2.1).
 const SYN_TIMEOUT: Duration = Duration::from_millis(900);
@@ -18,7 +18,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     far_address(seen, found);
 }
 
-fn variation(connection: &Connection) -> Duration {
+fn variation(connection: &AttributedConnection) -> Duration {
     super::part(connection, PhaseName::Connect, |parts| parts.variation)
 }
 
@@ -50,13 +50,13 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let cost = seen.median(|c| Split::attribute(c).parts.fallback);
+    let cost = seen.median(|c| c.split.parts.fallback);
     if cost.is_zero() {
         return;
     }
     let gave_up = seen.connections().find_map(|c| {
-        let lost = c.attempts.iter().find(|a| a.outcome != AttemptOutcome::Won)?;
-        let winner = c.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won)?;
+        let lost = c.connection.attempts.iter().find(|a| a.outcome != AttemptOutcome::Won)?;
+        let winner = c.connection.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won)?;
         Some((lost, winner.remote))
     });
     let Some((lost, winner)) = gave_up else { return };
@@ -100,13 +100,13 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 /// The same name has an address that is nearer than the one connected to.
 fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(rtt) = seen.rtt else { return };
-    let remote = |c: &Connection| c.facts.remote.map(|r| r.ip());
+    let remote = |c: &AttributedConnection| c.connection.facts.remote.map(|r| r.ip());
     let used = seen.subject.middle().and_then(remote);
     let nearest = [WayKind::Ipv4, WayKind::Ipv6]
         .into_iter()
         .filter_map(|kind| {
             let way = seen.evidence.way(kind)?;
-            Some((way.median(|c| Split::attribute(c).rtt)?, way.middle().and_then(remote)?, way))
+            Some((way.median(|c| c.split.rtt)?, way.middle().and_then(remote)?, way))
         })
         .min_by_key(|(rtt, ..)| *rtt);
     let (Some((nearest, address, way)), Some(used)) = (nearest, used) else { return };
@@ -114,7 +114,7 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if address == used || gain < NEARER.max(rtt / 5) {
         return;
     }
-    let trips = seen.subject.middle().map_or(0, |c| Split::attribute(c).round_trips);
+    let trips = seen.subject.middle().map_or(0, |c| c.split.round_trips);
     found.push(Finding {
         kind: FindingKind::FarAddress,
         title: "Another address of the same name is nearer".into(),

@@ -5,16 +5,13 @@ use std::time::Duration;
 use super::{exchange, held, part};
 use crate::fit;
 use crate::replay::{Fault, Replay, Times};
-use crate::{Evidence, Saved, Way, WayKind};
-use firstbyte_core::server_model::ServerFit;
-use firstbyte_core::split::Split;
+use crate::{Evidence, Saved, Way};
+use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::median;
-use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_core::timeline::PhaseName;
 
 /// Connections that are played, at most: their medians do not move with more.
 const PLAYED: usize = 12;
-/// Witnesses of each way.
-const EACH: usize = 2;
 
 /// A connection whose time is known without its faults.
 enum Subject {
@@ -59,12 +56,10 @@ pub(super) struct Costs {
 
 impl Costs {
     pub(super) fn estimate(evidence: &Evidence, way: &Way) -> Self {
-        let think =
-            evidence.way(WayKind::Reused).and_then(|way| way.median(|c| Some(exchange::think(c))));
+        let fit = &evidence.fit;
         let step = way.proven.len().div_ceil(PLAYED).max(1);
-        let connections: Vec<&Connection> = way.connections().step_by(step).collect();
-        let fit = ServerFit::from_connections(way.connections().chain(witnesses(evidence)), think);
-        let replays = fit::replays(&connections, &fit, think);
+        let connections: Vec<&AttributedConnection> = way.connections().step_by(step).collect();
+        let replays = fit::replays(&connections, fit);
         let played = |replay: Option<Replay>| {
             let replay = replay?;
             let as_it_is = replay.times(&[])?;
@@ -91,15 +86,8 @@ impl Costs {
     }
 }
 
-/// Connections to the same server over the same path, in ways whose TCP begins alike.
-fn witnesses(evidence: &Evidence) -> Vec<&Connection> {
-    const WAYS: [WayKind; 4] = [WayKind::Plain, WayKind::Tls12, WayKind::Tls13, WayKind::Resumed];
-    let ways = WAYS.into_iter().filter_map(|kind| evidence.way(kind));
-    ways.flat_map(|way| way.connections().take(EACH)).collect()
-}
-
-fn by_split(connection: &Connection) -> Vec<(Fault, Saved)> {
-    let split = Split::attribute(connection);
+fn by_split(connection: &AttributedConnection) -> Vec<(Fault, Saved)> {
+    let split = &connection.split;
     let link = if split.link_rate.is_some() { split.parts.transfer } else { Duration::ZERO };
     let within = |total: Duration| Saved { total, first_byte: None };
     vec![

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Seen, ms};
 use crate::{Finding, FindingKind, Saving, WayKind};
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, Mark, PhaseName, RecordType};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::{Mark, PhaseName, RecordType};
 
 /// A resolver in the same building answers from its cache within a few milliseconds.
 const SLOW: Duration = Duration::from_millis(20);
@@ -56,20 +56,18 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-fn resolver(connection: &Connection) -> Duration {
-    Split::attribute(connection)
-        .phase(PhaseName::Resolve)
-        .map_or(Duration::ZERO, |p| p.parts.resolver)
+fn resolver(connection: &AttributedConnection) -> Duration {
+    connection.split.phase(PhaseName::Resolve).map_or(Duration::ZERO, |p| p.parts.resolver)
 }
 
 /// How long the AAAA answer was waited for when the A answer was there.
-fn late_aaaa(connection: &Connection) -> Duration {
+fn late_aaaa(connection: &AttributedConnection) -> Duration {
     let answered = |wanted: RecordType| {
-        let lookup = connection.lookups.iter().find(|l| l.record_type == wanted)?;
+        let lookup = connection.connection.lookups.iter().find(|l| l.record_type == wanted)?;
         (lookup.error.is_none() && !lookup.addresses.is_empty()).then_some(lookup.end)?
     };
     let (Some(a), Some(end)) =
-        (answered(RecordType::A), connection.marks.at(Mark::DomainLookupEnd))
+        (answered(RecordType::A), connection.connection.marks.at(Mark::DomainLookupEnd))
     else {
         return Duration::ZERO;
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Seen, held, ms, part};
 use crate::replay::Fault;
 use crate::{Finding, FindingKind, Saving};
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::PhaseName;
 
 /// What the client is at work for is small.
 const SLOW_CLIENT: Duration = Duration::from_millis(10);
@@ -25,17 +25,17 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if hops.is_empty() {
         return;
     }
-    let cost = hops.iter().map(|hop| Split::attribute(hop).total()).sum();
+    let cost = hops.iter().map(|hop| hop.split.total()).sum();
     let each: Vec<String> = hops
         .iter()
         .map(|hop| {
-            let status = hop.facts.http.as_ref().and_then(|h| h.status);
+            let status = hop.connection.facts.http.as_ref().and_then(|h| h.status);
             let status = status.map_or_else(String::new, |s| format!(" ({s})"));
-            format!("{}{status} took {}", hop.url, ms(Split::attribute(hop).total()))
+            format!("{}{status} took {}", hop.connection.url, ms(hop.split.total()))
         })
         .collect();
     let n = hops.len();
-    let upgrades = hops.iter().filter(|hop| hop.url.starts_with("http://")).count();
+    let upgrades = hops.iter().filter(|hop| hop.connection.url.starts_with("http://")).count();
     let hsts = if upgrades > 0 {
         " Announce HTTPS (Strict-Transport-Security, HTTPS records in DNS), so that clients do not \
          start with HTTP."
@@ -58,7 +58,7 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// The server's time before the response.
-pub(super) fn think(connection: &Connection) -> Duration {
+pub(super) fn think(connection: &AttributedConnection) -> Duration {
     part(connection, PhaseName::Wait, |parts| parts.server)
 }
 
@@ -92,8 +92,8 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Pauses, but for acknowledgements that were delayed.
-pub(super) fn paused(connection: &Connection) -> Duration {
-    let split = Split::attribute(connection);
+pub(super) fn paused(connection: &AttributedConnection) -> Duration {
+    let split = &connection.split;
     let delayed: Duration = split.held.iter().map(|held| held.delayed).sum();
     split.parts.pause.saturating_sub(delayed)
 }
@@ -101,8 +101,8 @@ pub(super) fn paused(connection: &Connection) -> Duration {
 fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(saved) = seen.saved(Fault::Pause) else { return };
     let time = saved.total;
-    let place = |c: &Connection| {
-        let phases = Split::attribute(c).phases;
+    let place = |c: &AttributedConnection| {
+        let phases = &c.split.phases;
         phases.iter().max_by_key(|p| p.parts.pause).map(|p| p.phase.name)
     };
     let place = seen.subject.middle().and_then(place);
@@ -155,10 +155,10 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn slow_client(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let time = seen.median(|c| Split::attribute(c).parts.client);
-    let total = seen.median(|c| Split::attribute(c).total());
+    let time = seen.median(|c| c.split.parts.client);
+    let total = seen.median(|c| c.split.total());
     let asked = found.iter().any(|finding| finding.kind == FindingKind::ClientCertificate);
-    let usual = seen.usual(|c| Split::attribute(c).parts.client);
+    let usual = seen.usual(|c| c.split.parts.client);
     if asked || time.min(usual) < SLOW_CLIENT.max(total / 10) {
         return;
     }

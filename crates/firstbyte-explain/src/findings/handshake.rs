@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Seen, ms, part};
 use crate::replay::Fault;
 use crate::{Finding, FindingKind, Saved, Saving, WayKind};
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, Handshake, PhaseName, TlsFacts};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::{Handshake, PhaseName, TlsFacts};
 
 /// Fetching a certificate from a file or an agent takes a client longer than checking one.
 const SLOW_CLIENT: Duration = Duration::from_millis(5);
@@ -19,13 +19,15 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     slow(seen, found);
 }
 
-fn tls(connection: &Connection) -> Option<&TlsFacts> {
-    connection.facts.tls.as_ref()
+fn tls(connection: &AttributedConnection) -> Option<&TlsFacts> {
+    connection.connection.facts.tls.as_ref()
 }
 
 fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let is_12 = |c: &Connection| tls(c).is_some_and(|t| t.version.as_deref() == Some("TLSv1.2"));
-    let full = |c: &Connection| tls(c).is_some_and(|t| t.handshake != Some(Handshake::Resumed));
+    let is_12 =
+        |c: &AttributedConnection| tls(c).is_some_and(|t| t.version.as_deref() == Some("TLSv1.2"));
+    let full =
+        |c: &AttributedConnection| tls(c).is_some_and(|t| t.handshake != Some(Handshake::Resumed));
     let (true, Some(rtt)) = (seen.most(|c| is_12(c) && full(c)), seen.rtt) else { return };
     let Some(saved) = seen.saved(Fault::Tls12) else { return };
     let of_it = seen.how_many(is_12);
@@ -54,7 +56,7 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let retried = |c: &Connection| {
+    let retried = |c: &AttributedConnection| {
         tls(c).is_some_and(|t| t.handshake == Some(Handshake::FullWithHelloRetryRequest))
     };
     let (true, Some(rtt)) = (seen.most(retried), seen.rtt) else { return };
@@ -87,15 +89,16 @@ fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 
 /// Time that is the server's, in the handshake, and what it may be for.
 fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let server = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.server);
-    let client = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.client);
-    let lossy = |c: &Connection| {
-        c.facts.tcp.as_ref().and_then(|t| t.retransmits).is_some_and(|n| n > 0)
+    let server = |c: &AttributedConnection| part(c, PhaseName::Tls, |parts| parts.server);
+    let client = |c: &AttributedConnection| part(c, PhaseName::Tls, |parts| parts.client);
+    let lossy = |c: &AttributedConnection| {
+        c.connection.facts.tcp.as_ref().and_then(|t| t.retransmits).is_some_and(|n| n > 0)
             && server(c) + part(c, PhaseName::Tls, |parts| parts.pause) >= RETRANSMISSION
     };
     let lost = seen.how_many(lossy);
     if lost > 0 {
-        let paid = |c: &Connection| server(c) + part(c, PhaseName::Tls, |parts| parts.pause);
+        let paid =
+            |c: &AttributedConnection| server(c) + part(c, PhaseName::Tls, |parts| parts.pause);
         let cost: Duration = seen.connections().filter(|c| lossy(c)).map(paid).sum();
         let cost = cost / u32::try_from(lost).unwrap_or(u32::MAX);
         found.push(Finding {
@@ -141,8 +144,11 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             saving: Saving::predicted(saved),
         });
     }
-    let asked = |c: &Connection| {
-        c.flights.iter().any(|f| f.messages.iter().any(|m| m.contains("CertificateRequest")))
+    let asked = |c: &AttributedConnection| {
+        c.connection
+            .flights
+            .iter()
+            .any(|f| f.messages.iter().any(|m| m.contains("CertificateRequest")))
     };
     let time = seen.median(client);
     if seen.most(asked) && time >= SLOW_CLIENT {
@@ -169,7 +175,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// The time of the TLS handshake that a resumed one would not take, besides round trips.
-pub(super) fn certificates_take(connection: &Connection) -> Duration {
-    let split = Split::attribute(connection);
+pub(super) fn certificates_take(connection: &AttributedConnection) -> Duration {
+    let split = &connection.split;
     split.phase(PhaseName::Tls).map_or(Duration::ZERO, |tls| tls.parts.server + tls.parts.client)
 }

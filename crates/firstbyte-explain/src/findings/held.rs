@@ -6,9 +6,9 @@ use super::exchange::think;
 use super::{Seen, bytes, ms};
 use crate::replay::Fault;
 use crate::{Finding, FindingKind, Saved, Saving, WayKind};
-use firstbyte_core::server_model::constants::USUAL_WINDOW_PACKETS;
-use firstbyte_core::split::{Held, Split, Why, segment_bytes};
-use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
+use firstbyte_core::split::server_model::constants::USUAL_WINDOW_PACKETS;
+use firstbyte_core::split::{AttributedConnection, Held, Why, segment_bytes};
+use firstbyte_core::timeline::{Direction, PhaseName, TlsFacts};
 
 const NODELAY: &str = "Disable Nagle's algorithm on the server (TCP_NODELAY; nginx: tcp_nodelay \
                        on), or write the whole answer at once.";
@@ -18,8 +18,8 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     windows(seen, found);
 }
 
-fn held(connection: &Connection, are: impl Fn(&Held) -> bool) -> Vec<Held> {
-    Split::attribute(connection).held.into_iter().filter(are).collect()
+fn held(connection: &AttributedConnection, are: impl Fn(&Held) -> bool) -> Vec<Held> {
+    connection.split.held.iter().filter(|held| are(held)).copied().collect()
 }
 
 pub(super) fn is_nagle(held: &Held) -> bool {
@@ -30,7 +30,7 @@ fn is_window(held: &Held) -> bool {
     matches!(held.why, Why::Window(_))
 }
 
-pub(super) fn cost(connection: &Connection, are: impl Fn(&Held) -> bool) -> Duration {
+pub(super) fn cost(connection: &AttributedConnection, are: impl Fn(&Held) -> bool) -> Duration {
     held(connection, are).iter().map(|held| held.cost).sum()
 }
 
@@ -38,8 +38,8 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(saved) = seen.saved(Fault::Nagle) else { return };
     let time = saved.total;
     // On an open connection there are no tickets to wait behind.
-    let before = |c: &Connection| {
-        let answered = Split::attribute(c).phase(PhaseName::Wait).map(|wait| wait.phase.end);
+    let before = |c: &AttributedConnection| {
+        let answered = c.split.phase(PhaseName::Wait).map(|wait| wait.phase.end);
         cost(c, |held| is_nagle(held) && answered == Some(held.until))
     };
     let before = seen.median(before);
@@ -74,8 +74,8 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// What the window's being full in a phase cost.
-pub(super) fn stalled(connection: &Connection, phase: PhaseName) -> Duration {
-    let split = Split::attribute(connection);
+pub(super) fn stalled(connection: &AttributedConnection, phase: PhaseName) -> Duration {
+    let split = &connection.split;
     let Some(phase) = split.phase(phase).map(|split| split.phase) else { return Duration::ZERO };
     let within = |held: &&Held| held.until > phase.start && held.until <= phase.end;
     split.held.iter().filter(within).filter(|held| is_window(held)).map(|held| held.cost).sum()
@@ -131,8 +131,8 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: Saved) -> Finding {
 }
 
 /// The certificates keep the handshake waiting: for acknowledgements, or because the link is slow.
-fn large_chain(middle: &Connection, saved: Saved) -> Finding {
-    let chain = middle.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
+fn large_chain(middle: &AttributedConnection, saved: Saved) -> Finding {
+    let chain = middle.connection.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
     let chain = chain.map_or_else(
         || "The certificates are large".into(),
         |n| format!("The certificates have {}", bytes(n)),
@@ -159,7 +159,7 @@ fn large_chain(middle: &Connection, saved: Saved) -> Finding {
 }
 
 /// What an answer waited for, in words.
-fn waited(middle: &Connection, stalled: Duration) -> String {
+fn waited(middle: &AttributedConnection, stalled: Duration) -> String {
     if stalled.is_zero() {
         return "sending them kept the link busy".into();
     }
@@ -169,28 +169,29 @@ fn waited(middle: &Connection, stalled: Duration) -> String {
 }
 
 /// Bytes that arrived until the window was full for the first time.
-fn before_first_stall(connection: &Connection) -> Option<u64> {
+fn before_first_stall(connection: &AttributedConnection) -> Option<u64> {
     let until = held(connection, is_window).first()?.until;
-    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    let received =
+        connection.connection.flights.iter().filter(|f| f.direction == Direction::Received);
     let before = received.flat_map(|f| &f.chunks).filter(|chunk| chunk.stamp.at < until);
     Some(before.map(|chunk| chunk.bytes).sum())
 }
 
 /// The response's size, in words.
-fn response_size(middle: &Connection) -> String {
-    let size = middle.facts.http.as_ref().and_then(|http| http.body_bytes);
+fn response_size(middle: &AttributedConnection) -> String {
+    let size = middle.connection.facts.http.as_ref().and_then(|http| http.body_bytes);
     size.map_or_else(|| "The response".into(), |n| format!("A response of {}", bytes(n)))
 }
 
 /// A window of ten segments does not hold it.
-fn is_large(connection: &Connection) -> bool {
-    let body = connection.facts.http.as_ref().and_then(|http| http.body_bytes);
-    let window = u64::from(USUAL_WINDOW_PACKETS) * segment_bytes(connection);
+fn is_large(connection: &AttributedConnection) -> bool {
+    let body = connection.connection.facts.http.as_ref().and_then(|http| http.body_bytes);
+    let window = u64::from(USUAL_WINDOW_PACKETS) * segment_bytes(&connection.connection);
     body.is_some_and(|bytes| bytes > window)
 }
 
 /// The equation's term for it is the response's "full window".
-fn slow_start(middle: &Connection, saved: Saved) -> Finding {
+fn slow_start(middle: &AttributedConnection, saved: Saved) -> Finding {
     let waited = ms(stalled(middle, PhaseName::Receive));
     Finding {
         kind: FindingKind::SlowStart,
@@ -207,7 +208,7 @@ fn slow_start(middle: &Connection, saved: Saved) -> Finding {
     }
 }
 
-fn large_response(middle: &Connection, saved: Saved) -> Finding {
+fn large_response(middle: &AttributedConnection, saved: Saved) -> Finding {
     Finding {
         kind: FindingKind::LargeResponse,
         title: "The response is large for this link".into(),

@@ -18,8 +18,8 @@ use std::time::Duration;
 use super::replay::Fault;
 use super::{Evidence, Finding, FindingKind, Findings, Saved, Way};
 use costs::Costs;
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::PhaseName;
 
 /// Nothing below it is a finding.
 const LEAST: Duration = Duration::from_millis(1);
@@ -29,8 +29,7 @@ pub fn findings(evidence: &Evidence) -> Findings {
     let Some(subject) = evidence.subject().filter(|way| !way.proven.is_empty()) else {
         return Findings::default();
     };
-    let (rtt, costs) =
-        (subject.median(|c| Split::attribute(c).rtt), Costs::estimate(evidence, subject));
+    let (rtt, costs) = (subject.median(|c| c.split.rtt), Costs::estimate(evidence, subject));
     let seen = Seen { evidence, subject, rtt, costs };
     let mut found = Vec::new();
     dns::find(&seen, &mut found);
@@ -80,7 +79,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     /// The subject's connections.
-    fn connections(&self) -> impl Iterator<Item = &Connection> {
+    fn connections(&self) -> impl Iterator<Item = &AttributedConnection> {
         self.subject.connections()
     }
 
@@ -89,22 +88,20 @@ impl Seen<'_> {
     }
 
     /// How many of the subject's connections are so.
-    fn how_many(&self, are: impl Fn(&Connection) -> bool) -> usize {
+    fn how_many(&self, are: impl Fn(&AttributedConnection) -> bool) -> usize {
         self.connections().filter(|c| are(c)).count()
     }
 
     /// Whether most of the subject's connections are so.
-    fn most(&self, are: impl Fn(&Connection) -> bool) -> bool {
+    fn most(&self, are: impl Fn(&AttributedConnection) -> bool) -> bool {
         self.how_many(are) * 2 > self.count()
     }
 
     /// What a finding has to cost at least: a millisecond, three hundredths of the total, and more than the steps of
     /// the clocks can make.
     fn least(&self) -> Duration {
-        let steps = self.connections().filter_map(|c| c.marks.resolution()).max();
-        LEAST
-            .max(self.median(|c| Split::attribute(c).total()) * 3 / 100)
-            .max(steps.unwrap_or_default() * 2)
+        let steps = self.connections().filter_map(|c| c.connection.marks.resolution()).max();
+        LEAST.max(self.median(|c| c.split.total()) * 3 / 100).max(steps.unwrap_or_default() * 2)
     }
 
     /// What removing a fault alone saves, where that is as much as a finding has to cost.
@@ -116,7 +113,7 @@ impl Seen<'_> {
     fn uncertain(&self) -> Duration {
         self.subject
             .median(|c| {
-                let split = Split::attribute(c);
+                let split = &c.split;
                 split.rtt_spread.map(|spread| spread + split.resolution * 2)
             })
             .unwrap_or_default()
@@ -126,34 +123,34 @@ impl Seen<'_> {
     /// a path that varies, each connection's shortest round trip is no measure of the others.
     fn above_syn(&self, phase: PhaseName) -> Duration {
         self.median(|c| {
-            let split = Split::attribute(c);
+            let split = &c.split;
             let Some(found) = split.phase(phase) else { return Duration::ZERO };
-            let syn = c.facts.tcp.as_ref().and_then(|tcp| tcp.syn_rtt).or(split.rtt);
+            let syn = c.connection.facts.tcp.as_ref().and_then(|tcp| tcp.syn_rtt).or(split.rtt);
             let late = syn.unwrap_or_default().saturating_sub(split.rtt.unwrap_or_default());
             (found.parts.server + found.parts.variation).saturating_sub(late)
         })
     }
 
     /// What three of four connections took at least: a host that is slow now and then is not slow.
-    fn usual(&self, of: impl Fn(&Connection) -> Duration) -> Duration {
+    fn usual(&self, of: impl Fn(&AttributedConnection) -> Duration) -> Duration {
         let mut times: Vec<Duration> = self.connections().map(of).collect();
         times.sort_unstable();
         times.get(times.len().saturating_sub(1) / 4).copied().unwrap_or_default()
     }
 
     /// The subject's median of a time.
-    fn median(&self, of: impl Fn(&Connection) -> Duration) -> Duration {
+    fn median(&self, of: impl Fn(&AttributedConnection) -> Duration) -> Duration {
         self.subject.median(|c| Some(of(c))).unwrap_or_default()
     }
 }
 
 /// A part of the time of a connection's phase; none where the phase did not happen.
 fn part(
-    connection: &Connection,
+    connection: &AttributedConnection,
     phase: PhaseName,
     of: impl Fn(&firstbyte_core::split::Parts) -> Duration,
 ) -> Duration {
-    Split::attribute(connection).phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
+    connection.split.phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
 }
 
 /// A time in a sentence: "82.1 ms".

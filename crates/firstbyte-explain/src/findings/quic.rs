@@ -2,21 +2,21 @@
 
 use super::{Seen, bytes};
 use crate::{Finding, FindingKind, Saving, WayKind};
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, QuicFacts, TlsFacts};
+use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::timeline::{QuicFacts, TlsFacts};
 
 const OVER_HTTP3: &str = "connections over HTTP/3";
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let quic = |c: &Connection| c.facts.quic.is_some();
+    let quic = |c: &AttributedConnection| c.connection.facts.quic.is_some();
     let (way, concerns) = match seen.evidence.way(WayKind::Http3) {
         _ if seen.most(quic) => (seen.subject, None),
         Some(way) if !way.proven.is_empty() => (way, Some(OVER_HTTP3)),
         _ => return,
     };
-    let Some(rtt) = way.median(|c| Split::attribute(c).rtt) else { return };
+    let Some(rtt) = way.median(|c| c.split.rtt) else { return };
     let n = way.proven.len();
-    let facts = |c: &Connection| c.facts.quic.clone().unwrap_or_default();
+    let facts = |c: &AttributedConnection| c.connection.facts.quic.clone().unwrap_or_default();
     let how_many =
         |are: fn(&QuicFacts) -> bool| way.connections().filter(|c| are(&facts(c))).count();
 
@@ -43,7 +43,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         let cost = way.median(|c| facts(c).amplification_stall).unwrap_or(rtt);
         let chain = way
             .middle()
-            .and_then(|c| c.facts.tls.as_ref())
+            .and_then(|c| c.connection.facts.tls.as_ref())
             .and_then(TlsFacts::certificate_chain_bytes);
         let chain =
             chain.map_or_else(String::new, |n| format!("; the certificates have {}", bytes(n)));

@@ -6,7 +6,7 @@ use super::handshake::certificates_take;
 use super::{Seen, ms};
 use crate::{Finding, FindingKind, Saving, WayKind};
 use firstbyte_core::run::{Metric, Metrics, Shortfall};
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::split::AttributedConnection;
 
 const REPEATED: &str = "repeated visits";
 
@@ -39,8 +39,8 @@ fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
     if evidence.is_empty() {
         return true;
     }
-    let is_12 = |c: &Connection| {
-        c.facts.tls.as_ref().is_some_and(|tls| tls.version.as_deref() == Some("TLSv1.2"))
+    let is_12 = |c: &AttributedConnection| {
+        c.connection.facts.tls.as_ref().is_some_and(|tls| tls.version.as_deref() == Some("TLSv1.2"))
     };
     let round_trip = if seen.most(is_12) { seen.rtt.unwrap_or_default() } else { Duration::ZERO };
     found.push(Finding {
@@ -110,8 +110,8 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if completed == 0 || !way.proven.is_empty() {
         return;
     }
-    let closes = |c: &Connection| {
-        let http = c.facts.http.as_ref();
+    let closes = |c: &AttributedConnection| {
+        let http = c.connection.facts.http.as_ref();
         http.is_some_and(|h| {
             h.version.as_deref() == Some("1.0")
                 || h.header("connection").is_some_and(|v| v.eq_ignore_ascii_case("close"))
@@ -123,8 +123,9 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     } else {
         String::new()
     };
-    let setup =
-        |c: &Connection| Metrics::from_connection(c).get(Metric::Setup).map(Duration::from_nanos);
+    let setup = |c: &AttributedConnection| {
+        Metrics::from_connection(&c.connection).get(Metric::Setup).map(Duration::from_nanos)
+    };
     let cost = seen.subject.median(setup).unwrap_or_default();
     found.push(Finding {
         kind: FindingKind::NoReuse,

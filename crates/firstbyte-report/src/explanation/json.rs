@@ -1,7 +1,7 @@
 //! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
 
 use firstbyte_core::stats::{Estimate, Interval};
-use firstbyte_explain::reconcile::{Reconciled, Witness};
+use firstbyte_explain::reconcile::{Reconciled, Verdict, Witness};
 use firstbyte_explain::{Agreement, ServerLogWitness};
 use firstbyte_explain::{Equation, Finding, Saved, Term};
 use serde_json::{Value, json};
@@ -160,6 +160,10 @@ fn reconciled(reconciled: &Reconciled) -> Value {
         "said_ns": ns(reconciled.said),
         "estimated_ns": ns(reconciled.estimated),
         "tolerance_ns": ns(reconciled.tolerance),
-        "agrees": reconciled.agrees(),
+        "agrees": match reconciled.verdict() {
+            Verdict::Agree => Some(true),
+            Verdict::Differ => Some(false),
+            Verdict::CannotTell => None,
+        },
     })
 }

@@ -11,7 +11,7 @@ mod tests;
 mod text;
 mod whiteboard;
 
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::split::AttributedConnection;
 use firstbyte_explain::reconcile::Reconciled;
 use firstbyte_explain::{Beside, Equation, Findings, WayKind};
 
@@ -39,7 +39,7 @@ pub struct Explanation {
     /// Ways that did not, and why.
     pub left_out: Vec<(WayKind, String)>,
     /// The redirects that led to the URL.
-    pub redirects: Vec<Connection>,
+    pub redirects: Vec<AttributedConnection>,
     /// What costs time, the most costly first.
     pub findings: Findings,
     /// What another client takes, where one was asked for.
@@ -62,7 +62,7 @@ pub struct WayView {
     /// Those that proved to be made this way.
     pub proven: usize,
     /// The one in the middle by total time.
-    pub middle: Connection,
+    pub middle: AttributedConnection,
 }
 
 impl Explanation {

@@ -55,13 +55,13 @@ pub fn figures(explanation: &Explanation) -> Vec<Figure> {
 /// The connection in the middle, beside what a ping would see of it and beside plain HTTP.
 fn side_by_side(explanation: &Explanation) -> Option<Figure> {
     let subject = explanation.subject()?;
-    let drawn = Sequence::lay_out(&subject.middle);
+    let drawn = Sequence::from_attributed(&subject.middle);
     if drawn.arrows.is_empty() {
         return None;
     }
     let plain = explanation.ways.iter().find(|way| way.kind == WayKind::Plain);
-    let plain = plain.map(|way| ("http", Sequence::lay_out(&way.middle)));
-    let encrypted = subject.middle.facts.tls.is_some();
+    let plain = plain.map(|way| ("http", Sequence::from_attributed(&way.middle)));
+    let encrypted = subject.middle.connection.facts.tls.is_some();
     let name = if encrypted { "https" } else { "http" };
     let ping = drawn.ping_like().map(|ping| ("like a ping", ping));
     let columns: Vec<(&str, Sequence)> =
@@ -70,7 +70,8 @@ fn side_by_side(explanation: &Explanation) -> Option<Figure> {
 }
 
 fn header(html: &mut String, explanation: &Explanation) {
-    let facts = explanation.subject().map(|way| text::described(&way.middle).join(" · "));
+    let facts =
+        explanation.subject().map(|way| text::described(&way.middle.connection).join(" · "));
     let _ = write!(
         html,
         "<body>\n<a class=\"skip\" href=\"#main\">Skip to the explanation</a>\n<header>\n\

@@ -2,11 +2,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firstbyte_core::run::Metric;
+use firstbyte_core::split::Split;
 use firstbyte_core::stats::{Estimate, Interval};
-use firstbyte_core::timeline::{ClientFacts, Connection, Sample};
+use firstbyte_core::timeline::{ClientFacts, Sample};
 use firstbyte_explain::reconcile::{Witness, reconcile};
 use firstbyte_explain::{
-    Agreement, BesideTime, Equation, Evidence, ServerLogWitness, Unlike, Way, WayKind, findings,
+    Agreement, BesideTime, Equation, Evidence, MeasuredWay, MeasuredWays, ServerLogWitness, Unlike,
+    WayKind, findings,
 };
 use firstbyte_sources::server_log::LogForm;
 use serde_json::Value;
@@ -15,12 +17,12 @@ use super::*;
 use crate::fixtures;
 use crate::style::Style;
 
-fn way(sample: &Sample, first: Option<&Sample>) -> Way {
+fn way(sample: &Sample, first: Option<&Sample>) -> MeasuredWay {
     let connections = (0..20).map(|round| (round, sample.connection.clone()));
-    Way {
+    MeasuredWay {
         proven: connections.collect(),
         first: first.map(|first| first.connection.clone()),
-        ..Way::default()
+        ..MeasuredWay::default()
     }
 }
 
@@ -33,20 +35,20 @@ fn beside_time(metric: Metric, ours: f64, other: f64) -> BesideTime {
 
 fn explanation() -> Explanation {
     let subject = fixtures::tls12_sydney();
-    let evidence = Evidence {
+    let evidence = Evidence::from_measured(MeasuredWays {
         ways: vec![
             (WayKind::Subject, way(&subject, Some(&fixtures::fallback()))),
             (WayKind::Plain, way(&fixtures::plain_http(), None)),
             (WayKind::Tls13, way(&fixtures::tls13_http2(), None)),
         ],
         redirects: Vec::new(),
-    };
-    let equation = |connection: &Connection, first| {
-        Equation::from_connections(std::iter::repeat_n(connection, 20), first).unwrap()
+    });
+    let equation = |split: &Split, first| {
+        Equation::from_splits(std::iter::repeat_n(split, 20), first).unwrap()
     };
     let ways = evidence.ways.iter().map(|(kind, way)| WayView {
         kind: *kind,
-        equation: equation(way.middle().unwrap(), None),
+        equation: equation(&way.middle().unwrap().split, None),
         asked: if *kind == WayKind::Tls13 { 22 } else { 20 },
         proven: 20,
         middle: way.middle().unwrap().clone(),
@@ -56,11 +58,14 @@ fn explanation() -> Explanation {
         url: subject.connection.url.clone(),
         date: "20 November 2026, 14:05 UTC".into(),
         command: vec!["firstbyte".into(), "explain".into(), subject.connection.url.clone()],
-        equation: equation(&subject.connection, Some(&fixtures::fallback().connection)),
+        equation: equation(
+            &Split::attribute(&subject.connection),
+            Some(&Split::attribute(&fixtures::fallback().connection)),
+        ),
         failed: 1,
         ways: ways.collect(),
         left_out: vec![(WayKind::Ipv6, "connect: connection refused".into())],
-        redirects: vec![fixtures::plain_http().connection],
+        redirects: vec![AttributedConnection::alone(fixtures::plain_http().connection)],
         findings: findings(&evidence),
         beside: Some(Beside {
             client: ClientFacts {
@@ -125,7 +130,7 @@ fn figures_printed_add_up() {
 fn every_field_of_the_json_is_documented() {
     const FORMATS: &str = include_str!("../../../../docs/formats.md");
     let value: Value = serde_json::from_str(&json(&explanation())).unwrap();
-    assert_eq!((&value["format"], &value["version"]), (&"firstbyte/explanation".into(), &1.into()));
+    assert_eq!((&value["format"], &value["version"]), (&"firstbyte/explanation".into(), &2.into()));
     let mut names = BTreeSet::new();
     let mut open = vec![&value];
     while let Some(value) = open.pop() {
@@ -173,7 +178,7 @@ fn the_whiteboard_is_drawn_to_scale() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     let mut without_tls = explanation;
-    without_tls.ways[0].middle = fixtures::plain_http().connection;
+    without_tls.ways[0].middle = AttributedConnection::alone(fixtures::plain_http().connection);
     assert_eq!(super::whiteboard::whiteboard(&without_tls, &Style::default()), [""; 0]);
 }
 

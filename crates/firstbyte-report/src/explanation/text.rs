@@ -5,7 +5,7 @@ use std::time::Duration;
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
-use firstbyte_explain::reconcile::{Reconciled, Witness};
+use firstbyte_explain::reconcile::{Reconciled, Verdict, Witness};
 use firstbyte_explain::{
     Equation, Finding, Saved, ServerLogWitness, Span, Term, TermKind, WayKind,
 };
@@ -19,39 +19,29 @@ use crate::units::{Scale, count};
 
 /// `explanation` for a terminal.
 pub fn text(explanation: &Explanation, style: &Style) -> String {
-    let mut lines = head(explanation, style);
-    lines.push(String::new());
     let scale = Scale::for_largest(explanation.equation.total);
-    lines.extend(equation(&explanation.equation, scale, style));
-    lines.push(String::new());
-    lines.extend(terms(&explanation.equation, scale, style));
-    if let Some(first) = first(&explanation.equation, scale, style) {
+    let equation_and_terms = || {
+        let mut lines = equation(&explanation.equation, scale, style);
         lines.push(String::new());
-        lines.extend(first);
-    }
-    let board = whiteboard::whiteboard(explanation, style);
-    if !board.is_empty() {
-        lines.push(String::new());
-        lines.extend(board);
-    }
+        lines.extend(terms(&explanation.equation, scale, style));
+        lines
+    };
+    // What to do comes first, then the sum that it rests on, then what that rests on.
+    let mut blocks = vec![head(explanation, style), findings(explanation, style)];
+    blocks.push(equation_and_terms());
+    blocks.extend(first(&explanation.equation, scale, style));
+    blocks.extend(explanation.reconciled.iter().map(|it| witness(it, scale, style)));
+    blocks.push(ways(explanation, scale, style));
+    blocks.extend(explanation.beside.iter().map(|other| beside::text(other, style)));
+    blocks.push(whiteboard::whiteboard(explanation, style));
     if let Some(way) = explanation.subject() {
-        lines.push(String::new());
-        lines.push(style.paint(Ink::Faint, "the connection with the median total time"));
-        let diagram = sequence::diagram(&Sequence::lay_out(&way.middle), style);
+        let mut lines = vec![style.paint(Ink::Faint, "the connection with the median total time")];
+        let diagram = sequence::diagram(&Sequence::from_attributed(&way.middle), style);
         lines.extend(diagram.lines().map(str::to_owned));
+        blocks.push(lines);
     }
-    lines.push(String::new());
-    lines.extend(ways(explanation, scale, style));
-    if let Some(other) = &explanation.beside {
-        lines.push(String::new());
-        lines.extend(beside::text(other, style));
-    }
-    for reconciled in &explanation.reconciled {
-        lines.push(String::new());
-        lines.extend(witness(reconciled, scale, style));
-    }
-    lines.push(String::new());
-    lines.extend(findings(explanation, style));
+    blocks.retain(|block| !block.is_empty());
+    let lines = blocks.join(&String::new());
     let mut text = String::new();
     for line in lines {
         text += line.trim_end();
@@ -65,7 +55,7 @@ fn head(explanation: &Explanation, style: &Style) -> Vec<String> {
     let dot = style.glyph(" · ", ", ");
     let mut facts = Vec::new();
     if let Some(way) = explanation.subject() {
-        facts.extend(described(&way.middle));
+        facts.extend(described(&way.middle.connection));
         let connections = count(way.proven as u64, "connection");
         facts.push(match explanation.failed {
             0 => connections,
@@ -374,8 +364,11 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
         }
         Witness::Capture => "the capture says".to_owned(),
     };
-    let outcome = if reconciled.agrees() {
+    let verdict = reconciled.verdict();
+    let outcome = if verdict == Verdict::Agree {
         "they agree".to_owned()
+    } else if verdict == Verdict::CannotTell {
+        "whether they agree cannot be told".to_owned()
     } else if let Witness::ServerLog(log) = witness {
         apart(log, *said, *estimated, &time)
     } else if estimated > said {
@@ -389,11 +382,13 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
             time(*said - *estimated)
         )
     };
-    let words = vec![
-        format!("{who} {};", time(*said)),
-        format!("the client sees {} {sign} {}:", time(*estimated), time(*tolerance)),
-        outcome,
-    ];
+    // What is known no better than this is not known.
+    let sees = if tolerance > estimated && verdict == Verdict::CannotTell {
+        format!("the client sees at most {}:", time(*estimated + *tolerance))
+    } else {
+        format!("the client sees {} {sign} {}:", time(*estimated), time(*tolerance))
+    };
+    let words = vec![format!("{who} {};", time(*said)), sees, outcome];
     let mut lines = wrap("server's time  ", &words, style.columns());
     if let Witness::ServerLog(log) = witness {
         for said in beside(log, scale, style) {

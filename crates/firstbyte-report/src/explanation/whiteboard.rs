@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use firstbyte_core::sequence::{Arrow, ArrowKind, Sequence};
+use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{Connection, Direction, Facts, Mark, Marks, Offset};
 use firstbyte_explain::WayKind;
 
@@ -33,12 +34,13 @@ pub(super) fn whiteboard(explanation: &Explanation, style: &Style) -> Vec<String
     let Some(half) = explanation.equation.rtt.map(|rtt| rtt / 2).filter(|h| !h.is_zero()) else {
         return Vec::new();
     };
-    if subject.middle.facts.tls.is_none() || subject.middle.facts.quic.is_some() {
+    let facts = &subject.middle.connection.facts;
+    if facts.tls.is_none() || facts.quic.is_some() {
         return Vec::new();
     }
     let plain = explanation.ways.iter().find(|way| way.kind == WayKind::Plain);
     let connections = [
-        Some(("like a ping", ping_like(&subject.middle))),
+        Some(("like a ping", ping_like(&subject.middle.connection))),
         plain.map(|way| ("http", way.middle.clone())),
         Some(("https", subject.middle.clone())),
     ];
@@ -55,7 +57,7 @@ pub(super) fn whiteboard(explanation: &Explanation, style: &Style) -> Vec<String
 }
 
 /// The connection up to the answer to its SYN.
-fn ping_like(connection: &Connection) -> Connection {
+fn ping_like(connection: &Connection) -> AttributedConnection {
     let mut marks = Marks::default();
     for mark in [Mark::DomainLookupEnd, Mark::ConnectStart, Mark::TcpConnected] {
         if let Some(stamp) = connection.marks.stamp(mark) {
@@ -67,12 +69,18 @@ fn ping_like(connection: &Connection) -> Connection {
         tcp: connection.facts.tcp.clone(),
         ..Facts::default()
     };
-    Connection { marks, facts, attempts: connection.attempts.clone(), ..Connection::default() }
+    let attempts = connection.attempts.clone();
+    AttributedConnection::alone(Connection { marks, facts, attempts, ..Connection::default() })
 }
 
-fn column(title: &str, connection: &Connection, half: Duration, style: &Style) -> Option<Column> {
-    let sequence = Sequence::lay_out(connection);
-    let begun = connection.marks.at(Mark::ConnectStart)?;
+fn column(
+    title: &str,
+    attributed: &AttributedConnection,
+    half: Duration,
+    style: &Style,
+) -> Option<Column> {
+    let sequence = Sequence::from_attributed(attributed);
+    let begun = attributed.connection.marks.at(Mark::ConnectStart)?;
     let end = Offset::ZERO + sequence.total;
     let line = |at: Offset| {
         let halves = at.since(begun).as_secs_f64() / half.as_secs_f64();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::run::Standing;
-use firstbyte_core::server_model::ServerFit;
 use firstbyte_core::split::Split;
+use firstbyte_core::split::server_model::ServerFit;
 use firstbyte_core::timeline::{Connection, Parallel, PhaseName, Requests, Sample};
 use firstbyte_lab::ca::{Ca, LeafOptions};
 use firstbyte_predict::certified;

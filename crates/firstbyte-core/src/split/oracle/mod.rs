@@ -11,7 +11,7 @@ mod seen;
 mod truth;
 
 use super::{AttributedConnection, Part, Rules};
-use crate::server_model::ServerFit;
+use crate::split::server_model::ServerFit;
 use drawn::{case, visit};
 use score::Score;
 
@@ -66,8 +66,8 @@ fn scores_of_servers(seeds: std::ops::Range<u64>, visits: u64) -> (Score, Score)
         let played: Vec<_> = played.map(|(case, log)| (case, log.connection(case), log)).collect();
         let fit = ServerFit::from_connections(played.iter().map(|(_, c, _)| c), None);
         for (case, connection, log) in &played {
-            by_fit.judge(case, log, &AttributedConnection::by_fit(connection, &fit).split);
-            alone.judge(case, log, &AttributedConnection::alone(connection).split);
+            by_fit.judge(case, log, &AttributedConnection::by_fit(connection.clone(), &fit).split);
+            alone.judge(case, log, &AttributedConnection::alone(connection.clone()).split);
         }
     }
     (by_fit, alone)

@@ -20,7 +20,9 @@ pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), P
     let mut times: Vec<f64> = Vec::new();
     let mut found = 0;
     let mut emit = |observed: &Observed| {
-        if let Some(connection) = way.connections().find(|c| is_same(c, observed)) {
+        if let Some(connection) =
+            way.connections().map(|c| &c.connection).find(|c| is_same(c, observed))
+        {
             found += 1;
             times.extend(took(connection, observed).map(|time| time.as_nanos() as f64));
         }

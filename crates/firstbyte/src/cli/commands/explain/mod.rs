@@ -9,7 +9,6 @@ mod ways;
 
 use std::time::Duration;
 
-use firstbyte_core::split::Split;
 use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
 use firstbyte_explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
@@ -81,10 +80,11 @@ struct Measured {
 
 fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation>, Problem> {
     let Some(subject) = measured.evidence.subject() else { return Ok(None) };
-    let Some(equation) = Equation::from_connections(subject.connections(), subject.first.as_ref())
-    else {
-        return Ok(None);
+    let equation_of = |way: &Way| {
+        let splits = way.connections().map(|c| &c.split);
+        Equation::from_splits(splits, way.first.as_ref().map(|c| &c.split))
     };
+    let Some(equation) = equation_of(subject) else { return Ok(None) };
     let ways = measured
         .evidence
         .ways
@@ -92,7 +92,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         // What that reads late is nobody's time in an equation.
         .filter(|(kind, _)| *kind != WayKind::OtherClient)
         .filter_map(|(kind, way)| {
-            let equation = Equation::from_connections(way.connections(), way.first.as_ref())?;
+            let equation = equation_of(way)?;
             Some(explanation::WayView {
                 kind: *kind,
                 equation,
@@ -138,7 +138,7 @@ fn witnesses(
     let term = equation.terms.iter().find(|term| (term.kind, term.span) == server);
     let estimated = term.map_or(Duration::ZERO, |term| term.time);
     let interval = term.and_then(|term| term.interval);
-    let uncertainty = subject.median(|c| Split::attribute(c).response_uncertainty());
+    let uncertainty = subject.median(|c| c.split.response_uncertainty());
     let mut reconciled = Vec::new();
     if let Some(said) = plan.server_log {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
@@ -153,8 +153,9 @@ fn witnesses(
         let (said, _) = captured::server_time(path, subject)?;
         reconciled.push(reconcile(Witness::Capture, said, estimated, interval, uncertainty));
     }
-    let names = subject.connections().find_map(|c| server_timing(c).map(|(_, names)| names));
-    let said = subject.median(|c| server_timing(c).map(|(said, _)| said));
+    let names =
+        subject.connections().find_map(|c| server_timing(&c.connection).map(|(_, names)| names));
+    let said = subject.median(|c| server_timing(&c.connection).map(|(said, _)| said));
     if let (Some(said), Some(names)) = (said, names) {
         let witness = Witness::ServerTiming(names);
         reconciled.push(reconcile(witness, said, estimated, interval, uncertainty));
@@ -174,7 +175,7 @@ fn unexplained(url: &str, failure: &Failure) -> Problem {
 fn nothing(measured: &Measured) -> Problem {
     let way = measured.evidence.subject();
     let failure = way.and_then(|way| {
-        let first = way.first.as_ref().and_then(|first| first.failure.as_ref());
+        let first = way.first.as_ref().and_then(|first| first.connection.failure.as_ref());
         way.failed.first().or(first)
     });
     match failure {

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_core::server_model::ServerFit;
-use firstbyte_core::split::{Parts, Split, total};
+use firstbyte_core::split::{Parts, total};
 use firstbyte_core::timeline::{PhaseName, TlsFacts};
 use firstbyte_explain::{Evidence, Finding, FindingKind, Saved};
 use firstbyte_lab::ca::{Ca, LeafOptions};
@@ -46,14 +45,12 @@ struct Model {
 impl Model {
     fn from_evidence(evidence: &Evidence) -> Option<Self> {
         let subject = evidence.subject()?;
-        let middle = subject.middle()?;
-        let rtt = subject.median(|c| Split::attribute(c).rtt)?;
+        let middle = &subject.middle()?.connection;
+        let rtt = subject.median(|c| c.split.rtt)?;
         let facts = &middle.facts;
         let part = |phase: PhaseName, of: fn(&Parts) -> Duration| {
             subject
-                .median(|c| {
-                    Some(Split::attribute(c).phase(phase).map_or(Duration::ZERO, |p| of(&p.parts)))
-                })
+                .median(|c| Some(c.split.phase(phase).map_or(Duration::ZERO, |p| of(&p.parts))))
                 .unwrap_or_default()
         };
         let tls = facts.tls.as_ref();
@@ -61,7 +58,7 @@ impl Model {
         let mut setup = Setup::new(rtt, chain_of(chain as usize)?);
         setup.client.resolver_time = Some(part(PhaseName::Resolve, |p| p.resolver));
         setup.server.think_time = part(PhaseName::Wait, |p| p.server);
-        let fit = ServerFit::from_connections(subject.connections(), None);
+        let fit = &evidence.fit;
         if let Some(window) = fit.initial_windows().and_then(|_| fit.best()?.initial_window) {
             setup.server.initial_window = window;
         }
@@ -77,12 +74,12 @@ impl Model {
             let group = tls.and_then(|tls| tls.group.as_deref()).and_then(KexGroup::named)?;
             setup.server.groups = vec![group];
         }
-        calibrate(&mut setup, &handshakes(subject.connections()), rtt);
+        calibrate(&mut setup, &handshakes(subject.connections().map(|c| &c.connection)), rtt);
         let predicted = predict(&setup, &way, timer_now().into_std()).ok()?;
         let (predicted, measured) = (total(&predicted), subject.total()?);
         // What has a name of its own is not the model's to predict.
         let apart = subject.median(|c| {
-            let parts = Split::attribute(c).parts;
+            let parts = c.split.parts;
             Some(parts.pause + parts.variation + parts.fallback)
         })?;
         let off = predicted.abs_diff(measured.saturating_sub(apart));

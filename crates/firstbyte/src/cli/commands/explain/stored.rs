@@ -4,7 +4,7 @@ use std::path::Path;
 
 use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::{Standing, Taken};
-use firstbyte_explain::{Evidence, Way, WayKind};
+use firstbyte_explain::{Evidence, MeasuredWay, MeasuredWays, WayKind};
 
 use super::Measured;
 use super::measure::WARMUP;
@@ -40,14 +40,14 @@ impl Measured {
     pub(super) fn from_taken(header: RunHeader, taken: Vec<Taken>, interrupted: bool) -> Self {
         let cells = header.cells();
         let mut left_out = Vec::new();
-        let mut evidence = Evidence::default();
+        let mut measured = MeasuredWays::default();
         for cell in &cells {
             if let Some(kind) = kind(&cell.name()) {
-                evidence.ways.push((kind, Way::default()));
+                measured.ways.push((kind, MeasuredWay::default()));
             }
         }
         for sample in taken {
-            let Some((kind, way)) = evidence.ways.get_mut(usize::from(sample.cell)) else {
+            let Some((kind, way)) = measured.ways.get_mut(usize::from(sample.cell)) else {
                 continue;
             };
             let Taken { standing, sample, .. } = sample;
@@ -59,7 +59,7 @@ impl Measured {
                     }
                     way.first = Some(sample.connection).filter(|c| c.failure.is_none());
                 } else if subject && sample.sequence == WARMUP - 1 {
-                    evidence.redirects = sample.redirects;
+                    measured.redirects = sample.redirects;
                 }
                 continue;
             }
@@ -74,7 +74,7 @@ impl Measured {
             url: cells.first().map(|cell| cell.url.clone()).unwrap_or_default(),
             date: dates::minute(header.created_unix_ns).unwrap_or_default(),
             command: header.command,
-            evidence,
+            evidence: Evidence::from_measured(measured),
             left_out,
             interrupted,
         }

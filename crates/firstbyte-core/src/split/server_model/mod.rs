@@ -70,7 +70,7 @@ struct ConnectionKind {
 }
 
 impl ConnectionKind {
-    fn of(connection: &Connection) -> Self {
+    fn from_connection(connection: &Connection) -> Self {
         let tls = connection.facts.tls.as_ref();
         Self {
             url: connection.url.clone(),
@@ -90,7 +90,7 @@ struct CostTable {
 }
 
 impl CostTable {
-    fn of(
+    fn from_connection(
         connection: &Connection,
         link_rate: Option<u64>,
         think: Option<Duration>,
@@ -148,7 +148,7 @@ impl ServerFit {
         for connection in
             connections.into_iter().filter(|c| c.facts.tcp.is_some() && !c.facts.reused)
         {
-            let kind = ConnectionKind::of(connection);
+            let kind = ConnectionKind::from_connection(connection);
             match by_kind.iter_mut().find(|(other, _)| *other == kind) {
                 Some((_, all)) => all.push(connection),
                 None => by_kind.push((kind, vec![connection])),
@@ -160,7 +160,8 @@ impl ServerFit {
         }
         let link_rate = proven_link_rate(by_kind.iter().flat_map(|(_, all)| all).copied());
         let alike = by_kind.into_iter().map(|(kind, all)| {
-            let table = |connection: &Connection| CostTable::of(connection, link_rate, think);
+            let table =
+                |connection: &Connection| CostTable::from_connection(connection, link_rate, think);
             Alike { kind, tables: all.into_iter().filter_map(table).collect() }
         });
         let alike: Vec<Alike> = alike.filter(|alike| !alike.tables.is_empty()).collect();
