@@ -100,6 +100,7 @@ impl Seen {
         let (connected, request_left) = (at(Mark::TcpConnected)?, at(Mark::RequestEnd)?);
         let response = connection.marks.first_packet_of_response()?.as_nanos();
         let end = at(Mark::ResponseEnd)?;
+        let readable = at(Mark::ResponseStart).unwrap_or(response);
         let (rtt, spread) = (ns(split.rtt?), ns(split.rtt_spread.unwrap_or_default()));
         let (mut client, mut chunks) = (Vec::new(), Vec::<Chunk>::new());
         let (mut sent, mut received, mut last) = (0, 0, connected);
@@ -149,6 +150,7 @@ impl Seen {
         let base = Replay {
             client,
             server: Vec::new(),
+            first_byte: chunks.iter().rfind(|chunk| chunk.at <= readable)?.end,
             habits: Habits::default(),
             path,
             chain: tls.and_then(TlsFacts::certificate_chain_bytes).filter(|_| full),
@@ -198,8 +200,7 @@ impl Seen {
                 (true, _) if at <= self.response => Role::Think,
                 (true, _) => Role::More,
             };
-            let begins_response = at == self.response;
-            writes.push(Write { needs, after: 0, start, end, role, begins_response });
+            writes.push(Write { needs, after: 0, start, end, role });
         }
         self.apart(&mut writes, merged);
         writes
@@ -215,7 +216,7 @@ impl Seen {
             let Write { start, end, .. } = writes[index];
             let middle = start + (end - start) / 2;
             if middle > start && middle < end {
-                let rest = Write { start: middle, begins_response: false, ..writes[index] };
+                let rest = Write { start: middle, ..writes[index] };
                 writes[index].end = middle;
                 writes.insert(index + 1, rest);
             }
@@ -345,11 +346,7 @@ impl Seen {
             };
             writes[index].end = chunk.start;
             index += 1;
-            let begins_response = false;
-            writes.insert(
-                index,
-                Write { needs, after: 0, start: chunk.start, end, role, begins_response },
-            );
+            writes.insert(index, Write { needs, after: 0, start: chunk.start, end, role });
         }
         let base = self.written(writes, index);
         let could = chunk.at - chunk.varied - takes;

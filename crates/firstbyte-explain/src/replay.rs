@@ -104,8 +104,6 @@ pub(super) struct Write {
     pub start: u64,
     pub end: u64,
     pub role: Role,
-    /// The first byte of the response is in it.
-    pub begins_response: bool,
 }
 
 /// What the client sends.
@@ -122,6 +120,8 @@ pub(super) struct Sent {
 pub(super) struct Replay {
     pub client: Vec<Sent>,
     pub server: Vec<Write>,
+    /// With so many bytes of the server's, the client can read the first byte of the response.
+    pub first_byte: u64,
     pub habits: Habits,
     pub path: Path,
     /// Bytes of the server's certificates, and of the response's body.
@@ -201,9 +201,9 @@ impl Replay {
         }
         let arrived = played.play()?;
         let last = played.server.last()?;
-        let response = played.server.iter().find(|write| write.begins_response)?;
+        let begin = played.server.iter().rfind(|write| write.start < played.first_byte)?.start;
         Some(Times {
-            first_byte: arrived.at(response.start + 1)?,
+            first_byte: arrived.nearly_at(begin, played.first_byte)?,
             total: arrived.nearly_at(last.start, last.end)?,
         })
     }
@@ -235,13 +235,14 @@ impl Replay {
             total += bytes;
             new.push(Write { start, end: total, ..*write });
         }
-        for sent in &mut self.client {
-            let holds = old.iter().position(|write| write.end >= sent.needs);
-            if let Some(index) = holds.filter(|_| sent.needs > 0) {
+        let places = self.client.iter_mut().map(|sent| &mut sent.needs);
+        for place in places.chain([&mut self.first_byte]) {
+            let holds = old.iter().position(|write| write.end >= *place);
+            if let Some(index) = holds.filter(|_| *place > 0) {
                 let (old, new) = (&old[index], &new[index]);
-                let whole = sent.needs == old.end;
-                let part = new.start + (sent.needs - old.start).min(new.end - new.start);
-                sent.needs = if whole { new.end } else { part };
+                let whole = *place == old.end;
+                let part = new.start + (*place - old.start).min(new.end - new.start);
+                *place = if whole { new.end } else { part };
             }
         }
         // Of writes right behind each other, where one ended was a matter of size.
@@ -249,7 +250,6 @@ impl Replay {
             match self.server.last_mut() {
                 Some(last)
                     if within(old) > 0
-                        && !write.begins_response
                         && last.needs == write.needs
                         && write.after <= NOISE
                         && old.start > begin =>

@@ -123,9 +123,11 @@ fn slow_start_is_found_where_the_equation_has_it() {
         let case = Case::sound().with(|setup| setup.exchange.response_bytes = response_bytes);
         let connection = case.made();
         let equation = Equation::from_splits([&Split::attribute(&connection)], None).unwrap();
-        let is_stall =
-            |term: &&Term| term.kind == TermKind::Stalls && term.span == Some(Span::Response);
-        let stalled = equation.terms.iter().any(|term| is_stall(&term));
+        let is_stall = |term: &Term| {
+            let spans = [Some(Span::Request), Some(Span::Response)];
+            term.kind == TermKind::Stalls && spans.contains(&term.span)
+        };
+        let stalled = equation.terms.iter().any(is_stall);
         let found: Vec<FindingKind> = case.found().into_iter().map(|(kind, _)| kind).collect();
         let expected: &[FindingKind] = if stalled { &[FindingKind::SlowStart] } else { &[] };
         assert_eq!(found, expected, "{response_bytes} bytes");
@@ -147,7 +149,8 @@ fn thinking_is_told_from_what_the_window_holds() {
 #[test]
 fn each_of_two_faults_costs_what_it_alone_saves() {
     let both = Case::sound().with(|setup| {
-        setup.path.down.rate = Some(4_000_000);
+        // Ten segments take longer than a round trip: no window is ever full.
+        setup.path.down.rate = Some(2_000_000);
         setup.exchange.response_bytes = 40_000;
     });
     let fast = both.with(|setup| setup.path.down.rate = None);

@@ -101,10 +101,7 @@ fn by_split(connection: &AttributedConnection) -> Vec<(Fault, Saved)> {
         (Fault::Chain, Saved::before_first_byte(held::stalled(connection, PhaseName::Tls))),
         (
             Fault::Body,
-            Saved {
-                total: held::stalled(connection, PhaseName::Receive),
-                first_byte: Some(Duration::ZERO),
-            },
+            Saved { total: held::response_stalled(connection), first_byte: Some(Duration::ZERO) },
         ),
         (Fault::Link, within(link)),
     ]

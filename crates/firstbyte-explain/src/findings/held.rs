@@ -81,6 +81,14 @@ pub(super) fn stalled(connection: &AttributedConnection, phase: PhaseName) -> Du
     split.held.iter().filter(within).filter(|held| is_window(held)).map(|held| held.cost).sum()
 }
 
+/// What the window's being full cost after the first packet of the response had come. Where the first record is larger than
+/// the window, the first byte waits for it.
+pub(super) fn response_stalled(connection: &AttributedConnection) -> Duration {
+    let begun = connection.connection.marks.first_packet_of_response();
+    let within = |held: &&Held| is_window(held) && begun.is_some_and(|begun| held.until > begun);
+    connection.split.held.iter().filter(within).map(|held| held.cost).sum()
+}
+
 fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(middle) = seen.subject.middle() else { return };
     if let (Some(windows), Some(saved)) = (seen.costs.windows, seen.saved(Fault::Window)) {
@@ -96,7 +104,7 @@ fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         if both.saturating_sub(usual_window) < seen.least() {
             return;
         }
-        if seen.most(|c| !stalled(c, PhaseName::Receive).is_zero()) {
+        if seen.most(|c| !response_stalled(c).is_zero()) {
             found.push(slow_start(middle, saved));
         } else if seen.costs.rate.is_some() && is_large(middle) {
             found.push(large_response(middle, saved));
@@ -192,7 +200,7 @@ fn is_large(connection: &AttributedConnection) -> bool {
 
 /// The equation's term for it is the response's "full window".
 fn slow_start(middle: &AttributedConnection, saved: Saved) -> Finding {
-    let waited = ms(stalled(middle, PhaseName::Receive));
+    let waited = ms(response_stalled(middle));
     Finding {
         kind: FindingKind::SlowStart,
         title: "The response fills the server's congestion window".into(),

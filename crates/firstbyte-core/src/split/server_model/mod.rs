@@ -198,7 +198,8 @@ impl ServerFit {
 
 /// Every model that differs for one of the connections, the usual ones first.
 fn possible(alike: &[Alike]) -> impl Iterator<Item = ServerModel> {
-    let usual = [None, Some(USUAL_WINDOW_PACKETS)].into_iter();
+    // Of those that cost the same the first is taken: on another path, the usual window may fill.
+    let usual = [Some(USUAL_WINDOW_PACKETS), None].into_iter();
     let others = (1..=LARGEST_WINDOW_PACKETS).filter(|window| *window != USUAL_WINDOW_PACKETS);
     let windows = usual.chain(others.map(Some));
     let [http1, http2] = [0, 1].map(|http| alike.iter().any(|alike| alike.kind.http == http));
