@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use firstbyte_core::split::Split;
+use firstbyte_core::split::server_model::constants::NOISE_NS;
 use firstbyte_core::stats::{Interval, in_steps, median_estimate};
 use firstbyte_core::timeline::PhaseName;
 
@@ -119,6 +120,8 @@ pub struct Term {
     pub time: Duration,
     /// 95 % interval of its median, nanoseconds; absent with fewer than 20 connections.
     pub interval: Option<Interval>,
+    /// How far its time may be off, because another explanation of the arrivals fits as well: the mean.
+    pub doubt: Duration,
 }
 
 /// What the first connection took more than the typical one, of one kind; negative where less.
@@ -163,7 +166,8 @@ type Shape = Vec<(Key, u32)>;
 /// One connection's terms: round trips and nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct Terms {
-    by_key: BTreeMap<Key, (u32, u64)>,
+    /// Round trips, nanoseconds, and the nanoseconds of doubt.
+    by_key: BTreeMap<Key, (u32, u64, u64)>,
     total: u64,
     rtt: Option<u64>,
     /// The steps of a clock that was reported.
@@ -191,6 +195,7 @@ impl Terms {
                     let term = terms.by_key.entry(key).or_default();
                     term.0 += count;
                     term.1 += ns(time);
+                    term.2 += ns(phase.doubt);
                 }
             };
             add(TermKind::Resolver, 0, parts.resolver);
@@ -208,11 +213,11 @@ impl Terms {
     }
 
     fn shape(&self) -> Shape {
-        let counted = self.by_key.iter().filter(|(_, (count, _))| *count > 0);
-        counted.map(|(key, (count, _))| (*key, *count)).collect()
+        let counted = self.by_key.iter().filter(|(_, (count, ..))| *count > 0);
+        counted.map(|(key, (count, ..))| (*key, *count)).collect()
     }
 
-    fn get(&self, key: &Key) -> (u32, u64) {
+    fn get(&self, key: &Key) -> (u32, u64, u64) {
         self.by_key.get(key).copied().unwrap_or_default()
     }
 }
@@ -261,7 +266,7 @@ impl Equation {
         keys.sort_unstable();
         keys.dedup();
         let extra = |(span, kind): Key| {
-            let (count, ns) = first.get(&(span, kind));
+            let (count, ns, _) = first.get(&(span, kind));
             let term = self.terms.iter().find(|t| (t.span, t.kind) == (span, kind));
             let usual = term.map_or(0, |t| signed(t.time.as_nanos() as u64));
             Extra {
@@ -321,6 +326,7 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
             time: Duration::from_nanos(time),
             // Each stretch between two stamps may be off by a step.
             interval: interval(&series, time, steps * f64::from(round_trips.max(1))),
+            doubt: Duration::from_nanos(average(middle.iter().map(|t| t.get(&key).2).sum())),
         });
     }
     settle(&mut terms, total);
@@ -376,11 +382,17 @@ fn settle(terms: &mut Vec<Term>, total: u64) {
             round_trips: 0,
             time: left,
             interval: None,
+            doubt: Duration::ZERO,
         }),
     }
 }
 
 impl Term {
+    /// Whether the time is known better than within itself. What is shorter than the noise of hosts always is.
+    pub fn is_known(&self) -> bool {
+        self.doubt <= self.time || self.doubt.as_nanos() as i64 <= NOISE_NS
+    }
+
     /// Makes the interval hold the time.
     fn hold_time(&mut self) {
         let value = self.time.as_nanos() as f64;

@@ -1,11 +1,9 @@
 //! What an explanation rests on: connections, made in several ways.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use firstbyte_core::run::Shortfall;
-use firstbyte_core::split::server_model::ServerFit;
-use firstbyte_core::split::{AttributedConnection, Split};
+use firstbyte_core::split::{AttributedConnection, ServerFit, ServerFits, Split};
 use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
 use firstbyte_core::timeline::{Connection, Failure, PhaseName};
 
@@ -191,20 +189,9 @@ impl Evidence {
             let think: Vec<f64> = way.proven.iter().filter_map(think).collect();
             median(&think).map(|ns| Duration::from_nanos(ns as u64))
         });
-        let mut fits: Vec<(Option<IpAddr>, ServerFit)> = Vec::new();
-        let proven = || ways.iter().flat_map(|(_, way)| &way.proven).map(|(_, c)| c);
-        for connection in proven() {
-            let address = address(connection);
-            if fits.iter().all(|(other, _)| *other != address) {
-                let same = proven().filter(|c| self::address(c) == address);
-                fits.push((address, ServerFit::from_connections(same, think)));
-            }
-        }
-        let fit_of = |c: &Connection| fits.iter().find(|(other, _)| *other == address(c));
-        let attribute = |connection: Connection| match fit_of(&connection) {
-            Some((_, fit)) => AttributedConnection::by_fit(connection, fit),
-            None => AttributedConnection::alone(connection),
-        };
+        let proven = ways.iter().flat_map(|(_, way)| &way.proven).map(|(_, connection)| connection);
+        let fits = ServerFits::from_connections(proven, think);
+        let attribute = |connection: Connection| fits.attribute(connection);
         let attributed = |(kind, way): (WayKind, MeasuredWay)| {
             let MeasuredWay { proven, first, unproven, failed } = way;
             let proven = proven.into_iter().map(|(round, c)| (round, attribute(c))).collect();
@@ -213,7 +200,7 @@ impl Evidence {
         let ways: Vec<(WayKind, Way)> = ways.into_iter().map(attributed).collect();
         let subject = ways.iter().find(|(kind, _)| *kind == WayKind::Subject);
         let explained = subject.and_then(|(_, way)| way.connections().next());
-        let fit = explained.and_then(|c| fit_of(&c.connection)).map(|(_, fit)| fit.clone());
+        let fit = explained.and_then(|c| fits.get(&c.connection)).cloned();
         let redirects = redirects.into_iter().map(AttributedConnection::alone).collect();
         Self { ways, redirects, fit: fit.unwrap_or_default() }
     }
@@ -227,8 +214,4 @@ impl Evidence {
     pub fn subject(&self) -> Option<&Way> {
         self.way(WayKind::Subject)
     }
-}
-
-fn address(connection: &Connection) -> Option<IpAddr> {
-    connection.facts.remote.map(|remote| remote.ip())
 }

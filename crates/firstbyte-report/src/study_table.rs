@@ -524,8 +524,7 @@ mod tests {
     #[test]
     fn two_variants_on_six_paths() {
         let made = made(2, 3, 2, 50);
-        let medians = made.medians();
-        let text = table(&made.study(&medians), &Style::default());
+        let text = table(&made.study(), &Style::default());
         assert!(text.contains("TLS 1.3 cut the median total time"));
         assert!(text.contains("of 50 verified"));
         insta::assert_snapshot!(text);
@@ -534,9 +533,8 @@ mod tests {
     #[test]
     fn six_variants_in_ascii() {
         let made = made(6, 1, 1, 12);
-        let medians = made.medians();
         let style = Style { unicode: false, ..Style::default() };
-        let text = table(&made.study(&medians), &style);
+        let text = table(&made.study(), &style);
         assert!(text.is_ascii(), "{text}");
         insta::assert_snapshot!(text);
     }
@@ -545,8 +543,7 @@ mod tests {
     fn fits_eighty_columns_and_colours_only_dress() {
         for (ways, edges, families, rounds) in [(2, 1, 1, 5), (6, 3, 2, 12), (2, 3, 2, 300)] {
             let made = made(ways, edges, families, rounds);
-            let medians = made.medians();
-            let study = made.study(&medians);
+            let study = made.study();
             let plain = table(&study, &Style::default());
             for line in plain.lines() {
                 assert!(line.chars().count() <= 80, "{line}");

@@ -9,6 +9,7 @@ use firstbyte_core::compare::{
 };
 use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
+use firstbyte_core::split::{AttributedConnection, ServerFits};
 use firstbyte_core::timeline::Connection;
 
 use crate::parallel::side_by_side;
@@ -25,7 +26,7 @@ pub(crate) struct Material {
     date: String,
     command: String,
     environment: Vec<(String, String)>,
-    medians: Vec<Option<Connection>>,
+    medians: Vec<Option<AttributedConnection>>,
     failures: Vec<FailureView>,
     examined: Option<Examined>,
     panels: Vec<PanelView>,
@@ -82,7 +83,6 @@ impl Material {
 
     /// Gives `view` the study.
     pub(crate) fn show<T>(&self, data: &Dataset, view: impl FnOnce(&Study<'_>) -> T) -> T {
-        let medians: Vec<Option<&Connection>> = self.medians.iter().map(Option::as_ref).collect();
         let study = Study {
             title: &self.title,
             date: &self.date,
@@ -90,7 +90,7 @@ impl Material {
             environment: &self.environment,
             cells: &data.cells,
             rows: &data.rows,
-            medians: &medians,
+            medians: &self.medians,
             failures: self.failures.clone(),
             examined: self.examined.as_ref(),
             panels: &self.panels,
@@ -103,8 +103,11 @@ impl Material {
 }
 
 /// What browsers' network panels show: looked for where the samples in the middle have any.
-fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelView>, RunError> {
-    if medians.iter().flatten().all(|connection| connection.facts.panel.is_empty()) {
+fn panels(
+    data: &Dataset,
+    medians: &[Option<AttributedConnection>],
+) -> Result<Vec<PanelView>, RunError> {
+    if medians.iter().flatten().all(|median| median.connection.facts.panel.is_empty()) {
         return Ok(Vec::new());
     }
     let mut times = vec![PanelTimes::default(); data.cells.len()];
@@ -122,10 +125,10 @@ fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelVie
 /// What visits take of the processor: of samples spread over the run, as many of each way as give a median.
 fn processors(
     data: &Dataset,
-    medians: &[Option<Connection>],
+    medians: &[Option<AttributedConnection>],
 ) -> Result<Vec<ProcessorView>, RunError> {
     const OF_EACH: usize = 1_000;
-    if medians.iter().flatten().all(|connection| connection.facts.processor.is_none()) {
+    if medians.iter().flatten().all(|median| median.connection.facts.processor.is_none()) {
         return Ok(Vec::new());
     }
     let mut views = Vec::new();
@@ -163,8 +166,9 @@ fn percentiles(data: &Dataset, axes: &[Axis], settings: &Settings) -> Vec<Percen
     side_by_side(pairs.len(), of_pair).concat()
 }
 
-/// For each cell the sample in the middle by total, of those that count.
-fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, RunError> {
+/// For each cell the sample in the middle by total, of those that count. Its time is attributed by what connections to the
+/// same address show of the server.
+fn medians(data: &Dataset) -> Result<Vec<Option<AttributedConnection>>, RunError> {
     let mut by_cell: Vec<Vec<(u64, usize)>> = vec![Vec::new(); data.cells.len()];
     for (index, row) in data.rows.iter().enumerate().filter(|(_, row)| row.counts()) {
         let total = row.metric(Metric::Total);
@@ -172,16 +176,24 @@ fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, RunError> {
             cell.push((total, index));
         }
     }
-    let middle = |mut totals: Vec<(u64, usize)>| {
-        let middle = totals.len().checked_sub(1)? / 2;
-        Some(totals.select_nth_unstable(middle).1.1)
-    };
-    let connection = |totals| match middle(totals) {
-        Some(index) => data.taken(index).map(|taken| Some(taken.sample.connection)),
-        None => Ok(None),
-    };
-    by_cell.into_iter().map(connection).collect()
+    let read = |index: usize| data.taken(index).map(|taken| taken.sample.connection);
+    let (mut fitted, mut middles) = (Vec::new(), Vec::with_capacity(by_cell.len()));
+    for mut totals in by_cell {
+        let step = totals.len().div_ceil(FITTED).max(1);
+        for (_, index) in totals.iter().step_by(step) {
+            fitted.push(read(*index)?);
+        }
+        let middle = totals.len().checked_sub(1).map(|last| last / 2);
+        let index = middle.map(|middle| totals.select_nth_unstable(middle).1.1);
+        middles.push(index.map(read).transpose()?);
+    }
+    let fits = ServerFits::from_connections(&fitted, None);
+    let attribute = |connection: Connection| fits.attribute(connection);
+    Ok(middles.into_iter().map(|middle| middle.map(attribute)).collect())
 }
+
+/// Connections of each cell that the server is known by, at most.
+const FITTED: usize = 12;
 
 /// Why samples failed, for each cell, the most frequent reason first.
 fn failures(data: &Dataset) -> Result<Vec<FailureView>, RunError> {

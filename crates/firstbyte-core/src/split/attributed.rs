@@ -1,7 +1,9 @@
 //! A connection with its split, made once and handed on.
 
-use super::{Course, Rules, Split};
-use crate::split::server_model::ServerFit;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{Course, Rules, ServerFit, Split};
 use crate::timeline::Connection;
 
 /// A connection, and where its time went.
@@ -27,4 +29,49 @@ impl AttributedConnection {
         let (split, course) = Split::in_order_by(Rules::Right, &connection, Some(fit));
         Self { connection, split, course }
     }
+}
+
+/// What connections show of the servers at their addresses.
+#[derive(Clone, Debug, Default)]
+pub struct ServerFits {
+    by_address: Vec<(Option<IpAddr>, ServerFit)>,
+}
+
+impl ServerFits {
+    /// Fits a model of the server to the connections to each address; `think` as in [`ServerFit::from_connections`].
+    pub fn from_connections<'a>(
+        connections: impl IntoIterator<Item = &'a Connection>,
+        think: Option<Duration>,
+    ) -> Self {
+        let mut by_address: Vec<(Option<IpAddr>, Vec<&Connection>)> = Vec::new();
+        for connection in connections {
+            let address = address(connection);
+            match by_address.iter_mut().find(|(other, _)| *other == address) {
+                Some((_, all)) => all.push(connection),
+                None => by_address.push((address, vec![connection])),
+            }
+        }
+        let fit = |(address, all): (_, Vec<&Connection>)| {
+            (address, ServerFit::from_connections(all, think))
+        };
+        Self { by_address: by_address.into_iter().map(fit).collect() }
+    }
+
+    /// What is known of the server that `connection` is to.
+    pub fn get(&self, connection: &Connection) -> Option<&ServerFit> {
+        let address = address(connection);
+        self.by_address.iter().find(|(other, _)| *other == address).map(|(_, fit)| fit)
+    }
+
+    /// Attributes a connection's time by what is known of its server; alone where nothing is.
+    pub fn attribute(&self, connection: Connection) -> AttributedConnection {
+        match self.get(&connection) {
+            Some(fit) => AttributedConnection::by_fit(connection, fit),
+            None => AttributedConnection::alone(connection),
+        }
+    }
+}
+
+fn address(connection: &Connection) -> Option<IpAddr> {
+    connection.facts.remote.map(|remote| remote.ip())
 }

@@ -17,7 +17,7 @@ mod supposed;
 
 use std::time::Duration;
 
-pub use attributed::AttributedConnection;
+pub use attributed::{AttributedConnection, ServerFits};
 pub(crate) use bottleneck::Bottleneck;
 pub(crate) use observed::ObservedConnection;
 pub use phase::{Phase, phases, total};

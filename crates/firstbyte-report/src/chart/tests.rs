@@ -7,8 +7,7 @@ use super::*;
 use crate::study::fixtures::{Made, made};
 
 fn drawn(made: &Made) -> Vec<Figure> {
-    let medians = made.medians();
-    figures(&made.study(&medians))
+    figures(&made.study())
 }
 
 /// Small and large, few and many.
@@ -149,8 +148,7 @@ fn gallery() {
                 factor.label += " with X25519MLKEM768 and a long certificate chain, over IPv6";
             }
         }
-        let medians = made.medians();
-        let study = made.study(&medians);
+        let study = made.study();
         std::fs::write(dir.join(format!("{name}.html")), crate::html::page(&study)).unwrap();
         for figure in figures(&study) {
             let file = dir.join(format!("{name}-{}", figure.name));

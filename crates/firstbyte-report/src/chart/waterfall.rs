@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::split::{PhaseSplit, Split};
+use firstbyte_core::split::{AttributedConnection, PhaseSplit, Split};
 use firstbyte_core::timeline::{Connection, Mark, Offset, PhaseName};
 
 use super::axis::TimeAxis;
@@ -19,14 +19,14 @@ const LINE: f64 = 21.0;
 /// What a connection is drawn from.
 struct Drawn<'a> {
     connection: &'a Connection,
-    split: Split,
+    split: &'a Split,
     /// A handshake that went on while the request was under way.
     meanwhile: Option<(Offset, Offset)>,
 }
 
 impl<'a> Drawn<'a> {
-    fn from_connection(connection: &'a Connection) -> Self {
-        let split = Split::attribute(connection);
+    fn from_attributed(attributed: &'a AttributedConnection) -> Self {
+        let AttributedConnection { connection, split, .. } = attributed;
         let marks = &connection.marks;
         let begun = marks.at(Mark::SecureConnectionStart).or_else(|| marks.at(Mark::ConnectStart));
         let apart = split.phase(PhaseName::Tls).or_else(|| split.phase(PhaseName::Quic)).is_none();
@@ -48,7 +48,7 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         let drawn: Vec<(usize, Drawn<'_>)> = group
             .cells
             .iter()
-            .filter_map(|c| Some((*c, Drawn::from_connection((*study.medians.get(*c)?)?))))
+            .filter_map(|c| Some((*c, Drawn::from_attributed(study.medians.get(*c)?.as_ref()?))))
             .filter(|(_, d)| !d.split.phases.is_empty())
             .collect();
         let longest = drawn.iter().map(|(_, d)| d.end()).fold(0.0, f64::max);

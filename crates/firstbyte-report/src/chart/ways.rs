@@ -46,6 +46,9 @@ pub(crate) fn figure(ways: &[(&str, &Equation)]) -> Figure {
     if seen(&[TermKind::Unexplained]) {
         keys.push(Key::area("b", "unexplained"));
     }
+    if ways.iter().any(|(_, equation)| equation.terms.iter().any(|term| !term.is_known())) {
+        keys.push(Key::area("b", "known within itself: another cause fits as well"));
+    }
     Figure {
         folded: false,
         name: "variants",
@@ -77,11 +80,15 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
         canvas.text(LEFT - 10.0, y + 15.0, Anchor::End, "l", name);
         let mut x = LEFT;
         for term in in_order_of_time(equation) {
-            let class = look(term.kind);
+            let class = if term.is_known() { look(term.kind) } else { "b" };
             let pieces = term.round_trips.max(1);
             let wide = term.time.as_nanos() as f64 * scale / f64::from(pieces);
             let label = label(term);
-            let hover = format!("{label}: {} {}", figure(term.time), axis.unit());
+            let doubt = match term.is_known() {
+                true => String::new(),
+                false => format!(" ± {}", figure(term.doubt)),
+            };
+            let hover = format!("{label}: {}{doubt} {}", figure(term.time), axis.unit());
             for piece in 0..pieces {
                 // A hair's breadth apart, so that they can be counted.
                 let gap = if pieces > 1 && wide > 4.0 { 1.0 } else { 0.0 };

@@ -1,5 +1,6 @@
 //! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
 
+use firstbyte_core::split::server_model::ServerModel;
 use firstbyte_core::stats::{Estimate, Interval};
 use firstbyte_explain::reconcile::{Reconciled, Verdict, Witness};
 use firstbyte_explain::{Agreement, ServerLogWitness};
@@ -45,6 +46,7 @@ pub fn json(explanation: &Explanation) -> String {
         "equation": equation(&explanation.equation),
         "failed": explanation.failed,
         "findings": explanation.findings.all.iter().map(finding).collect::<Vec<_>>(),
+        "server_models": explanation.server.rivals().iter().map(server_model).collect::<Vec<_>>(),
         "without_all_findings": explanation.findings.together.as_ref().map(saved),
         "server": explanation.reconciled.iter().map(reconciled).collect::<Vec<_>>(),
         "redirects": redirects,
@@ -98,6 +100,7 @@ fn term(term: &Term) -> Value {
         "round_trips": term.round_trips,
         "ns": ns(term.time),
         "interval_ns": interval(term.interval),
+        "doubt_ns": ns(term.doubt),
     })
 }
 
@@ -114,6 +117,17 @@ fn finding(finding: &Finding) -> Value {
         "advice": advice::for_finding(finding),
         "saving_predicted": finding.saving.predicted.as_ref().map(saved),
         "saving_measured": measured,
+    })
+}
+
+fn server_model((odds, model): &(f64, ServerModel)) -> Value {
+    let ServerModel { initial_window, nagle: [http1, http2], full_buffer } = *model;
+    json!({
+        "odds": (odds * 1e3).round() / 1e3,
+        "initial_window": initial_window,
+        "nagle_http1": http1,
+        "nagle_http2": http2,
+        "small_send_buffer": full_buffer,
     })
 }
 

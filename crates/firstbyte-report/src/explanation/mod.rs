@@ -11,7 +11,7 @@ mod tests;
 mod text;
 mod whiteboard;
 
-use firstbyte_core::split::AttributedConnection;
+use firstbyte_core::split::{AttributedConnection, ServerFit};
 use firstbyte_explain::reconcile::Reconciled;
 use firstbyte_explain::{Beside, Equation, Findings, WayKind};
 
@@ -42,6 +42,8 @@ pub struct Explanation {
     pub redirects: Vec<AttributedConnection>,
     /// What costs time, the most costly first.
     pub findings: Findings,
+    /// What the connections show of the server's TCP.
+    pub server: ServerFit,
     /// What another client takes, where one was asked for.
     pub beside: Option<Beside>,
     /// The server's time by other witnesses.
@@ -69,6 +71,11 @@ impl Explanation {
     /// The user's own way.
     pub(crate) fn subject(&self) -> Option<&WayView> {
         self.ways.iter().find(|way| way.kind == WayKind::Subject)
+    }
+
+    /// Whether the arrivals have another explanation that would change the equation.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.equation.terms.iter().any(|term| !term.is_known())
     }
 
     /// Whether the unexplained share of the total is worth a word: more than 2 %.

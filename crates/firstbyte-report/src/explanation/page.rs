@@ -100,6 +100,9 @@ fn equation(html: &mut String, explanation: &Explanation) {
     if let Some(first) = text::first(&explanation.equation, scale, &style) {
         paragraph(html, "note", first);
     }
+    if explanation.is_ambiguous() {
+        paragraph(html, "note", text::rivals(&explanation.server, &style));
+    }
     for reconciled in &explanation.reconciled {
         paragraph(html, "note", text::witness(reconciled, scale, &style));
     }
@@ -167,10 +170,11 @@ fn terms(html: &mut String, explanation: &Explanation) {
     let range = |interval: Option<Interval>| {
         interval.map_or_else(|| "–".into(), |i| text::range(i, scale, &style))
     };
-    for Row { label, steps, interval, share, .. } in &rows {
+    for Row { label, steps, interval, doubt, share, .. } in &rows {
+        let doubt = doubt.map_or_else(String::new, |d| format!(" ± {}", scale.time_figure(d)));
         let _ = writeln!(
             html,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{:.1} %</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{}{doubt}</td><td>{}</td><td>{:.1} %</td></tr>",
             escape(label.trim()),
             scale.figure(*steps),
             range(*interval),

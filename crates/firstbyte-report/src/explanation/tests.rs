@@ -67,6 +67,7 @@ fn explanation() -> Explanation {
         left_out: vec![(WayKind::Ipv6, "connect: connection refused".into())],
         redirects: vec![AttributedConnection::alone(fixtures::plain_http().connection)],
         findings: findings(&evidence),
+        server: evidence.fit.clone(),
         beside: Some(Beside {
             client: ClientFacts {
                 name: "Chromium".into(),

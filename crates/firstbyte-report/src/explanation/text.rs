@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use firstbyte_core::sequence::Sequence;
+use firstbyte_core::split::ServerFit;
+use firstbyte_core::split::server_model::ServerModel;
+use firstbyte_core::split::server_model::constants::USUAL_WINDOW_PACKETS;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 use firstbyte_explain::reconcile::{Reconciled, Verdict, Witness};
@@ -30,6 +33,9 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
     let mut blocks = vec![head(explanation, style), findings(explanation, style)];
     blocks.push(equation_and_terms());
     blocks.extend(first(&explanation.equation, scale, style));
+    if explanation.is_ambiguous() {
+        blocks.push(rivals(&explanation.server, style));
+    }
     blocks.extend(explanation.reconciled.iter().map(|it| witness(it, scale, style)));
     blocks.push(ways(explanation, scale, style));
     blocks.extend(explanation.beside.iter().map(|other| beside::text(other, style)));
@@ -154,6 +160,9 @@ pub(super) fn equation(equation: &Equation, scale: Scale, style: &Style) -> Vec<
             }
             None => format!("{plus}{name} {}", scale.figure(steps)),
         });
+        if !term.is_known() {
+            words.push(format!("{} {}", style.glyph("±", "+-"), scale.time_figure(term.doubt)));
+        }
     }
     let first = format!("total {} = ", scale.print(total, style));
     let lines = wrap(&first, &words, style.columns());
@@ -167,6 +176,8 @@ pub(super) struct Row {
     pub label: String,
     pub steps: u64,
     pub interval: Option<Interval>,
+    /// How far it may be off, where that is more than itself.
+    pub doubt: Option<Duration>,
     /// Of the total.
     pub share: f64,
     kind: TermKind,
@@ -184,7 +195,8 @@ pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
             (_, n) => format!("{}, {}", name(term), trips(n)),
         };
         let share = steps as f64 / total.max(1) as f64;
-        Row { label, steps, interval: term.interval, share, kind: term.kind }
+        let doubt = (!term.is_known()).then_some(term.doubt);
+        Row { label, steps, interval: term.interval, doubt, share, kind: term.kind }
     };
     // What is shorter than a step is nothing that a reader looks for.
     let rows = equation.terms.iter().zip(figures).map(row).filter(|row| row.steps > 0);
@@ -198,13 +210,18 @@ fn terms(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
     let heading = format!("where the time goes, {}", scale.name(style));
     let heading = format!("{heading:<NAME$} {:>8}  {:<17}share", "", "95 % interval");
     let mut lines = vec![style.paint(Ink::Faint, &heading)];
-    for Row { label, steps, interval, share, kind } in rows {
+    for Row { label, steps, interval, doubt, share, kind } in rows {
         let figure = scale.figure(steps);
         let bar = style.glyph("█", "#").repeat((share * width as f64).round() as usize);
         let bar = if bar.is_empty() { String::new() } else { style.paint(ink(kind), &bar) + " " };
         let interval = interval.map_or_else(String::new, |i| range(i, scale, style));
         let share = percent(share, style);
         lines.push(format!("{label:<NAME$} {figure:>8}  {interval:<17}{bar}{share}"));
+        if let Some(doubt) = doubt {
+            let (sign, off) = (style.glyph("±", "+-"), scale.time_figure(doubt));
+            let text = format!("{:<NAME$} {sign} {off}: another cause fits as well", "");
+            lines.push(style.paint(Ink::Faint, &text));
+        }
     }
     let label = format!("total, {}", trips(equation.round_trips()));
     let total = scale.figure(scale.steps(equation.total));
@@ -287,6 +304,7 @@ pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<
             round_trips: 0,
             time: Duration::ZERO,
             interval: None,
+            doubt: Duration::ZERO,
         };
         let trips = match extra.round_trips {
             0 => String::new(),
@@ -328,11 +346,18 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
     let server = of(&[TermKind::Server], &Span::ALL);
     let client = of(&[TermKind::Client], &[]);
     let other = equation.total.saturating_sub(setup + request + server + client);
+    let of_server = equation.terms.iter().filter(|term| term.kind == TermKind::Server);
+    let doubt: Duration = of_server.filter(|term| !term.is_known()).map(|t| t.doubt).sum();
     let figures: String = [equation.total, setup, request, server, client, other]
         .iter()
-        .map(|time| match time.is_zero() {
-            true => format!(" {:>8}", style.glyph("·", ".")),
-            false => format!(" {:>8}", scale.time_figure(*time)),
+        .enumerate()
+        .map(|(column, time)| match (time.is_zero(), column) {
+            (true, _) => format!(" {:>8}", style.glyph("·", ".")),
+            (false, 3) if !doubt.is_zero() => {
+                let most = scale.time_figure(*time + doubt);
+                format!(" {:>8}", format!("{}{most}", style.glyph("≤", "<=")))
+            }
+            _ => format!(" {:>8}", scale.time_figure(*time)),
         })
         .collect();
     let name = format!("{:<WAY$}", way.kind.name());
@@ -347,6 +372,39 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
         String::new()
     };
     format!("{name}{figures}  {:>5}{proven}", equation.round_trips())
+}
+
+/// The explanations of the arrivals that fit, the likeliest first.
+pub(super) fn rivals(server: &ServerFit, style: &Style) -> Vec<String> {
+    let odds = |odds: f64| match odds {
+        1.0 => String::new(),
+        odds => format!(" (odds 1 to {:.1})", 1.0 / odds),
+    };
+    let all = server.rivals().into_iter().take(MOST_RIVALS);
+    let all: Vec<String> =
+        all.map(|(likely, model)| format!("{}{}", in_words(&model), odds(likely))).collect();
+    let words: Vec<String> = all.join("; or ").split(' ').map(str::to_owned).collect();
+    wrap("server's TCP   ", &words, style.columns())
+}
+
+/// Explanations that are named, at most.
+const MOST_RIVALS: usize = 3;
+
+fn in_words(model: &ServerModel) -> String {
+    let mut waits = Vec::new();
+    if let Some(window) = model.initial_window.filter(|window| *window < USUAL_WINDOW_PACKETS) {
+        waits.push(format!("an initial window of {}", count(window.into(), "segment")));
+    }
+    if model.nagle.contains(&true) {
+        waits.push("Nagle's algorithm".to_owned());
+    }
+    if model.full_buffer {
+        waits.push("a small send buffer".to_owned());
+    }
+    match waits.is_empty() {
+        true => "the usual window; what came late was written late".to_owned(),
+        false => waits.join(" and "),
+    }
 }
 
 pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> Vec<String> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use firstbyte_core::run::{Standing, Taken};
 use firstbyte_core::sequence::Sequence;
+use firstbyte_core::split::AttributedConnection;
 
 use super::{begin, draw, elsewhere};
 use crate::chart;
@@ -64,7 +65,9 @@ pub fn sample_page(view: &SampleView<'_>) -> String {
 fn pictures(html: &mut String, view: &SampleView<'_>) {
     let connection = &view.taken.sample.connection;
     let row = view.taken.row();
-    let medians = [Some(connection)];
+    let attributed = AttributedConnection::alone(connection.clone());
+    let drawn = Sequence::from_attributed(&attributed);
+    let medians = [Some(attributed)];
     let cells = [firstbyte_core::run::Cell::default()];
     let rows = [row];
     let study = Study { cells: &cells, rows: &rows, medians: &medians, ..Study::default() };
@@ -75,7 +78,6 @@ fn pictures(html: &mut String, view: &SampleView<'_>) {
         draw(html, &phases);
     }
     if !connection.flights.is_empty() {
-        let drawn = Sequence::lay_out(connection);
         if !drawn.arrows.is_empty() {
             draw(html, &chart::sequences("Message by message", &[("", drawn)]));
         }

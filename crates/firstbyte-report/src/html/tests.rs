@@ -8,8 +8,7 @@ use crate::study::Verdict;
 use crate::study::fixtures::{Made, made};
 
 fn page_of(made: &Made) -> String {
-    let medians = made.medians();
-    page(&made.study(&medians))
+    page(&made.study())
 }
 
 /// The page without its script and type declaration, which are not XML.
@@ -89,8 +88,7 @@ fn what_comes_from_outside_is_text() {
     made.environment.push((hostile.into(), hostile.into()));
     made.sentences.push(Sentence { text: hostile.into(), verdict: Verdict::Slower });
     made.failures.push(crate::study::FailureView { cell: 0, cause: hostile.into(), count: 1 });
-    let medians = made.medians();
-    let study = Study { title: hostile, date: hostile, command: hostile, ..made.study(&medians) };
+    let study = Study { title: hostile, date: hostile, command: hostile, ..made.study() };
     let page = page(&study);
     assert_eq!(page.matches("<script").count(), 1);
     assert!(!page.contains("<b ") && !page.contains('\u{202e}') && !page.contains('\u{0}'));

@@ -230,7 +230,7 @@ mod tests {
         let table = Table::from_rows(made.cells.len(), &made.rows);
         let axes = axes_of(&made.cells);
         let comparison = compare(&made.cells, &axes, &table, &Settings::default());
-        let study = made.study(&[]).with_comparison(&comparison, &axes);
+        let study = made.study().with_comparison(&comparison, &axes);
         let texts: Vec<&str> = study.sentences.iter().map(|s| s.text.as_str()).collect();
         let first = texts[0];
         assert!(first.starts_with("TLS 1.3 cut the median total time by "), "{first}");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::compare::Role;
 use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing};
+use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::{Interval, median, quantile};
 use firstbyte_core::timeline::{
     Chunk, Connection, Direction, Facts, Flight, Mark, Offset, QuicFacts, Stamp, TcpFacts, TlsFacts,
@@ -15,7 +16,7 @@ use super::{EffectView, Estimate, FailureView, Sentence, Study, SummaryView, Ver
 pub(crate) struct Made {
     pub cells: Vec<Cell>,
     pub rows: Vec<Row>,
-    pub connections: Vec<Option<Connection>>,
+    pub medians: Vec<Option<AttributedConnection>>,
     pub environment: Vec<(String, String)>,
     pub summaries: Vec<SummaryView>,
     pub effects: Vec<EffectView>,
@@ -24,7 +25,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    pub(crate) fn study<'a>(&'a self, medians: &'a [Option<&'a Connection>]) -> Study<'a> {
+    pub(crate) fn study(&self) -> Study<'_> {
         Study {
             links: &[],
             title: "TLS 1.2, TLS 1.3 and HTTP/3 on three paths",
@@ -34,7 +35,7 @@ impl Made {
             environment: &self.environment,
             cells: &self.cells,
             rows: &self.rows,
-            medians,
+            medians: &self.medians,
             examined: None,
             panels: &[],
             processors: &[],
@@ -46,10 +47,6 @@ impl Made {
             missing: Vec::new(),
             failures: self.failures.clone(),
         }
-    }
-
-    pub(crate) fn medians(&self) -> Vec<Option<&Connection>> {
-        self.connections.iter().map(Option::as_ref).collect()
     }
 }
 
@@ -111,11 +108,12 @@ pub(crate) fn made(ways: usize, edges: usize, families: usize, rounds: u32) -> M
             rows.push(row(cell, round, *rtt, *way, drift[cell], cold, &mut random));
         }
     }
-    let connections = plans.iter().map(|(_, rtt, _, way)| Some(connection(*rtt, *way))).collect();
+    let median = |rtt: f64, way: Way| Some(AttributedConnection::alone(connection(rtt, way)));
+    let medians = plans.iter().map(|(_, rtt, _, way)| median(*rtt, *way)).collect();
     let mut made = Made {
         cells,
         rows,
-        connections,
+        medians,
         environment: [
             ("firstbyte", "0.1.0"),
             ("system", "Linux 6.18, 2 processors"),

@@ -17,8 +17,8 @@ mod story;
 use firstbyte_core::compare::{PercentileEffects, Role};
 use firstbyte_core::cross_examination::WayExamined;
 use firstbyte_core::run::{Cell, Metric, Row};
+use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::Interval;
-use firstbyte_core::timeline::Connection;
 
 pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series, percentiles};
 pub(crate) use examined::{TestimonyFigures, figures as examined_figures, held};
@@ -50,7 +50,7 @@ pub struct Study<'a> {
     /// Every sample, in any order.
     pub rows: &'a [Row],
     /// For each cell the sample in the middle by total time, where one counts.
-    pub medians: &'a [Option<&'a Connection>],
+    pub medians: &'a [Option<AttributedConnection>],
     /// What was found, in words, the most important first.
     pub sentences: Vec<Sentence>,
     /// Each cell's quantiles.

@@ -187,6 +187,22 @@ impl ServerFit {
         self.models.first().map(|(_, model)| *model)
     }
 
+    /// The likeliest model, and those that explain the arrivals in another way, with their odds against it: other windows
+    /// below the usual one, Nagle's algorithm or not, a small send buffer or not.
+    pub fn rivals(&self) -> Vec<(f64, ServerModel)> {
+        let kind = |model: &ServerModel| {
+            let small = model.initial_window.filter(|window| *window < USUAL_WINDOW_PACKETS);
+            (small, model.nagle, model.full_buffer)
+        };
+        let mut rivals: Vec<(f64, ServerModel)> = Vec::new();
+        for (cost, model) in &self.models {
+            if rivals.iter().all(|(_, other)| kind(other) != kind(model)) {
+                rivals.push(((-cost).exp(), *model));
+            }
+        }
+        rivals
+    }
+
     /// The smallest and the largest initial window in packets, where a window fills by every model.
     pub fn initial_windows(&self) -> Option<(u32, u32)> {
         let windows: Option<Vec<u32>> =

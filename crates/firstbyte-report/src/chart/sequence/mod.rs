@@ -41,7 +41,10 @@ pub(super) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
     let laid: Vec<Option<Sequence>> = study
         .medians
         .iter()
-        .map(|c| c.filter(|c| !c.flights.is_empty()).map(Sequence::lay_out))
+        .map(|c| {
+            let c = c.as_ref().filter(|c| !c.connection.flights.is_empty())?;
+            Some(Sequence::from_attributed(c))
+        })
         .collect();
     let mut rows = Vec::new();
     for group in &grouping.groups {

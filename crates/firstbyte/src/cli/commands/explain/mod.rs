@@ -113,6 +113,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         date: measured.date.clone(),
         command: measured.command.clone(),
         findings: found,
+        server: measured.evidence.fit.clone(),
         failed: subject.failed.len(),
         left_out: measured.left_out.clone(),
         redirects: measured.evidence.redirects.clone(),
