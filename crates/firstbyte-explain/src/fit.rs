@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::replay::{Arrived, Replay, Role, Sent, Write};
-use firstbyte_core::simulation::tcp::Habits;
+use firstbyte_core::simulation::tcp::{Habits, QUICK_ACKS};
 use firstbyte_core::simulation::{Link, Path};
 use firstbyte_core::split::server_model::ServerFit;
 use firstbyte_core::split::server_model::constants::*;
@@ -229,22 +229,38 @@ impl Seen {
     }
 
     /// The replay that gives the arrivals; none when something came too early. What comes between request and response may
-    /// have been more packets than are seen.
+    /// have been more packets than are seen, and the client's kernel may acknowledge at once for longer.
     fn fit(&self, hypothesis: Hypothesis) -> Option<Replay> {
         let most = if hypothesis.window.is_none() { 0 } else { MOST_MERGED_PACKETS };
-        let merged = (0..=most).filter_map(|merged| {
-            let (cost, replay) = self.fit_merged(hypothesis, merged)?;
-            Some((cost + f64::from(merged) * MERGED_COST, replay))
-        });
-        merged.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, replay)| replay)
+        let mut best: Option<(f64, Replay)> = None;
+        for merged in 0..=most {
+            for quick_acks in [QUICK_ACKS, u32::MAX] {
+                let price = f64::from(merged) * MERGED_COST;
+                if best.as_ref().is_some_and(|(cost, _)| *cost <= price) {
+                    continue;
+                }
+                if let Some((cost, replay)) = self.fit_merged(hypothesis, merged, quick_acks)
+                    && best.as_ref().is_none_or(|(least, _)| cost + price < *least)
+                {
+                    best = Some((cost + price, replay));
+                }
+            }
+        }
+        best.map(|(_, replay)| replay)
     }
 
-    fn fit_merged(&self, hypothesis: Hypothesis, merged: u32) -> Option<(f64, Replay)> {
+    fn fit_merged(
+        &self,
+        hypothesis: Hypothesis,
+        merged: u32,
+        quick_acks: u32,
+    ) -> Option<(f64, Replay)> {
         let mut replay = self.base.clone();
         replay.server = self.at_once(hypothesis, merged);
         replay.path.down.rate = hypothesis.rate;
         replay.habits.initial_window = hypothesis.window.unwrap_or(NEVER);
         replay.habits.nagle = hypothesis.nagle;
+        replay.habits.client_quick_acks = quick_acks;
         let (mut cost, mut late, mut drift) = (0.0, 0, 0);
         let mut arrived = replay.play()?;
         let mut previous: Option<&Chunk> = None;
@@ -258,6 +274,11 @@ impl Seen {
             }
             let played = self.played(&arrived, chunk.start, chunk.end)?;
             let mut over = chunk.at - chunk.varied - played - drift;
+            if drift > 0 && over < 0 && over + drift >= -SOONER {
+                // What the last timer released late did not release this.
+                over += drift;
+                drift = 0;
+            }
             // A stamp can be that of what came behind. What is late and not caught up with lasts.
             if let Some(next) = self.chunks.get(index + 1).filter(|next| next.asked == chunk.asked)
             {

@@ -9,7 +9,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use firstbyte_core::simulation::tcp::Habits;
+use firstbyte_core::simulation::tcp::{Habits, QUICK_ACKS};
 use firstbyte_core::simulation::{CongestionControl, Path};
 
 use super::PredictError;
@@ -48,6 +48,7 @@ impl Setup {
             server_wake: server.wake_time,
             client_wake: client.wake_time,
             client_reads_late: false,
+            client_quick_acks: QUICK_ACKS,
         }
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::dialogue::{Dialogue, Side, Step};
 use super::seed::{Stream, random};
 use super::{CongestionControl, GaveUp, Path};
+pub use receiver::QUICK_ACKS;
 use receiver::Receiver;
 use sender::{Outgoing, Sender};
 pub use several::{Opening, SeveralPlayed, SeveralRequests, play_several};
@@ -137,7 +138,7 @@ impl Host<'_> {
 }
 
 /// How the two hosts behave, whatever they say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Habits {
     /// The server's.
     pub congestion_control: CongestionControl,
@@ -151,6 +152,23 @@ pub struct Habits {
     pub client_wake: Duration,
     /// The client's process reads so late that its kernel's timer acknowledges small segments.
     pub client_reads_late: bool,
+    /// So many acknowledgements the client sends at once at first. Linux begins with [`QUICK_ACKS`], and adds to them as
+    /// long as its receive buffer grows (`tcp_grow_window`).
+    pub client_quick_acks: u32,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            congestion_control: CongestionControl::default(),
+            initial_window: 0,
+            nagle: false,
+            server_wake: Duration::ZERO,
+            client_wake: Duration::ZERO,
+            client_reads_late: false,
+            client_quick_acks: QUICK_ACKS,
+        }
+    }
 }
 
 /// Plays `dialogue` over `path` until the client has the whole response.
@@ -251,6 +269,7 @@ impl Kernels {
         let mut client =
             host(Side::Client, CongestionControl::Cubic, 10, habits.client_wake, false);
         client.receiver.reads_late = habits.client_reads_late;
+        client.receiver.quick = habits.client_quick_acks;
         let (control, window) = (habits.congestion_control, habits.initial_window);
         let server = host(Side::Server, control, window, habits.server_wake, habits.nagle);
         (client, server)

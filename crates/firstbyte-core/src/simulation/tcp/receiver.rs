@@ -6,7 +6,7 @@ use super::wire::SACK_BLOCKS;
 /// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
 const DELAYED_ACK: Nanos = 40_000_000;
 /// TCP_MAX_QUICKACKS of Linux: so many acknowledgements are sent at once at first.
-const QUICK_ACKS: u32 = 16;
+pub const QUICK_ACKS: u32 = 16;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -18,7 +18,7 @@ pub(super) struct Receiver {
     newest: (u64, u64),
     /// What the other side was told last.
     told: u64,
-    quick: u32,
+    pub quick: u32,
     /// Data is answered with data: acknowledgements ride on it.
     pingpong: bool,
     last_received: Option<Nanos>,
