@@ -77,10 +77,8 @@ fn pictures(html: &mut String, view: &SampleView<'_>) {
         phases.note.clear();
         draw(html, &phases);
     }
-    if !connection.flights.is_empty() {
-        if !drawn.arrows.is_empty() {
-            draw(html, &chart::sequences("Message by message", &[("", drawn)]));
-        }
+    if !connection.flights.is_empty() && !drawn.arrows.is_empty() {
+        draw(html, &chart::sequences("Message by message", &[("", drawn)]));
     }
 }
 

@@ -10,7 +10,9 @@ mod score;
 mod seen;
 mod truth;
 
-use super::{AttributedConnection, Part, Rules};
+use std::time::Duration;
+
+use super::{AttributedConnection, Part, Rules, Split};
 use crate::split::server_model::ServerFit;
 use drawn::{case, visit};
 use score::Score;
@@ -54,6 +56,30 @@ fn score(seeds: std::ops::Range<u64>, rules: Rules) -> Score {
         score.add(&case(seed), rules);
     }
     score
+}
+
+/// What live outputs say of a connection by itself, and what is said of it beside others to the same server, agree: no part
+/// differs by more than the larger ± and half a millisecond.
+#[test]
+fn all_connections_and_each_alone_agree() {
+    let (mut agree, mut count) = (0, 0);
+    for seed in 0..150 {
+        let server = case(seed);
+        let visits = (1..=5).map(|number| visit(&server, number));
+        let played = visits.filter_map(|case| Some(seen::Log::play_case(&case)?.connection(&case)));
+        let played: Vec<_> = played.collect();
+        let fit = ServerFit::from_connections(&played, None);
+        for connection in played {
+            let alone = Split::attribute(&connection);
+            let by_fit = AttributedConnection::by_fit(connection, &fit).split;
+            let within = [&alone, &by_fit].into_iter().filter_map(Split::server_uncertainty).max();
+            let within = within.unwrap_or_default() + Duration::from_micros(500);
+            count += 1;
+            agree += usize::from(alone.parts.most_apart(&by_fit.parts) <= within);
+        }
+    }
+    println!("{agree} of {count} connections agree");
+    assert!(agree * 100 >= count * 99, "{agree} of {count} connections agree");
 }
 
 /// Connections of one server, split by what all of them show of it, and each by itself.
