@@ -124,14 +124,14 @@ impl FindingKind {
 
 /// Times that would be shorter by so much, everything else left as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
+pub struct TimeSaved {
     /// The total.
     pub total: Duration,
     /// The time to the first byte of the response, where that is known.
     pub first_byte: Option<Duration>,
 }
 
-impl Saved {
+impl TimeSaved {
     /// Of something that ends before the first byte comes.
     pub const fn before_first_byte(time: Duration) -> Self {
         Self { total: time, first_byte: Some(time) }
@@ -142,20 +142,20 @@ impl Saved {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Saving {
     /// By prediction.
-    pub predicted: Option<Saved>,
+    pub predicted: Option<TimeSaved>,
     /// As measured here, round by round; nanoseconds, the interval too.
     pub measured: Option<Estimate>,
 }
 
 impl Saving {
     /// A prediction, and no measurement.
-    pub const fn predicted(saved: Saved) -> Self {
+    pub const fn predicted(saved: TimeSaved) -> Self {
         Self { predicted: Some(saved), measured: None }
     }
 
     /// The same of something that ends before the first byte comes.
     pub const fn before_first_byte(time: Duration) -> Self {
-        Self::predicted(Saved::before_first_byte(time))
+        Self::predicted(TimeSaved::before_first_byte(time))
     }
 }
 
@@ -186,5 +186,5 @@ pub struct Findings {
     /// The most costly first.
     pub all: Vec<Finding>,
     /// What a visit saves without any of those that concern every visit; absent where there is only one.
-    pub together: Option<Saved>,
+    pub together: Option<TimeSaved>,
 }

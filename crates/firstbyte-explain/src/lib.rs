@@ -18,7 +18,7 @@ mod server_log;
 pub use beside::{Beside, BesideTime, Unlike};
 pub use equation::{Equation, Extra, Span, Term, TermKind};
 pub use evidence::{Evidence, MeasuredWay, MeasuredWays, Way, WayKind};
-pub use finding::{Finding, FindingKind, Findings, Saved, Saving};
+pub use finding::{Finding, FindingKind, Findings, Saving, TimeSaved};
 pub use findings::findings;
 pub use server_log::{Agreement, ServerLogSearch, ServerLogWitness};
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use firstbyte_core::split::Split;
 use firstbyte_explain::{
-    Equation, Evidence, FindingKind, MeasuredWay, MeasuredWays, Saved, Span, Term, TermKind,
+    Equation, Evidence, FindingKind, MeasuredWay, MeasuredWays, Span, Term, TermKind, TimeSaved,
     WayKind, findings,
 };
 
@@ -52,7 +52,7 @@ impl Case {
     }
 
     /// What is found, and what a visit saves without all of that.
-    fn found_together(&self) -> (Vec<(FindingKind, Duration)>, Option<Saved>) {
+    fn found_together(&self) -> (Vec<(FindingKind, Duration)>, Option<TimeSaved>) {
         let connection = self.made();
         let proven = (0..COUNT).map(|round| (round, connection.clone())).collect();
         let subject = MeasuredWay { proven, ..MeasuredWay::default() };

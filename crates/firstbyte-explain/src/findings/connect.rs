@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Seen, ms};
-use crate::{Finding, FindingKind, Saved, Saving, WayKind};
+use crate::{Finding, FindingKind, Saving, TimeSaved, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{AttemptOutcome, PhaseName};
 
@@ -91,7 +91,7 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         avoided_by: Some(way),
         concerns: None,
         saving: Saving {
-            predicted: Some(Saved::before_first_byte(cost)),
+            predicted: Some(TimeSaved::before_first_byte(cost)),
             measured: seen.evidence.way(way).and_then(|way| way.saves_against(seen.subject)),
         },
     });

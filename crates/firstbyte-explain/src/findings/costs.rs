@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{exchange, held, part};
 use crate::fit;
 use crate::replay::{Fault, Replay, Times};
-use crate::{Evidence, Saved, Way};
+use crate::{Evidence, TimeSaved, Way};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::PhaseName;
@@ -18,7 +18,7 @@ enum Subject {
     /// It is played again, and takes so long as it is.
     Played(Box<Replay>, Times),
     /// Over QUIC, and where marks are missing: what the split says of each fault.
-    Split(Vec<(Fault, Saved)>),
+    Split(Vec<(Fault, TimeSaved)>),
 }
 
 impl Subject {
@@ -74,7 +74,7 @@ impl Costs {
     }
 
     /// What a connection saves without some faults, medians.
-    pub(super) fn saved(&self, without: &[Fault]) -> Saved {
+    pub(super) fn saved(&self, without: &[Fault]) -> TimeSaved {
         let (mut totals, mut first_bytes) = (Vec::new(), Vec::new());
         for (total, first_byte) in self.subjects.iter().filter_map(|s| s.saves(without)) {
             totals.push(total);
@@ -82,26 +82,29 @@ impl Costs {
         }
         let typical =
             |all: &[f64]| median(all).map(|ns| Duration::from_nanos(ns.max(0.0).round() as u64));
-        Saved { total: typical(&totals).unwrap_or_default(), first_byte: typical(&first_bytes) }
+        TimeSaved { total: typical(&totals).unwrap_or_default(), first_byte: typical(&first_bytes) }
     }
 }
 
-fn by_split(connection: &AttributedConnection) -> Vec<(Fault, Saved)> {
+fn by_split(connection: &AttributedConnection) -> Vec<(Fault, TimeSaved)> {
     let split = &connection.split;
     let link = if split.link_rate.is_some() { split.parts.transfer } else { Duration::ZERO };
-    let within = |total: Duration| Saved { total, first_byte: None };
+    let within = |total: Duration| TimeSaved { total, first_byte: None };
     vec![
-        (Fault::Think, Saved::before_first_byte(exchange::think(connection))),
+        (Fault::Think, TimeSaved::before_first_byte(exchange::think(connection))),
         (
             Fault::Handshake,
-            Saved::before_first_byte(part(connection, PhaseName::Tls, |parts| parts.server)),
+            TimeSaved::before_first_byte(part(connection, PhaseName::Tls, |parts| parts.server)),
         ),
         (Fault::Pause, within(exchange::paused(connection))),
         (Fault::Nagle, within(held::cost(connection, held::is_nagle))),
-        (Fault::Chain, Saved::before_first_byte(held::stalled(connection, PhaseName::Tls))),
+        (Fault::Chain, TimeSaved::before_first_byte(held::stalled(connection, PhaseName::Tls))),
         (
             Fault::Body,
-            Saved { total: held::response_stalled(connection), first_byte: Some(Duration::ZERO) },
+            TimeSaved {
+                total: held::response_stalled(connection),
+                first_byte: Some(Duration::ZERO),
+            },
         ),
         (Fault::Link, within(link)),
     ]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Seen, ms, part};
 use crate::replay::Fault;
-use crate::{Finding, FindingKind, Saved, Saving, WayKind};
+use crate::{Finding, FindingKind, Saving, TimeSaved, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{Handshake, PhaseName, TlsFacts};
 
@@ -120,7 +120,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         });
     }
     let saved = seen.saved(Fault::Handshake).filter(|_| lost * 2 <= seen.count());
-    let beyond = |saved: &Saved| {
+    let beyond = |saved: &TimeSaved| {
         saved.total.min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server)) >= seen.uncertain()
     };
     if let Some(saved) = saved.filter(beyond) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::exchange::think;
 use super::{Seen, bytes, ms};
 use crate::replay::Fault;
-use crate::{Finding, FindingKind, Saved, Saving, WayKind};
+use crate::{Finding, FindingKind, Saving, TimeSaved, WayKind};
 use firstbyte_core::split::server_model::constants::USUAL_WINDOW_PACKETS;
 use firstbyte_core::split::{AttributedConnection, Held, Why, segment_bytes};
 use firstbyte_core::timeline::{Direction, PhaseName, TlsFacts};
@@ -112,7 +112,7 @@ fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: Saved) -> Finding {
+fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: TimeSaved) -> Finding {
     let cost = saved.total;
     let segments = match windows {
         (1, 1) => "one segment".into(),
@@ -139,7 +139,7 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: Saved) -> Finding {
 }
 
 /// The certificates keep the handshake waiting: for acknowledgements, or because the link is slow.
-fn large_chain(middle: &AttributedConnection, saved: Saved) -> Finding {
+fn large_chain(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     let chain = middle.connection.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
     let chain = chain.map_or_else(
         || "The certificates are large".into(),
@@ -199,7 +199,7 @@ fn is_large(connection: &AttributedConnection) -> bool {
 }
 
 /// The equation's term for it is the response's "full window".
-fn slow_start(middle: &AttributedConnection, saved: Saved) -> Finding {
+fn slow_start(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     let waited = ms(response_stalled(middle));
     Finding {
         kind: FindingKind::SlowStart,
@@ -216,7 +216,7 @@ fn slow_start(middle: &AttributedConnection, saved: Saved) -> Finding {
     }
 }
 
-fn large_response(middle: &AttributedConnection, saved: Saved) -> Finding {
+fn large_response(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     Finding {
         kind: FindingKind::LargeResponse,
         title: "The response is large for this link".into(),

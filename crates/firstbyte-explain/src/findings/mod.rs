@@ -16,7 +16,7 @@ mod session;
 use std::time::Duration;
 
 use super::replay::Fault;
-use super::{Evidence, Finding, FindingKind, Findings, Saved, Way};
+use super::{Evidence, Finding, FindingKind, Findings, TimeSaved, Way};
 use costs::Costs;
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::PhaseName;
@@ -45,9 +45,9 @@ pub fn findings(evidence: &Evidence) -> Findings {
 
 /// What a visit saves without any of the findings that concern every visit: those that are played, played without all of
 /// them; the others are times that would vanish as a whole.
-fn together(costs: &Costs, found: &[Finding]) -> Option<Saved> {
+fn together(costs: &Costs, found: &[Finding]) -> Option<TimeSaved> {
     let (mut faults, mut sum, mut count) =
-        (Vec::new(), Saved::before_first_byte(Duration::ZERO), 0);
+        (Vec::new(), TimeSaved::before_first_byte(Duration::ZERO), 0);
     for finding in found.iter().filter(|finding| finding.concerns.is_none()) {
         let fault = Fault::ALL.into_iter().find(|fault| fault.findings().contains(&finding.kind));
         // Another address is another path: nothing else would cost the same there.
@@ -62,9 +62,9 @@ fn together(costs: &Costs, found: &[Finding]) -> Option<Saved> {
     (count > 1).then(|| add(sum, costs.saved(&faults)))
 }
 
-fn add(one: Saved, other: Saved) -> Saved {
+fn add(one: TimeSaved, other: TimeSaved) -> TimeSaved {
     let first_byte = one.first_byte.zip(other.first_byte).map(|(one, other)| one + other);
-    Saved { total: one.total + other.total, first_byte }
+    TimeSaved { total: one.total + other.total, first_byte }
 }
 
 /// What the rules look at.
@@ -105,7 +105,7 @@ impl Seen<'_> {
     }
 
     /// What removing a fault alone saves, where that is as much as a finding has to cost.
-    fn saved(&self, fault: Fault) -> Option<Saved> {
+    fn saved(&self, fault: Fault) -> Option<TimeSaved> {
         Some(self.costs.saved(&[fault])).filter(|saved| saved.total >= self.least())
     }
 

@@ -4,7 +4,7 @@ use firstbyte_core::split::server_model::ServerModel;
 use firstbyte_core::stats::{Estimate, Interval};
 use firstbyte_explain::reconcile::{Reconciled, Verdict, Witness};
 use firstbyte_explain::{Agreement, ServerLogWitness};
-use firstbyte_explain::{Equation, Finding, Saved, Term};
+use firstbyte_explain::{Equation, Finding, Term, TimeSaved};
 use serde_json::{Value, json};
 
 use super::super::ndjson::shown_connection;
@@ -131,7 +131,7 @@ fn server_model((odds, model): &(f64, ServerModel)) -> Value {
     })
 }
 
-fn saved(saved: &Saved) -> Value {
+fn saved(saved: &TimeSaved) -> Value {
     json!({ "total_ns": ns(saved.total), "first_byte_ns": saved.first_byte.map(ns) })
 }
 

@@ -10,7 +10,7 @@ use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 use firstbyte_explain::reconcile::{Reconciled, Verdict, Witness};
 use firstbyte_explain::{
-    Equation, Finding, Saved, ServerLogWitness, Span, Term, TermKind, WayKind,
+    Equation, Finding, ServerLogWitness, Span, Term, TermKind, TimeSaved, WayKind,
 };
 
 use super::{Explanation, WayView, beside, whiteboard};
@@ -596,7 +596,7 @@ pub(super) fn saves(finding: &Finding, style: &Style) -> String {
 }
 
 /// "45.1 ms of the total, 0.0 ms of the first byte".
-pub(super) fn saved(saved: &Saved, style: &Style) -> String {
+pub(super) fn saved(saved: &TimeSaved, style: &Style) -> String {
     let total = milliseconds(saved.total, style);
     match saved.first_byte {
         Some(first_byte) if first_byte == saved.total => {

@@ -123,12 +123,12 @@ impl CostTable {
 }
 
 /// Connections that were made alike.
-struct Alike {
+struct AlikeConnections {
     kind: ConnectionKind,
     tables: Vec<CostTable>,
 }
 
-impl Alike {
+impl AlikeConnections {
     /// The mean of what the arrivals of one of them cost, came they from such a server.
     fn cost(&self, model: &ServerModel) -> f64 {
         let costs = self.tables.iter().map(|table| table.cost(model, self.kind.http));
@@ -162,9 +162,9 @@ impl ServerFit {
         let alike = by_kind.into_iter().map(|(kind, all)| {
             let table =
                 |connection: &Connection| CostTable::from_connection(connection, link_rate, think);
-            Alike { kind, tables: all.into_iter().filter_map(table).collect() }
+            AlikeConnections { kind, tables: all.into_iter().filter_map(table).collect() }
         });
-        let alike: Vec<Alike> = alike.filter(|alike| !alike.tables.is_empty()).collect();
+        let alike: Vec<AlikeConnections> = alike.filter(|alike| !alike.tables.is_empty()).collect();
         if alike.is_empty() {
             return Self { models: Vec::new(), link_rate, think };
         }
@@ -213,7 +213,7 @@ impl ServerFit {
 }
 
 /// Every model that differs for one of the connections, the usual ones first.
-fn possible(alike: &[Alike]) -> impl Iterator<Item = ServerModel> {
+fn possible(alike: &[AlikeConnections]) -> impl Iterator<Item = ServerModel> {
     // Of those that cost the same the first is taken: on another path, the usual window may fill.
     let usual = [Some(USUAL_WINDOW_PACKETS), None].into_iter();
     let others = (1..=LARGEST_WINDOW_PACKETS).filter(|window| *window != USUAL_WINDOW_PACKETS);
@@ -236,7 +236,7 @@ fn possible(alike: &[Alike]) -> impl Iterator<Item = ServerModel> {
 }
 
 /// How unlikely a server is that is like this.
-fn prior(model: &ServerModel, alike: &[Alike]) -> f64 {
+fn prior(model: &ServerModel, alike: &[AlikeConnections]) -> f64 {
     let nagle = |http: usize| {
         let of_it = alike.iter().filter(|alike| alike.kind.http == http);
         let tables: Vec<&CostTable> = of_it.flat_map(|alike| &alike.tables).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firstbyte_core::split::{Parts, total};
 use firstbyte_core::timeline::{PhaseName, TlsFacts};
-use firstbyte_explain::{Evidence, Finding, FindingKind, Saved};
+use firstbyte_explain::{Evidence, Finding, FindingKind, TimeSaved};
 use firstbyte_lab::ca::{Ca, LeafOptions};
 use firstbyte_predict::{KexGroup, Reuse, Session, Setup, Way, certified, predict};
 use rustls::pki_types::pem::PemObject;
@@ -87,10 +87,10 @@ impl Model {
     }
 
     /// What a visit with the one session takes more than with the other.
-    fn saves(&self, before: Session, after: Session) -> Option<Saved> {
+    fn saves(&self, before: Session, after: Session) -> Option<TimeSaved> {
         let with = |session: Session| times(&self.setup, &Way { session, ..self.way });
         let (before, after) = (with(before)?, with(after)?);
-        Some(Saved {
+        Some(TimeSaved {
             total: before.0.checked_sub(after.0)?,
             first_byte: Some(before.1.saturating_sub(after.1)),
         })
