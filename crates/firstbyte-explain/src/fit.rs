@@ -74,7 +74,8 @@ pub(super) fn replays(
     connections: &[&AttributedConnection],
     fit: &ServerFit,
 ) -> Vec<Option<Replay>> {
-    let model = fit.best();
+    // A send buffer that is full is not played.
+    let model = fit.best().filter(|model| !model.full_buffer);
     let replay = |attributed: &&AttributedConnection| {
         let (model, connection) = (model?, &attributed.connection);
         let hypothesis = Hypothesis {

@@ -77,7 +77,7 @@ const SHORT_CHAIN: u64 = 900;
 /// After the certificates a server's flight has a signature and a Finished.
 const BEHIND_CHAIN: u64 = 300;
 /// What any window holds.
-const SMALL_BODY: u64 = 1_000;
+pub(super) const SMALL_BODY: u64 = 1_000;
 /// Hosts take that long for nothing.
 const NOISE: i64 = 150_000;
 

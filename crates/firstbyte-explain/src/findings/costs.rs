@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{exchange, held, part};
 use crate::fit;
-use crate::replay::{Fault, Replay, Times};
+use crate::replay::{Fault, Replay, SMALL_BODY, Times};
 use crate::{Evidence, TimeSaved, Way};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::median;
@@ -12,6 +12,9 @@ use firstbyte_core::timeline::PhaseName;
 
 /// Connections that are played, at most: their medians do not move with more.
 const PLAYED: usize = 12;
+
+/// A replay and a split are as close as that.
+const CLOSE: Duration = Duration::from_millis(2);
 
 /// A connection whose time is known without its faults.
 enum Subject {
@@ -60,13 +63,19 @@ impl Costs {
         let step = way.proven.len().div_ceil(PLAYED).max(1);
         let connections: Vec<&AttributedConnection> = way.connections().step_by(step).collect();
         let replays = fit::replays(&connections, fit);
-        let played = |replay: Option<Replay>| {
+        let played = |(replay, c): (Option<Replay>, &&AttributedConnection)| {
             let replay = replay?;
             let as_it_is = replay.times(&[])?;
-            Some(Subject::Played(Box::new(replay), as_it_is))
+            // It may pause only where the split has a pause.
+            let without = replay.times(&[Fault::Pause])?;
+            let paused = as_it_is.total.saturating_sub(without.total);
+            let allowed = exchange::paused(c) + CLOSE.max(c.split.total() / 20);
+            (u128::from(paused) <= allowed.as_nanos())
+                .then(|| Subject::Played(Box::new(replay), as_it_is))
         };
         // One that does not fit the model that the others have in common says nothing.
-        let mut subjects: Vec<Subject> = replays.into_iter().filter_map(played).collect();
+        let mut subjects: Vec<Subject> =
+            replays.into_iter().zip(&connections).filter_map(played).collect();
         if subjects.is_empty() {
             subjects = connections.iter().map(|c| Subject::Split(by_split(c))).collect();
         }
@@ -89,6 +98,8 @@ impl Costs {
 fn by_split(connection: &AttributedConnection) -> Vec<(Fault, TimeSaved)> {
     let split = &connection.split;
     let link = if split.link_rate.is_some() { split.parts.transfer } else { Duration::ZERO };
+    let body = connection.connection.facts.http.as_ref().and_then(|http| http.body_bytes);
+    let is_small = body.is_none_or(|bytes| bytes <= SMALL_BODY);
     let within = |total: Duration| TimeSaved { total, first_byte: None };
     vec![
         (Fault::Think, TimeSaved::before_first_byte(exchange::think(connection))),
@@ -102,7 +113,7 @@ fn by_split(connection: &AttributedConnection) -> Vec<(Fault, TimeSaved)> {
         (
             Fault::Body,
             TimeSaved {
-                total: held::response_stalled(connection),
+                total: if is_small { Duration::ZERO } else { held::response_stalled(connection) },
                 first_byte: Some(Duration::ZERO),
             },
         ),

@@ -111,6 +111,9 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         _ => "within its response",
     };
     let with = seen.how_many(|c| !paused(c).is_zero());
+    if with * 2 <= seen.count() {
+        return;
+    }
     found.push(Finding {
         kind: FindingKind::Pause,
         title: format!("The server pauses {place}"),
