@@ -18,13 +18,13 @@ pub struct AttributedConnection {
 }
 
 impl AttributedConnection {
-    /// By what the connection shows of its server itself: what live outputs say.
+    /// Attributes the time by this connection alone. Live outputs do this.
     pub fn alone(connection: Connection) -> Self {
         let (split, course) = Split::in_order(&connection);
         Self { connection, split, course }
     }
 
-    /// By what all connections to the server show of it: what is said of several connections.
+    /// Attributes the time by the model that fits all connections to the server.
     pub fn by_fit(connection: Connection, fit: &ServerFit) -> Self {
         let (split, course) = Split::in_order_by(Rules::Right, &connection, Some(fit));
         Self { connection, split, course }

@@ -58,8 +58,8 @@ fn score(seeds: std::ops::Range<u64>, rules: Rules) -> Score {
     score
 }
 
-/// What live outputs say of a connection by itself, and what is said of it beside others to the same server, agree: no part
-/// differs by more than the larger ± and half a millisecond.
+/// The split of a connection alone and its split beside others to the same server agree: no part differs by more than the
+/// larger ± and half a millisecond.
 #[test]
 fn all_connections_and_each_alone_agree() {
     let (mut agree, mut count) = (0, 0);

@@ -35,7 +35,7 @@ pub(crate) struct Release {
 pub enum Why {
     /// The congestion window was full. It had begun with so many segments, as far as that is seen.
     Window(Option<u32>),
-    /// Nagle's algorithm waited for the acknowledgement of what had been sent (RFC 9293 §3.7.4).
+    /// Nagle's algorithm waited for the acknowledgement of earlier data (RFC 9293 §3.7.4).
     Nagle,
     /// Early data was answered only after the client's Finished.
     Finished,
@@ -496,7 +496,7 @@ impl Judge {
         }
         held = held.filled();
         let mut ack = held.release(index, false)??;
-        // Of those that acknowledge something of what was sent together, the one that came then.
+        // Several acknowledgements cover the burst; the one that arrived then released it.
         while sender.lossy && ack.left + self.rtt + self.late < at {
             ack = held.hear()?;
         }
@@ -575,7 +575,7 @@ impl Judge {
         }
     }
 
-    /// Of what was released so much later than it could be: hosts and the path are as late as that at times.
+    /// The cost of a release that came so much later than it could. Hosts and the path are late at times.
     fn noise(&self, over: i64, ack: Ack) -> f64 {
         let excess = over.saturating_sub(self.late + ack.slack()).max(0);
         let scale = if ack.is_of_unknown_read() { READS_LATER_NS } else { LATER_NS };
@@ -621,8 +621,8 @@ pub(crate) fn is_lossy(connection: &Connection) -> bool {
     tcp.and_then(|tcp| tcp.out_of_order).is_some_and(|count| count > 0)
 }
 
-/// Whether what had waited behind a hole came so long after what came before it that the hole can have been filled in
-/// that time: what was lost is missed by the acknowledgements of what follows it.
+/// Whether the gap is long enough for a retransmission: acknowledgements of later data tell the sender of a loss, one round
+/// trip before it fills the hole.
 pub(crate) fn is_hole(gap: i64, rtt: i64) -> bool {
     gap >= rtt / 10 * 9
 }
