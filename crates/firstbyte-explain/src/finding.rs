@@ -180,6 +180,27 @@ pub struct Finding {
     pub saving: Saving,
 }
 
+impl Finding {
+    /// One whose cost is what removing it saves, without words yet.
+    pub(super) fn saving(kind: FindingKind, saved: TimeSaved) -> Self {
+        Self {
+            kind,
+            title: String::new(),
+            cost: saved.total,
+            evidence: String::new(),
+            advice: String::new(),
+            avoided_by: None,
+            concerns: None,
+            saving: Saving::predicted(saved),
+        }
+    }
+
+    /// The same of a time that ends before the first byte comes.
+    pub(super) fn before_first_byte(kind: FindingKind, time: Duration) -> Self {
+        Self::saving(kind, TimeSaved::before_first_byte(time))
+    }
+}
+
 /// Everything that was found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {

@@ -30,8 +30,8 @@ const HEADER: u64 = 5;
 const RECORDS: u64 = 12;
 /// IP, TCP and the time stamps' option.
 const HEADERS: u64 = 52;
-/// Writes of one connection that come late, at most.
-const LATE: usize = 16;
+/// A replay is as near to what was seen as that, or within a twentieth.
+const CLOSE_NS: i64 = 2_000_000;
 
 /// The server as one connection met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,13 @@ struct Seen {
     response: i64,
     chunks: Vec<Chunk>,
     rtt: i64,
-    spread: i64,
+    /// When the SYN left, and when the client could read the first byte of the response.
+    opened: i64,
+    readable: i64,
+    /// Arrivals that the split says were written late.
+    late: Vec<(i64, i64)>,
+    /// A replay may be off by so much.
+    allowed: i64,
     /// What the server thinks where nothing can hold its response back.
     think: i64,
     /// Everything but the server's writes.
@@ -84,7 +90,7 @@ pub(super) fn replays(
             rate: fit.link_rate,
         };
         let seen = Seen::from_connection(attributed, fit.think.map_or(0, ns))?;
-        seen.fit(hypothesis)
+        seen.read(hypothesis)
     };
     connections.iter().map(replay).collect()
 }
@@ -159,7 +165,37 @@ impl Seen {
             tls12: tls.and_then(|tls| tls.version.as_deref()) == Some("TLSv1.2") && full,
         };
         let request = asked.last()?.1;
-        Some(Self { connected, request, response, chunks, rtt, spread, think, base })
+        // The client's delayed acknowledgements are pauses, and no time of the server's application.
+        let delayed = |at: i64| -> i64 {
+            let held = split.held.iter().filter(|held| held.until.as_nanos() == at);
+            held.map(|held| ns(held.delayed)).sum()
+        };
+        let mut late: Vec<(i64, i64)> = Vec::new();
+        for stretch in &course.stretches {
+            let (end, lasted) = (stretch.end.as_nanos(), ns(stretch.duration()));
+            let at = chunks.iter().map(|chunk| chunk.at).find(|at| *at >= end);
+            if let (Part::Server | Part::Pause, Some(at)) = (stretch.part, at) {
+                match late.last_mut() {
+                    Some((last, sum)) if *last == at => *sum += lasted,
+                    _ => late.push((at, lasted - delayed(at))),
+                }
+            }
+        }
+        let allowed = CLOSE_NS.max(ns(split.total()) / 20) + spread;
+        let opened = connected - rtt;
+        Some(Self {
+            connected,
+            request,
+            response,
+            chunks,
+            rtt,
+            opened,
+            readable,
+            late,
+            allowed,
+            think,
+            base,
+        })
     }
 
     fn wire(&self, bytes: u64) -> u64 {
@@ -229,136 +265,64 @@ impl Seen {
         (per_byte * self.wire(bytes) as f64) as i64
     }
 
-    /// The replay that gives the arrivals; none when something came too early. What comes between request and response may
-    /// have been more packets than are seen, and the client's kernel may acknowledge at once for longer.
-    fn fit(&self, hypothesis: Hypothesis) -> Option<Replay> {
+    /// The replay that is nearest to the arrivals: what comes between request and response may have been more packets than are
+    /// seen, and the client's kernel may acknowledge at once for longer. Absent where none is near.
+    fn read(&self, hypothesis: Hypothesis) -> Option<Replay> {
         let most = if hypothesis.window.is_none() { 0 } else { MOST_MERGED_PACKETS };
-        let mut best: Option<(f64, Replay)> = None;
+        let mut best: Option<(i64, Replay)> = None;
         for merged in 0..=most {
             for quick_acks in [QUICK_ACKS, u32::MAX] {
-                let price = f64::from(merged) * MERGED_COST;
-                if best.as_ref().is_some_and(|(cost, _)| *cost <= price) {
-                    continue;
+                if best.as_ref().is_some_and(|(off, _)| *off <= NOISE_NS) {
+                    break;
                 }
-                if let Some((cost, replay)) = self.fit_merged(hypothesis, merged, quick_acks)
-                    && best.as_ref().is_none_or(|(least, _)| cost + price < *least)
-                {
-                    best = Some((cost + price, replay));
+                let Some((off, replay)) = self.read_with(hypothesis, merged, quick_acks) else {
+                    continue;
+                };
+                if best.as_ref().is_none_or(|(least, _)| off < *least) {
+                    best = Some((off, replay));
                 }
             }
         }
-        best.map(|(_, replay)| replay)
+        best.filter(|(off, _)| *off <= self.allowed).map(|(_, replay)| replay)
     }
 
-    fn fit_merged(
+    /// One of them, and by how much its times of the first byte and of the last are off.
+    fn read_with(
         &self,
         hypothesis: Hypothesis,
         merged: u32,
         quick_acks: u32,
-    ) -> Option<(f64, Replay)> {
+    ) -> Option<(i64, Replay)> {
         let mut replay = self.base.clone();
         replay.server = self.at_once(hypothesis, merged);
         replay.path.down.rate = hypothesis.rate;
         replay.habits.initial_window = hypothesis.window.unwrap_or(NEVER);
         replay.habits.nagle = hypothesis.nagle;
         replay.habits.client_quick_acks = quick_acks;
-        let (mut cost, mut late, mut drift) = (0.0, 0, 0);
-        let mut arrived = replay.play()?;
-        let mut previous: Option<&Chunk> = None;
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let first = previous.is_none_or(|before| before.asked.1 != chunk.asked.1);
-            let begins = first || chunk.at == self.response;
-            let gap = previous.map_or(0, |before| chunk.at - before.at);
-            previous = Some(chunk);
-            if first {
-                drift = 0;
-            }
-            let played = self.played(&arrived, chunk.start, chunk.end)?;
-            let mut over = chunk.at - chunk.varied - played - drift;
-            if drift > 0 && over < 0 && over + drift >= -SOONER {
-                // What the last timer released late did not release this.
-                over += drift;
-                drift = 0;
-            }
-            // A stamp can be that of what came behind. What is late and not caught up with lasts.
-            if let Some(next) = self.chunks.get(index + 1).filter(|next| next.asked == chunk.asked)
-            {
-                let lasts =
-                    next.at - next.varied - self.played(&arrived, next.start, next.end)? - drift;
-                over = over.min(lasts.max(-EARLY));
-            }
+        for (late, lasted) in &self.late {
+            let Some(chunk) = self.chunks.iter().find(|chunk| chunk.at == *late) else { continue };
             let takes = self.takes(hypothesis, chunk.end - chunk.start);
-            if over < -(SOONER + self.spread + takes / 10) {
-                // Timers count in ticks.
-                if gap >= DELAYED && over > -TICKS {
-                    drift += over;
-                    continue;
-                }
-                return None;
-            }
-            // All of a chunk came at one time; had its begin been free to go, it would have.
-            let begin = chunk.start + u64::from(self.base.path.mss);
-            if hypothesis.nagle && begin + RECORD_BYTES < chunk.end {
-                let before = played - self.played(&arrived, chunk.start, begin)? - takes;
-                cost += if before > SOONER { self.price(before) + PAUSE_COST } else { 0.0 };
-            }
-            let known = if chunk.at == self.response { self.think } else { 0 };
-            // Had nothing held it, it would have been there before.
-            let hold = played - self.free(&replay.server, chunk) - takes;
-            let held = hold > NOISE_NS;
-            if (!begins || held) && over <= NOISE_NS + self.spread + takes / 10 {
-                // What is known of a rate is not known to the last digit.
-                drift += if takes > 0 { over } else { 0 };
-                continue;
-            }
-            if (!begins || held) && gap >= DELAYED && over <= TICKS {
-                drift += over;
-                continue;
-            }
-            if over > NOISE_NS + self.spread {
-                late += 1;
-                cost += if begins {
-                    let over = (over - known).abs();
-                    if over <= WORK_NS { 0.0 } else { self.price(over) + THINK_COST }
-                } else {
-                    self.price(over) + PAUSE_COST
-                };
-            }
-            if late > LATE {
-                return None;
-            }
-            // A pause that ends just when what held it back does would be a strange one.
-            if held && over < hold / 4 {
-                drift += over;
-                continue;
-            }
-            if over > 0 {
-                self.write_late(&mut replay, chunk, takes);
-                arrived = replay.play()?;
+            let before = replay.server.clone();
+            // What was held back for most of the time was written before, nobody knows when.
+            if self
+                .write_late(&mut replay, chunk, takes)
+                .is_some_and(|after| after > 2 * (*lasted).max(0))
+            {
+                replay.server = before;
             }
         }
         self.hide_thinking(&mut replay);
-        Some((cost, replay))
-    }
-
-    /// When what lies between two places is there as it was played.
-    fn played(&self, arrived: &Arrived, start: u64, end: u64) -> Option<i64> {
-        let at = arrived.nearly_at(start, end)?;
-        Some(at as i64 - arrived.connected as i64 + self.connected)
-    }
-
-    fn price(&self, over: i64) -> f64 {
-        delay_cost(over, NOISE_NS + self.spread)
+        let times = replay.times(&[])?;
+        let off = |seen: i64, played: u64| (seen - self.opened - played as i64).abs();
+        let last = self.chunks.last()?.at;
+        Some((off(self.readable, times.first_byte).max(off(last, times.total)), replay))
     }
 
     /// What begins with this chunk was written when it came as it did.
-    fn write_late(&self, replay: &mut Replay, chunk: &Chunk, takes: i64) {
+    fn write_late(&self, replay: &mut Replay, chunk: &Chunk, takes: i64) -> Option<i64> {
         let writes = &mut replay.server;
-        let Some(mut index) =
-            writes.iter().position(|w| w.start <= chunk.start && chunk.start < w.end)
-        else {
-            return;
-        };
+        let mut index =
+            writes.iter().position(|w| w.start <= chunk.start && chunk.start < w.end)?;
         if writes[index].start < chunk.start {
             let Write { needs, end, role, .. } = writes[index];
             let role = match role {
@@ -373,6 +337,7 @@ impl Seen {
         let base = self.written(writes, index);
         let could = chunk.at - chunk.varied - takes;
         writes[index].after = (could - base).max(0);
+        Some(writes[index].after)
     }
 
     /// When a write can be made at the earliest, as the client sees it.
@@ -381,12 +346,6 @@ impl Seen {
             .iter()
             .fold(i64::MIN / 2, |before, write| self.there(write.needs).max(before) + write.after);
         before.max(self.there(writes[index].needs))
-    }
-
-    /// When what begins with this chunk would be there, had nothing held it.
-    fn free(&self, writes: &[Write], chunk: &Chunk) -> i64 {
-        let index = writes.iter().position(|w| w.start <= chunk.start && chunk.start < w.end);
-        index.map_or(i64::MAX / 2, |index| self.written(writes, index) + writes[index].after)
     }
 
     /// When the client can have the answer to so many bytes at the earliest.

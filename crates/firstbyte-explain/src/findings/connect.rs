@@ -28,9 +28,7 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(longest) = lost.iter().max() else { return };
     let cost = lost.iter().sum::<Duration>() / u32::try_from(lost.len()).unwrap_or(u32::MAX);
     found.push(Finding {
-        kind: FindingKind::SynLoss,
         title: "SYN segments are lost".into(),
-        cost,
         evidence: format!(
             "{} of {} connections took {} longer than a round trip to open (at most {}): the \
              client resends an unanswered SYN after 1 s, then after another 2 s.",
@@ -43,9 +41,8 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             "Find out what drops SYN segments: a full accept queue (ListenOverflows in nstat), \
                  a firewall, SYN flood protection or a lossy link."
                 .into(),
-        avoided_by: None,
         concerns: (lost.len() < seen.count()).then_some("some connections"),
-        saving: Saving::before_first_byte(cost),
+        ..Finding::before_first_byte(FindingKind::SynLoss, cost)
     });
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Seen, ms};
-use crate::{Finding, FindingKind, Saving, WayKind};
+use crate::{Finding, FindingKind, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{Mark, PhaseName, RecordType};
 
@@ -17,9 +17,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if late >= APART {
         let waited = seen.how_many(|c| late_aaaa(c) >= APART);
         found.push(Finding {
-            kind: FindingKind::LateAaaa,
             title: "The connection waits for IPv6 addresses that arrive late".into(),
-            cost: late,
             evidence: format!(
                 "In {waited} of {} lookups, the AAAA answer arrived {} after the A answer.",
                 seen.count(),
@@ -29,8 +27,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                      IPv4 alone, or connect after the Resolution Delay of RFC 8305 (50 ms)."
                 .into(),
             avoided_by: Some(WayKind::Ipv4),
-            concerns: None,
-            saving: Saving::before_first_byte(late),
+            ..Finding::before_first_byte(FindingKind::LateAaaa, late)
         });
     }
     let slow = seen.median(|c| resolver(c).saturating_sub(late_aaaa(c)));
@@ -39,9 +36,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         let first =
             first.map_or_else(String::new, |first| format!(", {} for the first", ms(first)));
         found.push(Finding {
-            kind: FindingKind::SlowDns,
             title: "The name lookup is slow".into(),
-            cost: slow,
             evidence: format!(
                 "The resolver took {} (median of {} lookups{first}).",
                 ms(slow),
@@ -49,9 +44,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ),
             advice: "Use a nearer or a caching resolver, or a longer TTL for the name's records."
                 .into(),
-            avoided_by: None,
-            concerns: None,
-            saving: Saving::before_first_byte(slow),
+            ..Finding::before_first_byte(FindingKind::SlowDns, slow)
         });
     }
 }

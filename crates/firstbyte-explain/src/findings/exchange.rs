@@ -43,17 +43,13 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         ""
     };
     found.push(Finding {
-        kind: FindingKind::Redirects,
         title: match n {
             1 => "A redirect comes before the response".into(),
             n => format!("{n} redirects come before the response, each over a new connection"),
         },
-        cost,
         evidence: format!("{}.", each.join(", then ")),
         advice: format!("Link to the final URL, or redirect to it directly.{hsts}"),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::before_first_byte(cost),
+        ..Finding::before_first_byte(FindingKind::Redirects, cost)
     });
 }
 
@@ -72,9 +68,7 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         return;
     }
     found.push(Finding {
-        kind: FindingKind::SlowServer,
         title: "The server takes long to respond".into(),
-        cost: time,
         evidence: format!(
             "The first byte came {} later than one round trip after the request (median of {} \
              connections).",
@@ -85,9 +79,7 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             "Examine the application and what it waits for (databases, other services), or cache \
              the response. Server-Timing headers show which part is slow."
                 .into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::SlowServer, saved)
     });
 }
 
@@ -115,9 +107,7 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         return;
     }
     found.push(Finding {
-        kind: FindingKind::Pause,
         title: format!("The server pauses {place}"),
-        cost: time,
         evidence: format!(
             "The server paused for {} (median) in {with} of {} connections; waiting for \
              acknowledgements does not explain it.",
@@ -127,9 +117,7 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "Find out what the server does after it starts to answer. Lost segments look the \
                  same."
             .into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::Pause, saved)
     });
 }
 
@@ -139,9 +127,7 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let time = saved.total;
     let rate = rate as f64 / 1e6;
     found.push(Finding {
-        kind: FindingKind::SlowLink,
         title: format!("The link to the client is slow ({rate:.1} Mbit/s)"),
-        cost: time,
         evidence: format!(
             "Segments arrived at the pace of such a link, and the client waited {} for them \
              (median of {} connections).",
@@ -151,9 +137,7 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "Send less (compression, splitting, a shorter certificate chain), or find the \
                  slowest link of the path."
             .into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::SlowLink, saved)
     });
 }
 

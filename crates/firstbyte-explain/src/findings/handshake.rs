@@ -102,9 +102,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         let cost: Duration = seen.connections().filter(|c| lossy(c)).map(paid).sum();
         let cost = cost / u32::try_from(lost).unwrap_or(u32::MAX);
         found.push(Finding {
-            kind: FindingKind::HandshakeLoss,
             title: "Segments of the TLS handshake are lost".into(),
-            cost,
             evidence: format!(
                 "{lost} of {} connections retransmitted segments in the TLS handshake and waited \
                  {}.",
@@ -114,9 +112,8 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             advice: "Look for packet loss on the path. Some middleboxes drop large \
                      ClientHellos."
                 .into(),
-            avoided_by: None,
             concerns: (lost < seen.count()).then_some("some connections"),
-            saving: Saving::before_first_byte(cost),
+            ..Finding::before_first_byte(FindingKind::HandshakeLoss, cost)
         });
     }
     let saved = seen.saved(Fault::Handshake).filter(|_| lost * 2 <= seen.count());
@@ -126,9 +123,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if let Some(saved) = saved.filter(beyond) {
         let time = saved.total;
         found.push(Finding {
-            kind: FindingKind::SlowHandshake,
             title: "The server takes long to send its handshake messages".into(),
-            cost: time,
             evidence: format!(
                 "{} of the TLS handshake are neither round trips nor client time (median of {} \
                  connections).",
@@ -139,9 +134,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 "Examine what the server does before its ServerHello: OCSP responses fetched on \
                  demand, keys on another machine, a full queue, large RSA keys."
                     .into(),
-            avoided_by: None,
-            concerns: None,
-            saving: Saving::predicted(saved),
+            ..Finding::saving(FindingKind::SlowHandshake, saved)
         });
     }
     let asked = |c: &AttributedConnection| {

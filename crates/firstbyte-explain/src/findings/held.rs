@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::exchange::think;
 use super::{Seen, bytes, ms};
 use crate::replay::Fault;
-use crate::{Finding, FindingKind, Saving, TimeSaved, WayKind};
+use crate::{Finding, FindingKind, TimeSaved, WayKind};
 use firstbyte_core::split::server_model::constants::USUAL_WINDOW_PACKETS;
 use firstbyte_core::split::{AttributedConnection, Held, Why, segment_bytes};
 use firstbyte_core::timeline::{Direction, PhaseName, TlsFacts};
@@ -57,9 +57,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         _ => String::new(),
     };
     found.push(Finding {
-        kind: FindingKind::Nagle,
         title: "The server waits for acknowledgements (Nagle's algorithm)".into(),
-        cost: time,
         evidence: format!(
             "In {n} of {} connections, the server held back a partial segment until earlier data \
              was acknowledged. This cost {}{delayed}{reused}.",
@@ -67,9 +65,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ms(time)
         ),
         advice: NODELAY.into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::Nagle, saved)
     });
 }
 
@@ -120,9 +116,7 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: TimeSaved) -> Findi
         (least, most) => format!("{least} to {most} segments"),
     };
     Finding {
-        kind: FindingKind::SmallWindow,
         title: format!("The server's initial congestion window is {segments}"),
-        cost,
         evidence: format!(
             "In {} connections, data arrived as from a server that sends {segments} and then waits \
              for acknowledgements; an initial window of ten segments would save {}.",
@@ -132,9 +126,7 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: TimeSaved) -> Findi
         advice: "Use the usual initial window of ten segments (RFC 6928; ip route … initcwnd \
                  10)."
             .into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::SmallWindow, saved)
     }
 }
 
@@ -152,17 +144,13 @@ fn large_chain(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
         "The certificates exceed the server's initial congestion window"
     };
     Finding {
-        kind: FindingKind::LargeChain,
         title: title.into(),
-        cost: saved.total,
         evidence: format!("{chain}; {}.", waited(middle, stalled)),
         advice:
             "Send a shorter chain (no root, ECDSA instead of RSA), or use a larger initial window: \
              ten segments are usual (RFC 6928; ip route … initcwnd 10)."
                 .into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::LargeChain, saved)
     }
 }
 
@@ -202,29 +190,21 @@ fn is_large(connection: &AttributedConnection) -> bool {
 fn slow_start(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     let waited = ms(response_stalled(middle));
     Finding {
-        kind: FindingKind::SlowStart,
         title: "The response fills the server's congestion window".into(),
-        cost: saved.total,
         evidence: format!("{} waited {waited} for acknowledgements.", response_size(middle)),
         advice:
             "Send less at first (compression, splitting), keep connections open so that the window \
              has grown, or use a larger initial window."
                 .into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::SlowStart, saved)
     }
 }
 
 fn large_response(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     Finding {
-        kind: FindingKind::LargeResponse,
         title: "The response is large for this link".into(),
-        cost: saved.total,
         evidence: format!("{} kept the link busy.", response_size(middle)),
         advice: "Send less at first (compression, splitting).".into(),
-        avoided_by: None,
-        concerns: None,
-        saving: Saving::predicted(saved),
+        ..Finding::saving(FindingKind::LargeResponse, saved)
     }
 }

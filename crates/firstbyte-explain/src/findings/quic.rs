@@ -1,7 +1,7 @@
 //! QUIC: Retry, and the limit of three times what the client had sent.
 
 use super::{Seen, bytes};
-use crate::{Finding, FindingKind, Saving, WayKind};
+use crate::{Finding, FindingKind, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{QuicFacts, TlsFacts};
 
@@ -23,17 +23,14 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let retried = how_many(|quic| quic.retry);
     if retried * 2 > n {
         found.push(Finding {
-            kind: FindingKind::QuicRetry,
             title: "QUIC connections start with a Retry".into(),
-            cost: rtt,
             evidence: format!("{retried} of {n} handshakes had a Retry packet."),
             advice:
                 "Send Retry only under attack; give clients address tokens (NEW_TOKEN, RFC 9000 \
                  §8.1.3)."
                     .into(),
-            avoided_by: None,
             concerns,
-            saving: Saving::before_first_byte(rtt),
+            ..Finding::before_first_byte(FindingKind::QuicRetry, rtt)
         });
     }
     let stalled = how_many(|quic| quic.amplification_stall.is_some());
@@ -48,11 +45,9 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         let chain =
             chain.map_or_else(String::new, |n| format!("; the certificates have {}", bytes(n)));
         found.push(Finding {
-            kind: FindingKind::AmplificationLimit,
             title: "The certificates exceed what a QUIC server may send before it has validated \
                     the client's address"
                 .into(),
-            cost,
             evidence: format!(
                 "The server stopped at three times the client's bytes in {stalled} of {n} \
                  handshakes{chain}."
@@ -60,9 +55,8 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             advice:
                 "Send a chain below about 3,000 bytes (no root, ECDSA, certificate compression)."
                     .into(),
-            avoided_by: None,
             concerns,
-            saving: Saving::before_first_byte(cost),
+            ..Finding::before_first_byte(FindingKind::AmplificationLimit, cost)
         });
     }
 }

@@ -128,9 +128,7 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     };
     let cost = seen.subject.median(setup).unwrap_or_default();
     found.push(Finding {
-        kind: FindingKind::NoReuse,
         title: "The server closes the connection after each response".into(),
-        cost,
         evidence: format!(
             "None of {completed} second requests found its connection open{said}; setting up a \
              connection takes {}.",
@@ -139,8 +137,7 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "Keep connections open (nginx: keepalive_timeout; HTTP/1.1 or HTTP/2 towards \
                  clients)."
             .into(),
-        avoided_by: None,
         concerns: Some("further requests"),
-        saving: Saving::before_first_byte(cost),
+        ..Finding::before_first_byte(FindingKind::NoReuse, cost)
     });
 }
