@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::replay::{Arrived, Replay, Role, Sent, Write};
+use super::replay::{Replay, Role, Sent, Write};
 use firstbyte_core::simulation::tcp::{Habits, QUICK_ACKS};
 use firstbyte_core::simulation::{Link, Path};
 use firstbyte_core::split::server_model::ServerFit;
@@ -19,10 +19,7 @@ use firstbyte_core::timeline::{self, Direction, Handshake, Mark, Offset, TlsFact
 const NEVER: u32 = 1_000;
 /// An answer can come so much before the shortest round trip is over.
 const EARLY: i64 = 200_000;
-/// Client and server are not as quick each time: what is held back by both may come so much sooner.
-const SOONER: i64 = 500_000;
-/// Delayed acknowledgements: at least so long, and then up to a tick or two later.
-const DELAYED: i64 = DELAYED_ACK_NS - TICK_EARLIER_NS / 2;
+/// Delayed acknowledgements come up to a tick or two late.
 const TICKS: i64 = 6_000_000;
 /// The header of a record is read with what follows it: so much of each packet is counted to the next, up to the end of
 /// a record of 16 kB.
