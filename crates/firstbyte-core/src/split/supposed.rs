@@ -11,7 +11,7 @@ use super::path::Path;
 use super::quic;
 use super::rules::Rules;
 use crate::split::server_model::{
-    Judge, OUT_COST, REFUTED_COST, Reading, ServerCost, ServerFit, Way,
+    Judge, OUT_COST, REFUTED_COST, Reading, RoundTripTimes, ServerCost, ServerFit,
 };
 
 /// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
@@ -35,8 +35,8 @@ pub(super) fn readings(rules: Rules, observed: &ObservedConnection<'_>) -> Vec<(
         let reading = quic::datagrams(connection, rtt, spread);
         return vec![(seen, reading)];
     }
-    let way = Way { rtt, spread, seen: spread };
-    let mut judge = Judge::for_connection(connection, way, bottleneck).with_rules(rules);
+    let times = RoundTripTimes { rtt, spread, seen: spread };
+    let mut judge = Judge::for_connection(connection, times, bottleneck).with_rules(rules);
     let fits = judge.readings(None);
     let of_seen = fits.first().map_or(0.0, |(cost, _)| *cost);
     let mut best = of_seen;
@@ -155,7 +155,8 @@ pub(crate) fn judge_of(observed: &ObservedConnection<'_>) -> Option<(Judge, Path
     let rtt = rtt.filter(|_| connection.facts.quic.is_none() && connection.facts.tcp.is_some())?;
     let path = Path::infer(connection, walks, bottleneck, Some(rtt), None);
     let seen = path.spread.unwrap_or_default();
-    let judge = Judge::for_connection(connection, Way { rtt, spread: seen, seen }, bottleneck);
+    let judge =
+        Judge::for_connection(connection, RoundTripTimes { rtt, spread: seen, seen }, bottleneck);
     let wider = spreads(rtt, seen).map(|s| (s, JITTER + cost_of(&path, s, seen)));
     let wider = wider.take_while(|(_, cost)| *cost < REFUTED_COST).collect();
     Some((judge, PathSpread { seen, wider }))
@@ -184,7 +185,8 @@ pub(super) fn in_words(observed: &ObservedConnection<'_>) -> String {
     let told = |supposed: Option<Duration>| {
         let spread = supposed.unwrap_or(seen);
         let of_path = supposed.map_or(0.0, |s| JITTER + cost_of(&path, s, seen));
-        let judge = Judge::for_connection(connection, Way { rtt, spread, seen }, bottleneck);
+        let judge =
+            Judge::for_connection(connection, RoundTripTimes { rtt, spread, seen }, bottleneck);
         format!("round trips differ by {spread:?}, which costs {of_path:.2}:\n{}", judge.in_words())
     };
     let all = std::iter::once(None).chain(spreads(rtt, seen).map(Some));

@@ -95,9 +95,9 @@ fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
     if let Some(saved) = seen.saved(Fault::Body) {
         // A window that is too small for any response is a finding of its own.
-        let usual_window = seen.costs.saved(&[Fault::Window]).total;
+        let usual_window = seen.saved(Fault::Window).map(|saved| saved.total);
         let both = seen.costs.saved(&[Fault::Window, Fault::Body]).total;
-        if both.saturating_sub(usual_window) < seen.least() {
+        if usual_window.is_some_and(|usual| both.saturating_sub(usual) < seen.least()) {
             return;
         }
         if seen.most(|c| !response_stalled(c).is_zero()) {

@@ -69,9 +69,9 @@ pub(crate) struct ServerCost {
     pub cost: f64,
 }
 
-/// What is known of the path.
+/// What is known of the path's round trips.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct RoundTripTimes {
     pub rtt: Duration,
     /// Round trips differ by so much.
     pub spread: Duration,
@@ -104,7 +104,7 @@ pub(crate) struct Judge {
 impl Judge {
     pub(crate) fn for_connection(
         connection: &Connection,
-        way: Way,
+        times: RoundTripTimes,
         bottleneck: &Bottleneck,
     ) -> Self {
         let mss = segment_bytes(connection);
@@ -187,7 +187,7 @@ impl Judge {
             let before = segments.iter().map(|s: &Segment| s.at).filter(|at| *at <= left);
             (left, before.max().unwrap_or(left))
         });
-        let [spread, seen] = [way.spread, way.seen].map(ns);
+        let [spread, seen] = [times.spread, times.seen].map(ns);
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
         let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
         let mut acks: Vec<Vec<Ack>> = Vec::new();
@@ -209,7 +209,7 @@ impl Judge {
             response,
             together: connection.flights.iter().any(tickets_and_settings),
             first,
-            rtt: ns(way.rtt),
+            rtt: ns(times.rtt),
             early: SOONER_NS + spread,
             late: NOISE_NS + spread,
             usual: NOISE_NS + seen,

@@ -2,8 +2,8 @@
 //!
 //! Input: connections to one address. Output: the [`ServerModel`]s that fit, the likeliest first. `judge` holds the
 //! arrivals of one connection against a hypothesis about the server's TCP; its costs are negative logarithms of odds. Of
-//! connections that were made alike the mean counts, and those means add up. Over QUIC there are no models: `split/quic.rs` has rules of its own. Definitions:
-//! `docs/measurement.md`.
+//! connections that were made alike the mean counts, and those means add up. QUIC has rules of its own (`split/quic.rs`)
+//! instead of models. Definitions: `docs/measurement.md`.
 
 mod acks;
 pub mod constants;
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) use acks::By;
 pub(crate) use constants::{OUT_COST, REFUTED_COST};
 pub use judge::Why;
-pub(crate) use judge::{Judge, Reading, Release, Released, ServerCost, Way};
+pub(crate) use judge::{Judge, Reading, Release, Released, RoundTripTimes, ServerCost};
 
 use crate::split::{ObservedConnection, judge_of, server_costs};
 use crate::timeline::{Connection, Handshake};
