@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use firstbyte_core::split::Split;
 use firstbyte_core::split::server_model::constants::NOISE_NS;
+use firstbyte_core::split::{Held, PhaseSplit, Split, Why};
 use firstbyte_core::stats::{Interval, in_steps, median_estimate};
 use firstbyte_core::timeline::PhaseName;
 
@@ -70,6 +70,8 @@ pub enum TermKind {
     RoundTrips,
     /// Whole round trips for which the server stood still with its congestion window full.
     Stalls,
+    /// Whole round trips for which Nagle's algorithm held back the rest of an answer.
+    Nagle,
     /// What the TCP handshake took beyond a round trip.
     Variation,
     /// The server's own time.
@@ -92,6 +94,7 @@ impl TermKind {
             Self::Fallback => "fallback",
             Self::RoundTrips => "round-trips",
             Self::Stalls => "stalls",
+            Self::Nagle => "nagle",
             Self::Variation => "variation",
             Self::Server => "server",
             Self::Pause => "pause",
@@ -103,7 +106,7 @@ impl TermKind {
 
     /// Whether it is told apart by what it was for.
     const fn by_span(self) -> bool {
-        matches!(self, Self::RoundTrips | Self::Stalls | Self::Server | Self::Pause)
+        matches!(self, Self::RoundTrips | Self::Stalls | Self::Nagle | Self::Server | Self::Pause)
     }
 }
 
@@ -186,9 +189,10 @@ impl Terms {
             let parts = phase.parts;
             let rtt = split.rtt.unwrap_or_default();
             let stalled = (rtt * phase.stalls).min(parts.network);
+            let by_nagle = nagle_waits(split, phase);
+            let nagle = (rtt * by_nagle).min(stalled);
             let fold = whole && span == Span::Response;
-            let (stalls, transfer) =
-                if fold { (0, stalled) } else { (phase.stalls, Duration::ZERO) };
+            let transfer = if fold { stalled } else { Duration::ZERO };
             let mut add = |kind: TermKind, count: u32, time: Duration| {
                 if count > 0 || !time.is_zero() {
                     let key = (kind.by_span().then_some(span), kind);
@@ -201,7 +205,10 @@ impl Terms {
             add(TermKind::Resolver, 0, parts.resolver);
             add(TermKind::Fallback, 0, parts.fallback);
             add(TermKind::RoundTrips, phase.round_trips - phase.stalls, parts.network - stalled);
-            add(TermKind::Stalls, stalls, if fold { Duration::ZERO } else { stalled });
+            if !fold {
+                add(TermKind::Stalls, phase.stalls - by_nagle, stalled - nagle);
+                add(TermKind::Nagle, by_nagle, nagle);
+            }
             add(TermKind::Variation, 0, parts.variation);
             add(TermKind::Server, 0, parts.server);
             add(TermKind::Pause, 0, parts.pause);
@@ -220,6 +227,14 @@ impl Terms {
     fn get(&self, key: &Key) -> (u32, u64, u64) {
         self.by_key.get(key).copied().unwrap_or_default()
     }
+}
+
+/// Of a phase's stalls, those that Nagle's algorithm made.
+fn nagle_waits(split: &Split, phase: &PhaseSplit) -> u32 {
+    let (start, end) = (phase.phase.start, phase.phase.end);
+    let is_it = |held: &&Held| held.why == Why::Nagle && held.until > start && held.until <= end;
+    u32::try_from(split.held.iter().filter(is_it).count())
+        .map_or(phase.stalls, |n| n.min(phase.stalls))
 }
 
 impl Equation {
@@ -349,7 +364,7 @@ fn place(term: &Term) -> (u8, Option<Span>) {
     match term.kind {
         TermKind::Resolver => (0, None),
         TermKind::Fallback | TermKind::Variation => (1, Some(Span::Connect)),
-        TermKind::RoundTrips | TermKind::Stalls => (1, term.span),
+        TermKind::RoundTrips | TermKind::Stalls | TermKind::Nagle => (1, term.span),
         TermKind::Server => (2, term.span),
         TermKind::Pause => (3, term.span),
         TermKind::Client => (4, None),

@@ -92,6 +92,11 @@ pub(super) fn replays(
     connections.iter().map(replay).collect()
 }
 
+/// Whether TLS 1.2 took a round trip more than TLS 1.3.
+pub(super) fn is_full_tls12(tls: &TlsFacts) -> bool {
+    tls.version.as_deref() == Some("TLSv1.2") && tls.handshake != Some(Handshake::Resumed)
+}
+
 fn ns(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4)
 }
@@ -159,7 +164,7 @@ impl Seen {
             path,
             chain: tls.and_then(TlsFacts::certificate_chain_bytes).filter(|_| full),
             body: connection.facts.http.as_ref().and_then(|http| http.body_bytes),
-            tls12: tls.and_then(|tls| tls.version.as_deref()) == Some("TLSv1.2") && full,
+            tls12: tls.is_some_and(is_full_tls12),
         };
         let request = asked.last()?.1;
         // The client's delayed acknowledgements are pauses, and no time of the server's application.

@@ -117,7 +117,7 @@ pub struct PhaseSplit {
     pub phase: Phase,
     /// Round trips counted in it.
     pub round_trips: u32,
-    /// How many of these the sender of an answer stood still for, its congestion window full.
+    /// How many of these the server's TCP held back the rest of an answer for: a full window, or Nagle's algorithm.
     pub stalls: u32,
     /// Its parts; they add up to its duration.
     pub parts: Parts,

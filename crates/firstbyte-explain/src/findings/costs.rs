@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{exchange, held, part};
-use crate::fit;
+use crate::fit::{self, is_full_tls12};
 use crate::replay::{Fault, Replay, SMALL_BODY, Times};
 use crate::{Evidence, TimeSaved, Way};
 use firstbyte_core::split::AttributedConnection;
@@ -101,7 +101,10 @@ fn by_split(connection: &AttributedConnection) -> Vec<(Fault, TimeSaved)> {
     let body = connection.connection.facts.http.as_ref().and_then(|http| http.body_bytes);
     let is_small = body.is_none_or(|bytes| bytes <= SMALL_BODY);
     let within = |total: Duration| TimeSaved { total, first_byte: None };
+    let tls = connection.connection.facts.tls.as_ref();
+    let tls12 = tls.filter(|tls| is_full_tls12(tls)).and(split.rtt).unwrap_or_default();
     vec![
+        (Fault::Tls12, TimeSaved::before_first_byte(tls12)),
         (Fault::Think, TimeSaved::before_first_byte(exchange::think(connection))),
         (
             Fault::Handshake,

@@ -18,7 +18,7 @@ const LINE: f64 = 30.0;
 const LOOKS: [(&str, &str, &[TermKind]); 7] = [
     ("p0", "name lookup", &[TermKind::Resolver]),
     ("p1", "round trips", &[TermKind::RoundTrips]),
-    ("p6", "round trips with a full window", &[TermKind::Stalls]),
+    ("p6", "round trips held back by TCP", &[TermKind::Stalls, TermKind::Nagle]),
     ("p2", "server", &[TermKind::Server]),
     (
         "p3",
@@ -94,7 +94,8 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
                 let gap = if pieces > 1 && wide > 4.0 { 1.0 } else { 0.0 };
                 canvas.rect([x, y, (wide - gap).max(0.0), BAR], class, Some(&hover));
                 let short = term.span.map_or("", Span::name);
-                let told = matches!(term.kind, TermKind::RoundTrips | TermKind::Stalls);
+                let told =
+                    matches!(term.kind, TermKind::RoundTrips | TermKind::Stalls | TermKind::Nagle);
                 if told && piece == 0 && wide > width(short, 11.0) + 8.0 {
                     let middle = x + wide / 2.0;
                     canvas.text(middle, y + 14.0, Anchor::Middle, "in", short);
@@ -122,9 +123,11 @@ fn in_order_of_time(equation: &Equation) -> Vec<&Term> {
     let place = |term: &Term| match term.kind {
         TermKind::Resolver => (0, None),
         TermKind::Fallback | TermKind::Variation => (1, Some(Span::Connect)),
-        TermKind::RoundTrips | TermKind::Stalls | TermKind::Server | TermKind::Pause => {
-            (1, term.span)
-        }
+        TermKind::RoundTrips
+        | TermKind::Stalls
+        | TermKind::Nagle
+        | TermKind::Server
+        | TermKind::Pause => (1, term.span),
         TermKind::Client => (2, None),
         TermKind::Transfer => (3, None),
         TermKind::Unexplained => (4, None),
@@ -137,7 +140,8 @@ fn label(term: &Term) -> String {
     let span = term.span.map_or("", Span::name);
     match term.kind {
         TermKind::RoundTrips => format!("{span}, round trips"),
-        TermKind::Stalls => format!("{span}, server waits for acknowledgements"),
+        TermKind::Stalls => format!("{span}, full window"),
+        TermKind::Nagle => format!("{span}, Nagle's algorithm"),
         TermKind::Server => format!("server, {span}"),
         TermKind::Pause => format!("server pauses, {span}"),
         TermKind::Variation => "TCP beyond a round trip".into(),

@@ -102,6 +102,7 @@ fn name(term: &Term) -> String {
         (TermKind::Resolver, _) => "DNS".into(),
         (TermKind::RoundTrips, Some(span)) => span.name().into(),
         (TermKind::Stalls, Some(span)) => format!("{} full window", span.name()),
+        (TermKind::Nagle, Some(span)) => format!("{} Nagle", span.name()),
         (TermKind::Server, Some(Span::Request)) => "server".into(),
         (TermKind::Server, Some(span)) => format!("server ({} handshake)", span.name()),
         (TermKind::Pause, Some(span)) => format!("pause ({})", span.name()),
@@ -191,6 +192,7 @@ pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
         let span = term.span.map_or("", Span::name);
         let label = match (term.kind, term.round_trips) {
             (TermKind::Stalls, n) => format!("  {span}: full window, {}", trips(n)),
+            (TermKind::Nagle, n) => format!("  {span}: Nagle's algorithm, {}", trips(n)),
             (_, 0) => name(term),
             (_, n) => format!("{}, {}", name(term), trips(n)),
         };
@@ -242,7 +244,7 @@ fn trips(n: u32) -> String {
 const fn ink(kind: TermKind) -> Ink {
     match kind {
         TermKind::Resolver => Ink::Resolver,
-        TermKind::RoundTrips | TermKind::Stalls => Ink::Network,
+        TermKind::RoundTrips | TermKind::Stalls | TermKind::Nagle => Ink::Network,
         TermKind::Server => Ink::Server,
         TermKind::Client => Ink::Client,
         TermKind::Transfer => Ink::Transfer,
@@ -340,7 +342,7 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
             |t: &&Term| kinds.contains(&t.kind) && t.span.is_none_or(|span| spans.contains(&span));
         equation.terms.iter().filter(wanted).map(|t| t.time).sum()
     };
-    let trips = [TermKind::RoundTrips, TermKind::Stalls];
+    let trips = [TermKind::RoundTrips, TermKind::Stalls, TermKind::Nagle];
     let setup = of(&trips, &[Span::Connect, Span::Tls, Span::Quic]);
     let request = of(&trips, &[Span::Request, Span::Response]);
     let server = of(&[TermKind::Server], &Span::ALL);

@@ -76,7 +76,8 @@ impl Fault {
             Self::Nagle => case.nagle,
             Self::SmallWindow => case.window < 10,
             Self::LargeChain => case.chain > 0,
-            Self::LargeBody => case.body > 12_000,
+            // Many small writes fill a window of packets as well.
+            Self::LargeBody => case.body > 12_000 || matches!(case.writes, Writes::Many { .. }),
             Self::Tls12 => case.tls == "1.2",
             Self::SlowLink => case.down.kbit.is_some(),
             Self::Pause => case.pauses(),
@@ -90,7 +91,12 @@ impl Fault {
             Self::Nagle => case.nagle = false,
             Self::SmallWindow => case.window = 10,
             Self::LargeChain => case.chain = 0,
-            Self::LargeBody => case.body = 1_000,
+            Self::LargeBody => {
+                case.body = 1_000;
+                if let Writes::Many { .. } = case.writes {
+                    case.writes = Writes::One;
+                }
+            }
             Self::Tls12 => case.tls = "1.3",
             Self::SlowLink => case.down.kbit = None,
             Self::Pause => case.writes = Writes::One,
@@ -121,30 +127,31 @@ pub(crate) struct Cost {
     pub(crate) first_byte: f64,
 }
 
-impl Cost {
-    /// What is expected to be found, with its cost.
-    fn expected(self) -> Vec<Expected> {
-        let Self { fault, alone, first_byte } = self;
-        let (names, kinds) = (fault.names(), fault.kinds());
-        if fault != Fault::Pause {
-            return vec![Expected { fault, names, kinds, cost: alone }];
-        }
-        let of_first = Fault::ThinkTime.names();
-        vec![
-            Expected { fault, names: of_first, kinds: of_first, cost: first_byte },
-            Expected { fault, names, kinds, cost: alone - first_byte },
-        ]
-    }
-}
-
-/// A finding that one of a case's faults makes true.
+/// A finding that some of a case's faults make true.
 struct Expected {
     fault: Fault,
-    /// Findings that name it.
-    names: &'static [&'static str],
-    /// The same, and those that are true beside it.
-    kinds: &'static [&'static str],
     cost: f64,
+}
+
+impl Explained {
+    /// What is expected to be found, with its cost. The first byte of the response does not tell a pause before it from
+    /// think time.
+    fn expected(&self) -> Vec<Expected> {
+        let mut expected: Vec<Expected> = Vec::new();
+        let mut think = 0.0;
+        for Cost { fault, alone, first_byte } in self.faults.iter().copied() {
+            match fault {
+                Fault::Pause => {
+                    think += first_byte;
+                    expected.push(Expected { fault, cost: alone - first_byte });
+                }
+                Fault::ThinkTime => think += alone,
+                _ => expected.push(Expected { fault, cost: alone }),
+            }
+        }
+        expected.push(Expected { fault: Fault::ThinkTime, cost: think });
+        expected
+    }
 }
 
 /// A case for `explain`: a full handshake on a path that loses nothing, with at most three faults.
@@ -307,13 +314,16 @@ pub(crate) fn print(all: &[Explained]) -> bool {
             continue;
         }
         let mut explained: Vec<&str> = Vec::new();
-        for Expected { fault, names, kinds, cost } in
-            case.faults.iter().flat_map(|cost| cost.expected())
-        {
+        // What saves nothing of the total, but of the time to the first byte, is there.
+        for cost in case.faults.iter().filter(|cost| cost.first_byte > least / 2.0 - case.noise) {
+            explained.extend(cost.fault.kinds());
+        }
+        for Expected { fault, cost } in case.expected() {
+            let names = fault.names();
             let index = Fault::ALL.iter().position(|f| *f == fault).unwrap_or_default();
             // A fault that costs little may be found or not.
             if cost > least / 2.0 - case.noise {
-                explained.extend(kinds);
+                explained.extend(fault.kinds());
             }
             if cost <= least + case.noise {
                 continue;

@@ -80,7 +80,9 @@ fn run() -> Result<bool, String> {
         .map_err(|error| error.to_string())?;
     if argument("--explain-case").is_some() {
         let kept = argument("--keep").map(PathBuf::from);
-        let explained = explain::measure(number("--explain-case", 0)?, &zoo, kept.as_deref())?;
+        let seed = number("--explain-case", 0)?;
+        println!("{:#?}", explain::drawn(seed));
+        let explained = explain::measure(seed, &zoo, kept.as_deref())?;
         println!("{explained:#?}");
         return Ok(explain::print(&[explained]));
     }
