@@ -29,7 +29,7 @@ pub(super) async fn connect(
     seen: &Shared,
     options: &Options,
     syns: Option<&Rc<SynWatch>>,
-    resolved: Resolved<'_>,
+    resolved: Resolved,
     port: u16,
 ) -> Result<Connected, Cause> {
     let dial = |remote, timebase| {
@@ -43,7 +43,7 @@ pub(super) async fn connect(
 pub(super) async fn race<D, F>(
     seen: &Shared,
     bind: &Bind,
-    resolved: Resolved<'_>,
+    resolved: Resolved,
     port: u16,
     dial: D,
 ) -> Result<Connected, Cause>
@@ -91,7 +91,7 @@ where
 }
 
 /// The addresses that are still to come; never where there are none.
-pub(super) async fn arrival(late: &mut Option<Late<'_>>) -> Vec<IpAddr> {
+pub(super) async fn arrival(late: &mut Option<Late>) -> Vec<IpAddr> {
     match late {
         Some(late) => late.await,
         None => std::future::pending().await,

@@ -277,7 +277,7 @@ impl NetProber {
         session: Option<Box<Session>>,
         http: &HttpOptions,
         seen: &Shared,
-        names: Option<&SharedAddresses>,
+        names: Option<&Rc<SharedAddresses>>,
     ) -> Result<Open, Cause> {
         let early = self.goes_early(&http.method);
         let limit = self.options.connect_timeout;
@@ -365,17 +365,20 @@ impl NetProber {
         session: Option<Box<Session>>,
         early: bool,
         seen: &Shared,
-        names: Option<&SharedAddresses>,
+        names: Option<&Rc<SharedAddresses>>,
     ) -> Result<(Stream, bool), Cause> {
         let only_http2 = self.options.http.version == HttpVersion::Http2;
         let (host, port) = self.connect_to(target);
-        let resolved = match names.and_then(SharedAddresses::known) {
-            Some(addresses) => addresses.into(),
-            None => self.resolver.resolve(seen, &self.options, &host, port).await?,
+        let resolved = match names.and_then(SharedAddresses::resolved) {
+            Some(resolved) => resolved,
+            None => {
+                let found = self.resolver.resolve(seen, &self.options, &host, port).await?;
+                match names {
+                    Some(names) => names.share(found),
+                    None => found,
+                }
+            }
         };
-        if let Some(names) = names {
-            names.found(&resolved.addresses);
-        }
         let connected =
             connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;

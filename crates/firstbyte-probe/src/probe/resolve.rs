@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Cause, Lookup, Mark, RecordType};
@@ -22,17 +23,17 @@ use super::options::{Family, Options, ResolverChoice};
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
 /// The addresses of a host, at least one.
-pub(super) struct Resolved<'a> {
+pub(super) struct Resolved {
     /// Those known by now, in the order in which to try them.
     pub addresses: Vec<IpAddr>,
     /// Those of the other family, when its answer is still under way.
-    pub late: Option<Late<'a>>,
+    pub late: Option<Late>,
 }
 
 /// Addresses that are still to come; none if nothing comes of it.
-pub(super) type Late<'a> = Pin<Box<dyn Future<Output = Vec<IpAddr>> + 'a>>;
+pub(super) type Late = Pin<Box<dyn Future<Output = Vec<IpAddr>>>>;
 
-impl From<Vec<IpAddr>> for Resolved<'_> {
+impl From<Vec<IpAddr>> for Resolved {
     fn from(addresses: Vec<IpAddr>) -> Self {
         Self { addresses, late: None }
     }
@@ -40,7 +41,7 @@ impl From<Vec<IpAddr>> for Resolved<'_> {
 
 /// A resolver that is ready to be asked.
 pub(super) enum Resolver {
-    Dns(Box<TokioResolver>),
+    Dns(Rc<TokioResolver>),
     System,
 }
 
@@ -63,17 +64,17 @@ impl Resolver {
         // Every sample asks anew: a cache would measure itself.
         builder.options_mut().cache_size = 0;
         let resolver = builder.build().map_err(|e| format!("could not set up DNS: {e}"))?;
-        Ok(Self::Dns(Box::new(resolver)))
+        Ok(Self::Dns(Rc::new(resolver)))
     }
 
     /// The addresses of `host`.
-    pub(super) async fn resolve<'a>(
-        &'a self,
-        seen: &'a Shared,
+    pub(super) async fn resolve(
+        &self,
+        seen: &Shared,
         options: &Options,
-        host: &'a str,
+        host: &str,
         port: u16,
-    ) -> Result<Resolved<'a>, Cause> {
+    ) -> Result<Resolved, Cause> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return allowed(vec![address], options.family, host).map(Resolved::from);
         }
@@ -117,7 +118,7 @@ fn overridden(options: &Options, host: &str, port: u16) -> Option<Vec<IpAddr>> {
 }
 
 /// IPv6 first, then one of each family in turn (RFC 8305 §4).
-fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+pub(super) fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let total = addresses.len();
     let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
     let (mut v6, mut v4) = (v6.into_iter(), v4.into_iter());
@@ -129,14 +130,15 @@ fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     ordered
 }
 
-async fn dns<'a>(
-    resolver: &'a TokioResolver,
-    seen: &'a Shared,
+async fn dns(
+    resolver: &Rc<TokioResolver>,
+    seen: &Shared,
     family: Family,
-    host: &'a str,
-) -> Result<Resolved<'a>, Cause> {
-    let v6 = ask(resolver, seen, RecordType::Aaaa, host);
-    let v4 = ask(resolver, seen, RecordType::A, host);
+    host: &str,
+) -> Result<Resolved, Cause> {
+    // What comes late may be waited for by connections that outlive this one.
+    let asked = |of| ask(Rc::clone(resolver), Shared::clone(seen), of, host.to_owned());
+    let (v6, v4) = (asked(RecordType::Aaaa), asked(RecordType::A));
     let answers = match family {
         Family::V4 => vec![v4.await],
         Family::V6 => vec![v6.await],
@@ -148,7 +150,7 @@ async fn dns<'a>(
                     // RFC 8305 §3: with IPv6 addresses at hand there is nothing to wait for. What
                     // comes later is for attempts after the first.
                     Ok(addresses) if !addresses.is_empty() => {
-                        let late: Late<'_> = Box::pin(async { v4.await.unwrap_or_default() });
+                        let late: Late = Box::pin(async { v4.await.unwrap_or_default() });
                         return Ok(Resolved { addresses, late: Some(late) });
                     }
                     nothing => vec![nothing, v4.await],
@@ -158,7 +160,7 @@ async fn dns<'a>(
                         match tokio::time::timeout(RESOLUTION_DELAY, &mut v6).await {
                             Ok(second) => vec![second, Ok(addresses)],
                             Err(_) => {
-                                let late: Late<'_> =
+                                let late: Late =
                                     Box::pin(async { v6.await.unwrap_or_default() });
                                 return Ok(Resolved { addresses, late: Some(late) });
                             }
@@ -194,10 +196,10 @@ fn settle(
 
 /// Asks one question. An answer without records is an empty list, not an error.
 async fn ask(
-    resolver: &TokioResolver,
-    seen: &Shared,
+    resolver: Rc<TokioResolver>,
+    seen: Shared,
     record_type: RecordType,
-    host: &str,
+    host: String,
 ) -> Result<Vec<IpAddr>, Cause> {
     let start = seen.borrow().timebase.now().at;
     let index = {
@@ -207,12 +209,14 @@ async fn ask(
         seen.connection.lookups.len() - 1
     };
     let answer = match record_type {
-        RecordType::Aaaa => resolver.ipv6_lookup(host).await,
-        RecordType::A | RecordType::Any => resolver.ipv4_lookup(host).await,
+        RecordType::Aaaa => resolver.ipv6_lookup(host.as_str()).await,
+        RecordType::A | RecordType::Any => resolver.ipv4_lookup(host.as_str()).await,
     };
     let mut seen = seen.borrow_mut();
     let end = seen.timebase.now().at;
-    let lookup = &mut seen.connection.lookups[index];
+    // Once the connection that asked is over, others may still wait for the answer: it is noted nowhere then.
+    let mut unnoted = Lookup { record_type, start, end: None, addresses: vec![], error: None };
+    let lookup = seen.connection.lookups.get_mut(index).unwrap_or(&mut unnoted);
     lookup.end = Some(end);
     match answer {
         Ok(found) => {
@@ -226,13 +230,13 @@ async fn ask(
         }
         Err(error) if error.is_nx_domain() => {
             lookup.error = Some("NXDOMAIN".into());
-            Err(Cause::NameNotFound { name: host.to_owned() })
+            Err(Cause::NameNotFound { name: host })
         }
         Err(error) if error.is_no_records_found() => Ok(Vec::new()),
         Err(error) => {
             let detail = describe(&error);
             lookup.error = Some(detail.clone());
-            let name = host.to_owned();
+            let name = host;
             Err(match error {
                 NetError::Timeout => Cause::ResolverTimedOut { name, after: end.since(start) },
                 _ => Cause::ResolverFailed { name, detail },

@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use firstbyte_clock::Timebase;
 use firstbyte_core::timeline::{
@@ -19,21 +19,56 @@ use firstbyte_core::timeline::{
 use super::observation::{Observation, Shared};
 use super::open::Open;
 use super::options::RequestsOptions;
+use super::resolve::{Late, Resolved, interleave};
 use super::stream::SharedTimes;
 use super::tls::Session;
 use super::{Deadline, Kept, NetProber, Target, timed_out, was_closed_unused};
 
-/// The addresses of a name, which is asked for once: by the first of the connections to it.
+/// The addresses of a name, which is asked for once: by the first of the connections to it. Each of them races all
+/// addresses, and waits for those that are still to come.
 #[derive(Default)]
-pub(super) struct SharedAddresses(RefCell<Option<Vec<IpAddr>>>);
+pub(super) struct SharedAddresses {
+    known: RefCell<Option<Vec<IpAddr>>>,
+    /// The other family's, as long as its answer is under way.
+    late: RefCell<Option<Late>>,
+    /// Those that came late.
+    more: RefCell<Vec<IpAddr>>,
+}
 
 impl SharedAddresses {
-    pub(super) fn known(&self) -> Option<Vec<IpAddr>> {
-        self.0.borrow().clone()
+    fn are_known(&self) -> bool {
+        self.known.borrow().is_some()
     }
 
-    pub(super) fn found(&self, addresses: &[IpAddr]) {
-        self.0.borrow_mut().get_or_insert_with(|| addresses.to_vec());
+    /// What is known of them, for another connection; nothing before they were found.
+    pub(super) fn resolved(self: &Rc<Self>) -> Option<Resolved> {
+        let addresses = self.known.borrow().clone()?;
+        let late = self.late.borrow().is_some().then(|| {
+            let names = Rc::clone(self);
+            let late: Late = Box::pin(poll_fn(move |cx| names.poll_late(cx)));
+            late
+        });
+        Some(Resolved { addresses, late })
+    }
+
+    /// Keeps what the first connection found, and gives it back.
+    pub(super) fn share(self: &Rc<Self>, found: Resolved) -> Resolved {
+        self.known.replace(Some(found.addresses.clone()));
+        self.late.replace(found.late);
+        self.resolved().unwrap_or_else(|| found.addresses.into())
+    }
+
+    /// Whichever connection is polled first has the answer for all of them: they are one task.
+    fn poll_late(&self, cx: &mut Context<'_>) -> Poll<Vec<IpAddr>> {
+        let mut late = self.late.borrow_mut();
+        if let Some(under_way) = &mut *late {
+            let more = ready!(under_way.as_mut().poll(cx));
+            *late = None;
+            let known = self.known.take().unwrap_or_default();
+            self.known.replace(Some(interleave([known, more.clone()].concat())));
+            self.more.replace(more);
+        }
+        Poll::Ready(self.more.borrow().clone())
     }
 }
 
@@ -49,7 +84,7 @@ struct Burst {
     connections: Cell<u16>,
     /// One of them failed: no more are handed out.
     failed: Cell<bool>,
-    names: SharedAddresses,
+    names: Rc<SharedAddresses>,
     begun: RefCell<Vec<Begun>>,
     times: SharedTimes,
     /// The same once they are known, of one connection with several streams.
@@ -84,7 +119,7 @@ impl Burst {
             handed_out: Cell::new(0),
             connections: Cell::new(0),
             failed: Cell::new(false),
-            names: SharedAddresses::default(),
+            names: Rc::default(),
             begun: RefCell::default(),
             times: Rc::default(),
             settled: RefCell::default(),
@@ -447,7 +482,7 @@ fn tell_streams_apart(
 /// Waits until the first connection has found the name's addresses; not where it has failed before.
 async fn addresses_are_known(burst: &Burst) -> bool {
     // Polled after the first connection, whenever that is.
-    poll_fn(|_| match (burst.names.known().is_some(), burst.failed.get()) {
+    poll_fn(|_| match (burst.names.are_known(), burst.failed.get()) {
         (true, _) => Poll::Ready(true),
         (false, true) => Poll::Ready(false),
         (false, false) => Poll::Pending,

@@ -39,7 +39,7 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(1);
 pub(super) async fn open(
     seen: &Shared,
     options: &Options,
-    resolved: Resolved<'_>,
+    resolved: Resolved,
     port: u16,
     tls: &QuicTls,
     early: bool,
@@ -51,7 +51,7 @@ pub(super) async fn open(
 /// The same over sockets that `dial` gives.
 pub(super) async fn open_over(
     seen: &Shared,
-    resolved: Resolved<'_>,
+    resolved: Resolved,
     port: u16,
     tls: &QuicTls,
     early: bool,

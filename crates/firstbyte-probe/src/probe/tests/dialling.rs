@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{AttemptOutcome, Cause, Connection, Mark, Offset, PhaseName};
@@ -12,7 +13,8 @@ use crate::net::simulated::{Path, Silent, SimulatedStream};
 use crate::net::{Bind, ConnectError, Connected};
 use crate::probe::connect::race;
 use crate::probe::observation::Observation;
-use crate::probe::resolve::Resolved;
+use crate::probe::resolve::{Late, Resolved};
+use crate::probe::several::SharedAddresses;
 
 /// What an address does with a SYN, and how long after it.
 #[derive(Clone, Copy)]
@@ -41,18 +43,28 @@ async fn try_all(
     hosts: &'static [Host],
     late: Option<(u64, usize)>,
 ) -> (Connection, Result<(), Cause>) {
-    let seen = Observation::start("http://server.test/");
-    let address = |number: usize| IpAddr::from([192, 0, 2, u8::try_from(number).unwrap()]);
     let known = late.map_or(hosts.len(), |(_, known)| known);
     let resolved = Resolved {
         addresses: (0..known).map(address).collect(),
-        late: late.map(|(ms, known)| -> crate::probe::resolve::Late<'_> {
+        late: late.map(|(ms, known)| -> Late {
             Box::pin(async move {
                 sleep(Duration::from_millis(ms)).await;
                 (known..hosts.len()).map(address).collect()
             })
         }),
     };
+    try_resolved(hosts, resolved).await
+}
+
+fn address(number: usize) -> IpAddr {
+    IpAddr::from([192, 0, 2, u8::try_from(number).unwrap()])
+}
+
+async fn try_resolved(
+    hosts: &'static [Host],
+    resolved: Resolved,
+) -> (Connection, Result<(), Cause>) {
+    let seen = Observation::start("http://server.test/");
     let number = |remote: SocketAddr| match remote.ip() {
         IpAddr::V4(address) => usize::from(address.octets()[3]),
         IpAddr::V6(_) => unreachable!(),
@@ -146,5 +158,30 @@ fn addresses_that_come_late_are_tried_between_the_others() {
         let last = connection.attempts.last().unwrap();
         assert_eq!(last.remote.ip(), IpAddr::from([192, 0, 2, 2]));
         assert_eq!(starts(&connection), [0, 250]);
+    });
+}
+
+/// The first connection's other addresses are no less those of the ones beside and after it.
+#[test]
+fn addresses_that_come_late_are_every_connections() {
+    simulated(async {
+        const HOSTS: &[Host] = &[Host::Refuses(1), Host::Answers(10)];
+        let names = Rc::new(SharedAddresses::default());
+        let late: Late = Box::pin(async {
+            sleep(Duration::from_millis(100)).await;
+            vec![address(1)]
+        });
+        let first = names.share(Resolved { addresses: vec![address(0)], late: Some(late) });
+        let second = names.resolved().unwrap();
+        let both = tokio::join!(try_resolved(HOSTS, first), try_resolved(HOSTS, second));
+        for (connection, outcome) in [both.0, both.1] {
+            assert_eq!(outcome, Ok(()));
+            assert_eq!(outcomes(&connection), ["failed", "won"]);
+            assert_eq!(starts(&connection), [0, 100]);
+        }
+        let third = names.resolved().unwrap();
+        assert!(third.late.is_none());
+        let (connection, outcome) = try_resolved(HOSTS, third).await;
+        assert_eq!((outcome, outcomes(&connection)), (Ok(()), vec!["failed", "won"]));
     });
 }
