@@ -37,6 +37,11 @@ impl HeadAgain {
         }
     }
 
+    /// What came of the head so far, with what came behind it in one piece; nothing once it is given again.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.kept
+    }
+
     /// All of it comes again, for a hyper that writes a request of `request_bytes` first.
     pub(super) fn give_again(&mut self, request_bytes: u64) {
         self.again = std::mem::take(&mut self.kept).into();

@@ -26,7 +26,7 @@ use super::options::{HeaderChange, HttpOptions};
 use super::several::all_of;
 use super::stream::{SharedTimes, Stream};
 use super::target::Target;
-use super::watch::HttpWatch;
+use super::watch::{HttpWatch, wrong_line};
 
 /// A stream as hyper wants it, and as this module still needs it.
 #[derive(Clone)]
@@ -173,7 +173,9 @@ impl Open {
         result.map_err(|error| match error {
             Problem::Told(cause) => cause,
             Problem::Hyper(error) => {
-                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), body))
+                let head = self.head.borrow();
+                let head = head.bytes();
+                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), head, body))
             }
         })
     }
@@ -216,7 +218,7 @@ impl Open {
             Problem::Told(cause) => cause,
             Problem::Hyper(error) => {
                 let body = Body::new(options, false, first);
-                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), &body))
+                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), &[], &body))
             }
         })
     }
@@ -289,6 +291,9 @@ impl Open {
                 // Of trailers too.
                 .max_header_size(LARGEST_HEAD)
                 .max_headers(if self.many_fields { FIELDS } else { USUAL_FIELDS })
+                // As a user agent has to take them (RFC 9112 §5.2), and as every other one does.
+                .allow_obsolete_multiline_headers_in_responses(true)
+                .allow_spaces_after_header_name_in_responses(true)
                 .handshake(io)
                 .await?;
             beside.0.borrow_mut().push(Box::pin(async move {
@@ -567,7 +572,8 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
 
 const HEAD_TOO_LARGE: Cause = Cause::HeadTooLarge { limit_bytes: LARGEST_HEAD as u64 };
 
-fn cause(error: &hyper::Error, watch: &HttpWatch, body: &Body) -> Cause {
+/// `head` is what came of an HTTP/1 response's head.
+fn cause(error: &hyper::Error, watch: &HttpWatch, head: &[u8], body: &Body) -> Cause {
     if let Some(h2) = error.source().and_then(|e| e.downcast_ref::<h2::Error>()) {
         return match h2.reason() {
             // What the client itself refuses is larger than it takes.
@@ -588,7 +594,13 @@ fn cause(error: &hyper::Error, watch: &HttpWatch, body: &Body) -> Cause {
         let detail = match &watch.answer {
             Some(_) if watch.answer_is_tls => "it looks like TLS".to_owned(),
             Some(line) if !line.starts_with("HTTP/") => format!("it begins with {line:?}"),
-            _ => error.to_string().trim_end_matches(" parsed").to_owned(),
+            _ => {
+                let why = error.to_string().trim_end_matches(" parsed").to_owned();
+                match wrong_line(head, &why) {
+                    Some(line) => format!("{why} {line:?}"),
+                    None => why,
+                }
+            }
         };
         return Cause::NotHttp { detail, tls: watch.answer_is_tls };
     }

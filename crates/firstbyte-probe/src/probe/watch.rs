@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use firstbyte_core::shown_url::shown_urls_within;
 use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
-use memchr::memmem;
+use memchr::memchr_iter;
 
 #[derive(Debug)]
 pub(super) struct HttpWatch {
@@ -87,12 +87,9 @@ struct Head {
     /// Its first bytes, as far as the status.
     start: Vec<u8>,
     /// The last bytes so far, to find a blank line that began in an earlier piece.
-    tail: [u8; BLANK_LINE.len() - 1],
+    tail: [u8; 2],
     complete: bool,
 }
-
-/// What a head ends with (RFC 9112 §2.1).
-const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
 
 /// The first bytes of an interim response (RFC 9112 §4); the minor version may differ.
 const INTERIM: &[u8; UP_TO_STATUS] = b"HTTP/1.1 1";
@@ -121,16 +118,19 @@ impl Head {
         head.len()
     }
 
-    /// How many of the next bytes are of the head, where it ends in them.
+    /// How many of the next bytes are of the head, where it ends in them: with an empty line (RFC 9112 §2.1). A line
+    /// may end with LF alone (§2.2).
     fn end_in(&self, bytes: &[u8]) -> Option<usize> {
         let kept = self.tail.len();
-        let mut seam = [0; 2 * (BLANK_LINE.len() - 1)];
-        let next = bytes.len().min(kept);
-        seam[..kept].copy_from_slice(&self.tail);
-        seam[kept..kept + next].copy_from_slice(&bytes[..next]);
-        let across = seam[..kept + next].windows(BLANK_LINE.len()).position(|w| w == BLANK_LINE);
-        let ends = across.map(|at| at + BLANK_LINE.len() - kept);
-        ends.or_else(|| memmem::find(bytes, BLANK_LINE).map(|at| at + BLANK_LINE.len()))
+        let before = |at: usize, back: usize| match at.checked_sub(back) {
+            Some(there) => bytes[there],
+            None => self.tail[kept + at - back],
+        };
+        let is_empty = |at: &usize| match before(*at, 1) {
+            b'\r' => before(*at, 2) == b'\n',
+            byte => byte == b'\n',
+        };
+        memchr_iter(b'\n', bytes).find(is_empty).map(|at| at + 1)
     }
 
     /// Whether it is of an interim response, once its first bytes tell.
@@ -348,6 +348,49 @@ fn request_line(bytes: &[u8]) -> String {
     }
 }
 
+/// The line of an HTTP/1 response's head that hyper's words `why` are about, as it can be shown.
+pub(super) fn wrong_line(mut head: &[u8], why: &str) -> Option<String> {
+    loop {
+        let mut one = Head::default();
+        let length = one.feed(head);
+        if !(one.complete && one.is_interim() == Some(true)) {
+            break;
+        }
+        head = &head[length..];
+    }
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let status = lines.next()?;
+    let mut fields = lines.take_while(|line| !line.is_empty());
+    let why = why.to_ascii_lowercase();
+    let named = ["content-length", "transfer-encoding"].into_iter().find(|name| why.contains(name));
+    let wrong = if let Some(name) = named {
+        // Of two that contradict each other the second.
+        fields.filter(|line| field_name(line).eq_ignore_ascii_case(name.as_bytes())).last()
+    } else if why.contains("status") || why.contains("version") {
+        Some(status)
+    } else {
+        fields.find(|line| is_no_field(line))
+    }?;
+    let is_secret = field_name(wrong).eq_ignore_ascii_case(b"set-cookie");
+    Some(first_line(if is_secret { field_name(wrong) } else { wrong }))
+}
+
+/// What stands before a field's colon, without the spaces that some put there.
+fn field_name(line: &[u8]) -> &[u8] {
+    let end = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+    line[..end].trim_ascii_end()
+}
+
+/// Whether a line of a head is neither a field nor goes on with the one before (RFC 9112 §5).
+fn is_no_field(line: &[u8]) -> bool {
+    let token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let name = field_name(line);
+    let is_field = line.contains(&b':') && !name.is_empty() && name.iter().all(token);
+    let goes_on = matches!(line.first(), Some(b' ' | b'\t'));
+    let control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+    !(is_field || goes_on) || line.iter().any(control)
+}
+
 fn first_line(bytes: &[u8]) -> String {
     let line = bytes.split(|b| *b == b'\r' || *b == b'\n').next().unwrap_or_default();
     if line.len() <= SHOWN
@@ -369,6 +412,8 @@ const SHOWN: usize = 48;
 
 #[cfg(test)]
 mod tests {
+    use memchr::memmem;
+
     use super::*;
 
     #[test]
@@ -444,5 +489,39 @@ mod tests {
         assert_eq!(watch.received(b"HTTP/1.1 200 OK\r\nA: b\r"), ["HTTP/1.1 200 OK"]);
         watch.received(b"\n\r\nbody\r\n\r\n");
         assert_eq!(watch.header_bytes, b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n".len() as u64);
+    }
+
+    #[test]
+    fn lines_of_an_http1_head_may_end_with_lf_alone() {
+        for head in ["HTTP/1.1 200 OK\nA: b\n\n", "HTTP/1.1 200 OK\nA: b\n\r\n"] {
+            let all = [head.as_bytes(), b"body\n\n"].concat();
+            for cut in 0..all.len() {
+                let mut watch = HttpWatch::new(false, 0);
+                watch.received(&all[..cut]);
+                watch.received(&all[cut..]);
+                assert_eq!(watch.header_bytes, head.len() as u64, "{head:?} cut at {cut}");
+                assert!(watch.head_complete());
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_that_is_wrong_is_found() {
+        let of = |head: &str, why: &str| wrong_line(head.as_bytes(), why).unwrap_or_default();
+        let header = "invalid HTTP header";
+        let early = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n";
+        for (fields, why, line) in [
+            ("A: b\r\n folded\r\nno colon\r\nC: d\r\n\r\n", header, "no colon"),
+            ("A : b\r\n: empty\r\n\r\n", header, ": empty"),
+            ("a b: c\r\n\r\nno colon\r\n", header, "a b: c"),
+            ("Set-Cookie: a=\u{1}\r\n\r\n", header, "Set-Cookie"),
+            ("A: b\r\n\r\n", header, ""),
+            ("Content-Length: five\r\n\r\n", "invalid content-length", "Content-Length: five"),
+            ("A: b\r\n\r\n", "invalid HTTP version", "HTTP/1.1 200 OK"),
+        ] {
+            let head = format!("HTTP/1.1 200 OK\r\n{fields}");
+            assert_eq!(of(&head, why), line);
+            assert_eq!(of(&format!("{early}{head}"), why), line);
+        }
     }
 }
