@@ -140,7 +140,12 @@ pub enum LastSeen {
     Stopped,
     /// Its answer was still arriving.
     Sending,
+    /// The time ran out so soon after the last that was sent or came, that nothing can be told.
+    TooSoon,
 }
+
+/// Within so short a time nobody's silence means anything.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// A limit that was set to the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,7 +278,16 @@ impl Cause {
             Self::Recorded { fault, .. } => *fault,
             Self::TimedOut { peer: LastSeen::Acknowledged | LastSeen::Stopped, .. } => Fault::Peer,
             // Nothing is wrong but that it takes longer than it may.
-            Self::TimedOut { peer: LastSeen::Sending, .. } => Fault::Configuration,
+            Self::TimedOut { peer: LastSeen::Sending | LastSeen::TooSoon, .. } => {
+                Fault::Configuration
+            }
+            Self::ResolverTimedOut { after, .. }
+            | Self::ConnectTimedOut { after, .. }
+            | Self::QuicConnectTimedOut { after, .. }
+                if *after < SHORT =>
+            {
+                Fault::Configuration
+            }
             Self::Captured { .. }
             | Self::ResolverTimedOut { .. }
             | Self::ResolverFailed { .. }
@@ -520,6 +534,7 @@ impl fmt::Display for Cause {
                     LastSeen::Acknowledged => ": the server received the data but did not answer",
                     LastSeen::Stopped => ": the server began to answer, then stopped",
                     LastSeen::Sending => ": the response was still arriving",
+                    LastSeen::TooSoon => ": the limit left no time for an answer",
                 })
             }
             Self::Interrupted => f.write_str("interrupted"),
@@ -547,5 +562,8 @@ fn narrowed_protocols(offered: &str) -> bool {
 
 fn seconds(duration: Duration) -> String {
     let millis = duration.as_millis();
+    if millis == 0 {
+        return format!("{} µs", duration.as_micros());
+    }
     if millis < 1000 { format!("{millis} ms") } else { format!("{} s", millis as f64 / 1e3) }
 }

@@ -204,10 +204,35 @@ impl Observation {
     }
 }
 
-/// What was seen of the peer up to `at`, when the time ran out. That it received what it was sent is
+/// What was seen of the peer up to `at`, when the time ran out: nothing that counts, where that was at once.
+fn last_seen(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
+    let heard = heard(phase, connection, at);
+    let flights = &connection.flights;
+    let acknowledged = || chunks(flights, Direction::Sent).filter_map(|c| c.acknowledged).max();
+    let came = || chunks(flights, Direction::Received).map(|c| c.stamp.at).max();
+    let last = match heard {
+        LastSeen::Acknowledged => acknowledged().max(came()),
+        LastSeen::Stopped => came(),
+        LastSeen::Nothing => {
+            let unheard = |c: &&Chunk| c.acknowledged.is_none();
+            let sent = chunks(flights, Direction::Sent).filter(unheard).map(|c| c.stamp.at).min();
+            let tried = connection.attempts.iter().map(|attempt| attempt.start).min();
+            let asked = connection.lookups.iter().map(|lookup| lookup.start).min();
+            sent.or(tried).or(asked)
+        }
+        LastSeen::Sending | LastSeen::TooSoon => None,
+    };
+    let patience = STILL.max(round_trip(connection) * 3);
+    match last {
+        Some(last) if at.since(last) < patience => LastSeen::TooSoon,
+        _ => heard,
+    }
+}
+
+/// What was heard of the peer. That it received what it was sent is
 /// told by its TCP's acknowledgements, or by what it sent later. Session tickets and HTTP/2 settings
 /// are no answer to a request, however many of them come.
-fn last_seen(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
+fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
     let flights = &connection.flights;
     let acknowledged = |chunk: &Chunk| chunk.acknowledged.is_some();
     match (phase, flights.last().map(|flight| flight.direction)) {
