@@ -48,6 +48,11 @@ impl hyper::rt::Read for SharedStream {
             return Poll::Ready(Ok(()));
         }
         let mut stream = self.0.borrow_mut();
+        // What a server says before it is asked, such as 408 (RFC 9110 §15.5.9), is its answer all the same. hyper, which
+        // looks before it has written the request, would take it for an error: until then there is nothing to be read.
+        if stream.holds_first_request() {
+            return Poll::Pending;
+        }
         ready!(stream.poll_read(cx, buffer.remaining()))?;
         let plaintext = stream.plaintext();
         head.note(plaintext, stream.watch().head_complete());

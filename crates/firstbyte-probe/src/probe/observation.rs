@@ -184,10 +184,12 @@ impl Observation {
         let marks = &mut self.connection.marks;
         let first_packet = marks.stamp(Mark::ResponseFirstPacket);
         let first_packet = first_packet.or(marks.stamp(Mark::ResponseStart));
-        if let (Some(asked), Some(answered)) = (marks.stamp(Mark::RequestEnd), first_packet)
-            && answered.at < asked.at
-        {
-            marks.set(Mark::RequestEnd, answered);
+        for mark in [Mark::RequestStart, Mark::RequestEnd] {
+            if let (Some(asked), Some(answered)) = (marks.stamp(mark), first_packet)
+                && answered.at < asked.at
+            {
+                marks.set(mark, answered);
+            }
         }
         let Some(connected) = marks.stamp(Mark::TcpConnected) else { return };
         let next = self.connection.flights.first().map(|f| f.first());

@@ -187,6 +187,10 @@ impl HttpWatch {
         self.streams.as_deref_mut()
     }
 
+    pub(super) const fn is_http1(&self) -> bool {
+        matches!(self.protocol, Protocol::Http1 { .. })
+    }
+
     /// How many bytes of plaintext have come.
     pub(super) const fn received_bytes(&self) -> u64 {
         self.received_bytes

@@ -202,6 +202,11 @@ impl Stream {
         self.held = false;
     }
 
+    /// Whether the first request of HTTP/1 is still being written.
+    pub(super) const fn holds_first_request(&self) -> bool {
+        self.held && self.watch.is_http1() && self.watch.received_bytes() == 0
+    }
+
     pub(super) const fn watch(&self) -> &HttpWatch {
         &self.watch
     }

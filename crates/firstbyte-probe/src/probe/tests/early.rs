@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use super::peers::{App, CERTIFICATE, Http2, OK, TlsPeer, http1};
 use super::visit::{Asked, Client, Visited, simulated};
 use crate::net::simulated::Said;
-use crate::probe::options::{HttpVersion, SessionUse};
+use crate::probe::options::{HttpVersion, SessionUse, TlsVersion};
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
@@ -48,6 +48,33 @@ fn accepted(visited: &Visited) -> Option<bool> {
 
 fn handshake(visited: &Visited) -> Option<Handshake> {
     visited.connection.facts.tls.as_ref().unwrap().handshake
+}
+
+/// A server that says what it has to say before anybody asks.
+struct Hasty;
+
+impl App for Hasty {
+    fn greet(&mut self) -> Vec<Said> {
+        let head =
+            b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        vec![Said::bytes(0, head.to_vec())]
+    }
+
+    fn take(&mut self, _: &[u8]) -> Vec<Said> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn an_answer_that_comes_before_the_request_is_one() {
+    for tls in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        simulated(async {
+            let config = Arc::new(CERTIFICATE.config(&["http/1.1"]));
+            let client = Client::new(&Asked { tls, ..Asked::default() });
+            let visited = client.visit(TlsPeer::new(&config, Hasty).together()).await;
+            assert_eq!((visited.failure(), visited.status()), (None, Some(408)), "{tls:?}");
+        });
+    }
 }
 
 #[test]
