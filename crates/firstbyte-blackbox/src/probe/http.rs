@@ -148,6 +148,8 @@ impl Probe<'_> {
             let next = hop.answer().and_then(|(http, status)| {
                 jar.take(&target.url, http);
                 let location = http.header("location").filter(|_| is_redirect(status))?;
+                // As Go's client has it.
+                let location = Some(location).filter(|location| !location.is_empty())?;
                 Some((location.to_owned(), status))
             });
             let Some((location, status)) = next else {

@@ -83,7 +83,7 @@ impl Body {
         self.note();
         let passed_over = self.follows_redirects
             && super::redirects(status.as_u16())
-            && headers.contains_key(LOCATION)
+            && headers.get(LOCATION).is_some_and(|to| !to.as_bytes().trim_ascii().is_empty())
             || self.fail && status.as_u16() >= 400;
         let sink: Box<dyn Write> = match &self.output {
             _ if passed_over => Box::new(io::sink()),

@@ -535,12 +535,12 @@ const fn redirects(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where `connection`'s response redirects to, if it does.
+/// Where `connection`'s response redirects to, if it does: an empty Location leads nowhere, as with curl.
 fn redirect(connection: &Connection) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
-    (redirects(http.status?) && connection.failure.is_none())
-        .then(|| http.header("location").map(str::to_owned))
-        .flatten()
+    let location =
+        http.header("location").map(str::trim).filter(|location| !location.is_empty())?;
+    (redirects(http.status?) && connection.failure.is_none()).then(|| location.to_owned())
 }
 
 fn fail(connection: &mut Connection, cause: Cause) {
