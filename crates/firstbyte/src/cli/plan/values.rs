@@ -49,7 +49,8 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
         .split(',')
         .map(|a| address(a).ok_or_else(|| bad(format!("{a:?} is not an address"))))
         .collect::<Result<_, _>>()?;
-    let host = (host != "*").then(|| host.to_ascii_lowercase());
+    // The dot of the root names the same host, as with curl.
+    let host = (host != "*").then(|| without_root(host).to_ascii_lowercase());
     Ok(Some(ResolveOverride { host, port, addresses }))
 }
 
@@ -65,7 +66,7 @@ pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     };
     let host = |text: &str| {
         let plain = text.trim_start_matches('[').trim_end_matches(']');
-        (!plain.is_empty()).then(|| plain.to_ascii_lowercase())
+        (!plain.is_empty()).then(|| without_root(plain).to_ascii_lowercase())
     };
     let port = |text: &str| match text {
         "" => Ok(None),
@@ -77,6 +78,11 @@ pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
         to_host: host(to_host),
         to_port: port(to_port)?,
     })
+}
+
+/// A name without the dot of the root: hosts of URLs have none (`Target`).
+fn without_root(name: &str) -> &str {
+    name.strip_suffix('.').filter(|name| !name.is_empty()).unwrap_or(name)
 }
 
 fn parse_port(text: &str) -> Option<u16> {
@@ -111,6 +117,15 @@ mod tests {
         assert_eq!((parsed.host, parsed.port), (None, Some(443)));
         assert_eq!(parsed.addresses.len(), 2);
         assert!(resolve("-example.test:443").unwrap().is_none());
+    }
+
+    #[test]
+    fn the_dot_of_the_root_is_no_part_of_a_name() {
+        let parsed = resolve("Example.test.:443:192.0.2.1").unwrap().unwrap();
+        assert_eq!(parsed.host.as_deref(), Some("example.test"));
+        let parsed = connect_to("a.test.:443:b.test.:8443").unwrap();
+        assert_eq!(parsed.from_host.as_deref(), Some("a.test"));
+        assert_eq!(parsed.to_host.as_deref(), Some("b.test"));
     }
 
     #[test]
