@@ -47,9 +47,14 @@ pub enum SampleFile {
 }
 
 impl SampleFile {
-    /// By the first bytes of a file: a run begins with a brace, a table with anything else.
+    /// By the first bytes of a file: a run begins with a brace, a table with anything else, or with curl's `%{json}`.
     pub fn from_begin(begin: &[u8]) -> Self {
-        if begin.trim_ascii_start().starts_with(b"{") { Self::Run } else { Self::Table }
+        let begin = begin.trim_ascii_start();
+        let is_object = begin.starts_with(b"{");
+        let is_curls = is_object
+            && memchr::memmem::find(begin, b"\"time_total\"").is_some()
+            && memchr::memmem::find(begin, b"\"firstbyte/").is_none();
+        if is_object && !is_curls { Self::Run } else { Self::Table }
     }
 }
 

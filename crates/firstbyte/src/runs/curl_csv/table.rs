@@ -1,5 +1,5 @@
 //! Lines of a table to fields, in the forms in which such tables are found: CSV with commas,
-//! semicolons or tabs, and JSON arrays, one a line or all in one.
+//! semicolons or tabs, JSON arrays, one a line or all in one, and the objects of curl's `-w '%{json}'`.
 
 use serde_json::Value;
 
@@ -13,6 +13,9 @@ pub(super) fn rows(text: &str) -> Box<dyn Iterator<Item = NumberedRow> + '_> {
         && let Ok(all) = serde_json::from_str::<Vec<Value>>(text)
     {
         return Box::new(all.into_iter().enumerate().map(|(n, row)| (n + 1, array(&row))));
+    }
+    if compact.starts_with('{') || compact == "[{" {
+        return Box::new(objects(text));
     }
     let lines = (1..).zip(text.lines()).map(|(n, line)| (n, line.trim()));
     let mut lines = lines.filter(|(_, line)| !is_filler(line)).peekable();
@@ -28,6 +31,31 @@ pub(super) fn rows(text: &str) -> Box<dyn Iterator<Item = NumberedRow> + '_> {
         let by = *separator.get_or_insert_with(|| self::separator(line).unwrap_or(','));
         (n, split(line, by))
     }))
+}
+
+/// The timers of curl's `%{json}`: a header with their names, and a row for each object.
+fn objects(text: &str) -> impl Iterator<Item = NumberedRow> + '_ {
+    let names = || super::TIMERS.map(|timer| timer.names()[0]);
+    let header = (1, Ok(names().map(str::to_owned).to_vec()));
+    let lines = (1..).zip(text.lines()).map(|(n, line)| (n, line.trim()));
+    let rows = lines.filter(|(_, line)| !is_filler(line)).flat_map(move |(n, line)| {
+        let line = line.trim_start_matches('[').trim_end_matches([']', ',']);
+        let objects = serde_json::Deserializer::from_str(line).into_iter::<Value>();
+        let row = move |object: serde_json::Result<Value>| -> Result<Vec<String>, String> {
+            let object = object.map_err(|e| format!("not JSON: {e}"))?;
+            names().into_iter().map(|name| timer_of(&object, name)).collect()
+        };
+        objects.map(move |object| (n, row(object))).collect::<Vec<NumberedRow>>()
+    });
+    std::iter::once(header).chain(rows)
+}
+
+fn timer_of(object: &Value, name: &str) -> Result<String, String> {
+    match object.get(name) {
+        Some(Value::Number(number)) => Ok(number.to_string()),
+        Some(other) => Err(format!("{name} is not a number: {}", super::shown(&other.to_string()))),
+        None => Err(format!("no {name}: these are not curl's timers")),
+    }
 }
 
 /// Lines that are there for others: brackets around a list, what spreadsheets are told.

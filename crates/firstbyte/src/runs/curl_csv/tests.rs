@@ -53,6 +53,21 @@ fn a_line_that_is_left_out_moves_no_other() {
     assert_eq!(table.warnings.len(), 1);
 }
 
+/// What curl 7.88 writes for `-w '%{json}'`, shortened.
+const CURLS_JSON: &str = "{\"certs\":\"\",\"content_type\":null,\"http_code\":200,\"time_appconnect\":0.080000,\
+    \"time_connect\":0.030000,\"time_namelookup\":0.004000,\"time_pretransfer\":0.081000,\"time_redirect\":0.000000,\
+    \"time_starttransfer\":0.130000,\"time_total\":0.150000,\"url\":\"https://a/\"}";
+
+#[test]
+fn objects_of_curl_are_rows_whatever_is_between_them() {
+    let late = CURLS_JSON.replace("0.150000", "0.250000");
+    let text = format!("{CURLS_JSON}{late}\n{CURLS_JSON}\n{{\"time_total\":1}}\n");
+    let table = parse(&text).unwrap();
+    assert_eq!(table.len(), 3);
+    let warning = table.warnings[0].to_string();
+    assert_eq!(warning, "a.csv, line 3: no time_namelookup: these are not curl's timers");
+}
+
 #[test]
 fn the_same_in_every_form_it_is_found_in() {
     let json = "[\"DNS\",\"Connect\",\"SSL\",\"Wait\",\"TTFB\",\"Total Time\"]";
@@ -74,6 +89,8 @@ fn the_same_in_every_form_it_is_found_in() {
         "Total Time,url,TTFB,Wait,SSL,Connect,DNS\n0.150,\"https://a/?x=1,2\",0.130,0.081,0.080,0.030,0.004".into(),
         "DNS,Connect,SSL,Wait,TTFB,Total Time\n\"0,004\",\"0,030\",\"0,080\",\"0,081\",\"0,130\",\"0,150\"".into(),
         format!("{HEADER}{ROW}{HEADER}"),
+        CURLS_JSON.to_owned(),
+        format!("[{CURLS_JSON}]\n"),
     ] {
         let table = parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
         assert_eq!((metrics(&table, 0), table.len()), (PHASES.to_vec(), 1), "{text}");
