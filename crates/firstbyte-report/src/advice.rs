@@ -6,8 +6,38 @@
 use std::borrow::Cow;
 
 use firstbyte_core::run::Taken;
-use firstbyte_core::timeline::{Cause, Connection, Sample, TimeLimit};
+use firstbyte_core::timeline::{Cause, Connection, LastSeen, Sample, TimeLimit};
 use firstbyte_explain::{Finding, FindingKind, WayKind};
+
+/// What to do about a sample's failure, by all that is known of its connection.
+pub fn for_sample(sample: &Sample) -> Option<String> {
+    match &sample.connection.failure {
+        Some(_) => for_connection(&sample.connection),
+        None => for_failure(&sample.failure()?.cause),
+    }
+}
+
+/// The same of a connection.
+pub fn for_connection(connection: &Connection) -> Option<String> {
+    let cause = &connection.failure.as_ref()?.cause;
+    let other = for_failure(cause);
+    let facts = &connection.facts;
+    // Other clients have other flags.
+    let Some(bytes) = connection.unanswered_large_hello().filter(|_| facts.client.is_none()) else {
+        return other;
+    };
+    // Without the ticket of a session only such a key share makes it so large.
+    let is_new = facts.tls.as_ref().is_some_and(|tls| tls.session_offered.is_none());
+    let why = if is_new { ", with a key share such as X25519MLKEM768's" } else { "" };
+    let effect = match cause {
+        Cause::TimedOut { peer: LastSeen::HelloStuck { .. }, .. } => "may be lost on the way",
+        _ => "some servers and middleboxes do not take",
+    };
+    let or = other.map_or_else(String::new, |other| format!(", or {other}"));
+    Some(format!(
+        "the ClientHello is larger than a segment ({bytes} bytes{why}), which {effect}: try --curves x25519{or}"
+    ))
+}
 
 /// What to do about a failure; for one that is read back, what was said when it was recorded.
 pub fn for_failure(cause: &Cause) -> Option<String> {
@@ -70,6 +100,9 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         Cause::NotTls { looks_like: Some("HTTP"), server: None } => "try http:// for this port",
         Cause::NotTls { .. } => "check the port",
         Cause::NotHttp { tls: true, .. } => "the port answers in TLS: use https://",
+        Cause::TimedOut { peer: LastSeen::Hole | LastSeen::HelloStuck { .. }, .. } => {
+            "find the hop that drops large packets with tracepath; a smaller MTU or MSS avoids it"
+        }
         Cause::TimedOut { limit: TimeLimit::Connection, .. } => {
             "allow more with --connect-timeout TIME"
         }
@@ -112,7 +145,7 @@ const fn flag(way: WayKind) -> Option<&'static str> {
 /// `connection`, with what to do about its failure where it has one: for outputs that store failures.
 pub fn on_connection(connection: &Connection) -> Cow<'_, Connection> {
     let Some(failure) = &connection.failure else { return Cow::Borrowed(connection) };
-    let Some(advice) = for_failure(&failure.cause) else { return Cow::Borrowed(connection) };
+    let Some(advice) = for_connection(connection) else { return Cow::Borrowed(connection) };
     let mut told = connection.clone();
     if let Some(told) = &mut told.failure {
         told.cause = Cause::Recorded {
@@ -146,7 +179,7 @@ pub fn on_taken(taken: &Taken) -> Cow<'_, Taken> {
 mod tests {
     use std::time::Duration;
 
-    use firstbyte_core::timeline::{Failure, LastSeen, PhaseName};
+    use firstbyte_core::timeline::{ClientFacts, Direction, Failure, Fault, PhaseName, TlsFacts};
 
     use super::*;
     use crate::fixtures;
@@ -164,6 +197,68 @@ mod tests {
         assert_eq!(for_failure(&after.cause), for_failure(&before.cause));
         assert!(matches!(on_sample(&told), Cow::Owned(again) if again == told));
         assert!(matches!(on_sample(&fixtures::tls13_http2()), Cow::Borrowed(_)));
+    }
+
+    /// A connection that failed in TLS after a ClientHello of so many bytes.
+    fn after_hello(bytes: u64, cause: Cause) -> Connection {
+        let hello = fixtures::flight(Direction::Sent, &[(1_000, bytes)], &["ClientHello"]);
+        let mut connection = Connection { flights: vec![hello], ..Connection::default() };
+        connection.facts.tls = Some(TlsFacts::default());
+        connection.failure = Some(Failure { phase: PhaseName::Tls, cause, at: None });
+        connection
+    }
+
+    fn timed_out(peer: LastSeen) -> Cause {
+        Cause::TimedOut { after: Duration::from_secs(2), limit: TimeLimit::Visit, peer }
+    }
+
+    const LARGE: &str = "the ClientHello is larger than a segment (1462 bytes, with a key share such as \
+                         X25519MLKEM768's), which ";
+
+    #[test]
+    fn a_large_hello_that_nobody_answers_is_blamed() {
+        let stuck = LastSeen::HelloStuck {
+            hello_bytes: 1_462,
+            segment_bytes: 1_448,
+            retransmits: 5,
+            end_arrived: true,
+        };
+        let others = "some servers and middleboxes do not take: try --curves x25519";
+        for (cause, expected) in [
+            (Cause::ResetInHandshake, others.to_owned()),
+            (Cause::ClosedInHandshake, others.to_owned()),
+            (
+                timed_out(LastSeen::Acknowledged),
+                format!("{others}, or allow more with --max-time TIME"),
+            ),
+            (
+                timed_out(stuck),
+                "may be lost on the way: try --curves x25519, or find the hop that drops large packets with \
+                 tracepath; a smaller MTU or MSS avoids it"
+                    .into(),
+            ),
+        ] {
+            let connection = after_hello(1_462, cause.clone());
+            assert_eq!(for_connection(&connection).unwrap(), format!("{LARGE}{expected}"));
+
+            let usual = for_failure(&cause);
+            assert_eq!(for_connection(&after_hello(500, cause.clone())), usual, "{cause}");
+            let mut answered = connection.clone();
+            answered.flights.push(fixtures::received(&[(2_000, 7)], &[]));
+            assert_eq!(for_connection(&answered), usual, "{cause}");
+            let mut elsewhere = connection.clone();
+            elsewhere.facts.client = Some(ClientFacts::default());
+            assert_eq!(for_connection(&elsewhere), usual, "{cause}");
+        }
+    }
+
+    #[test]
+    fn a_hole_in_the_answer_is_the_networks() {
+        let cause = timed_out(LastSeen::Hole);
+        assert_eq!(cause.fault(), Fault::Network);
+        assert!(for_failure(&cause).unwrap().contains("tracepath"));
+        let alert = Cause::TlsAlert { alert: "internal_error".into() };
+        assert_eq!(for_connection(&after_hello(1_462, alert)), None);
     }
 
     #[test]

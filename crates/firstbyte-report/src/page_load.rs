@@ -43,8 +43,8 @@ pub(crate) fn page_load_laid_out(
     }
     lines.extend(view.in_vain());
     lines.extend(view.set_up());
-    if let Some(failure) = page.main.failure() {
-        lines.push(error::failure(failure, style));
+    if page.main.failure().is_some() {
+        lines.push(error::failure(&page.main, style));
     }
     let mut text = String::new();
     for line in lines {

@@ -35,11 +35,11 @@ pub fn waterfall(sample: &Sample, style: &Style) -> String {
         out.push(String::new());
     }
     out.extend(facts::lines(sample, &split, style));
-    if let Some(failure) = sample.failure() {
+    if sample.failure().is_some() {
         if out.last().is_some_and(|line| !line.is_empty()) {
             out.push(String::new());
         }
-        out.push(error::failure(failure, style).trim_end().to_owned());
+        out.push(error::failure(sample, style).trim_end().to_owned());
     }
     let mut text = String::new();
     for line in out {

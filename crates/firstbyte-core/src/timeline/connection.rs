@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Facts, Failure, Flight, Marks, Offset, PhaseName};
+use super::{Cause, Direction, Facts, Failure, Flight, LastSeen, Marks, Offset, PhaseName};
 
 /// Everything that is known about one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,40 @@ impl Connection {
         let failed = self.failure.as_ref().map(|failure| (failure.phase, failure.at));
         failed.or_else(|| self.open_end.map(|end| (end.phase, end.at)))
     }
+
+    /// Bytes of the ClientHello over TCP, where it was seen leaving.
+    pub fn client_hello_bytes(&self) -> Option<u64> {
+        let first = self.flights.first().filter(|_| self.facts.quic.is_none())?;
+        let is_hello = first.messages.first().is_some_and(|message| message == "ClientHello");
+        if first.direction != Direction::Sent || !is_hello {
+            return None;
+        }
+        let early = self.facts.tls.as_ref().and_then(|tls| tls.early_data);
+        let early_bytes = early.and_then(|early| early.bytes_before_server_hello).unwrap_or(0);
+        Some(first.bytes().saturating_sub(early_bytes))
+    }
+
+    /// Bytes of a ClientHello to which nothing came back, where it is larger than a segment: that may be why.
+    pub fn unanswered_large_hello(&self) -> Option<u64> {
+        let failure = self.failure.as_ref().filter(|failure| failure.phase == PhaseName::Tls)?;
+        let is_unanswered = match failure.cause {
+            Cause::ResetInHandshake | Cause::ClosedInHandshake => true,
+            Cause::TimedOut { peer, .. } => matches!(
+                peer,
+                LastSeen::Nothing | LastSeen::Acknowledged | LastSeen::HelloStuck { .. }
+            ),
+            _ => false,
+        };
+        let segment = self.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss);
+        let segment = segment.map_or(ETHERNET_SEGMENT, |mss| ETHERNET_SEGMENT.min(mss.into()));
+        let bytes = self.client_hello_bytes().filter(|bytes| *bytes > segment)?;
+        (is_unanswered && self.flights.len() == 1).then_some(bytes)
+    }
 }
+
+/// TCP payload of an IPv4 packet of 1,500 bytes with the timestamp option (RFC 7323 §3.2). The segments of loopback are
+/// larger; that a server reads one at a time shows there too.
+const ETHERNET_SEGMENT: u64 = 1_448;
 
 /// Type of a DNS question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -142,6 +142,19 @@ pub enum LastSeen {
     Sending,
     /// The time ran out so soon after the last that was sent or came, that nothing can be told.
     TooSoon,
+    /// Part of its answer arrived, and the segments before that never did.
+    Hole,
+    /// It never acknowledged a ClientHello that takes more than one segment.
+    HelloStuck {
+        /// Bytes of the ClientHello.
+        hello_bytes: u64,
+        /// What one segment carries of them.
+        segment_bytes: u32,
+        /// Segments that were sent again.
+        retransmits: u32,
+        /// It has a later segment of it.
+        end_arrived: bool,
+    },
 }
 
 /// Within so short a time nobody's silence means anything.
@@ -535,6 +548,18 @@ impl fmt::Display for Cause {
                     LastSeen::Stopped => ": the server began to answer, then stopped",
                     LastSeen::Sending => ": the response was still arriving",
                     LastSeen::TooSoon => ": the limit left no time for an answer",
+                    LastSeen::Hole => {
+                        ": part of the answer arrived, the segments before it never did (a path-MTU \
+                         black hole?)"
+                    }
+                    LastSeen::HelloStuck { hello_bytes, segment_bytes, retransmits, end_arrived } => {
+                        let arrived = if *end_arrived { "only its end" } else { "nothing" };
+                        return write!(
+                            f,
+                            ": of the ClientHello of {hello_bytes} bytes, in segments of {segment_bytes}, \
+                             {arrived} arrived after {retransmits} retransmissions (a path-MTU black hole?)"
+                        );
+                    }
                 })
             }
             Self::Interrupted => f.write_str("interrupted"),

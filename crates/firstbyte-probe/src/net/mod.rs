@@ -16,7 +16,7 @@ mod sys;
 mod tcp;
 mod udp;
 
-pub use recorder::{Arrival, Place, Recorder, SendId};
+pub use recorder::{Arrival, Place, Recorder, SegmentGaps, SendId};
 pub use syn::SynWatch;
 pub use tcp::{Bind, ConnectError, Connected, TcpStream, connect};
 pub use udp::UdpSocket;

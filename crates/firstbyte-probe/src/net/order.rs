@@ -57,6 +57,7 @@ mod tests {
             min_rtt: None,
             total_retransmits: 0,
             unacknowledged: 0,
+            sacked: 0,
             since_data: Duration::from_millis(since_data),
             out_of_order,
             segments: 1,

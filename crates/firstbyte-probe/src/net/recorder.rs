@@ -57,6 +57,15 @@ const WAITED: Duration = Duration::from_micros(400);
 /// At most this many messages are named: a server may send small ones for ever.
 const MESSAGES: usize = 4_096;
 
+/// Segments missing before others that arrived, as the kernel saw it when the connection was given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentGaps {
+    /// Bytes of the peer wait here behind others that never arrived.
+    pub received: bool,
+    /// How many segments the peer has behind others it did not get.
+    pub sacked: u32,
+}
+
 /// Notes of one TCP connection.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -71,6 +80,8 @@ pub struct Recorder {
     arrived: Segments,
     /// What the kernel said about the connection when it was given up.
     pub tcp: Option<TcpFacts>,
+    /// Said at the same time.
+    pub gaps: SegmentGaps,
 }
 
 impl Recorder {
@@ -86,6 +97,7 @@ impl Recorder {
             counted: None,
             arrived: Segments::new(),
             tcp: None,
+            gaps: SegmentGaps { received: false, sacked: 0 },
         }
     }
 

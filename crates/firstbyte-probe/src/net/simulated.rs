@@ -34,6 +34,8 @@ pub(crate) struct Path {
     pub(crate) notice: Duration,
     /// Payload of a full segment.
     pub(crate) segment: usize,
+    /// Payload of the largest segment that passes: larger ones vanish.
+    pub(crate) passes: usize,
     /// Bytes that may be under way or wait to leave.
     pub(crate) send_buffer: usize,
 }
@@ -44,6 +46,7 @@ impl Default for Path {
             round_trip: Duration::from_millis(40),
             notice: Duration::from_millis(1),
             segment: 1_448,
+            passes: usize::MAX,
             send_buffer: 2 << 20,
         }
     }
@@ -108,6 +111,8 @@ struct Segment {
 
 enum Arriving {
     Bytes(Vec<u8>),
+    /// Behind one that vanished.
+    OutOfOrder,
     Acknowledgement,
     Fin,
     Reset,
@@ -136,6 +141,11 @@ struct Wire {
     received: u64,
     segments: u32,
     data_segments: u32,
+    /// A segment of the peer vanished: those that follow are out of order.
+    hole: bool,
+    out_of_order: u32,
+    retransmits: u32,
+    sacked: u32,
     written: Vec<Written>,
 }
 
@@ -189,6 +199,10 @@ impl SimulatedStream {
             // The SYN/ACK.
             segments: 1,
             data_segments: 0,
+            hole: false,
+            out_of_order: 0,
+            retransmits: 0,
+            sacked: 0,
             written: Vec::new(),
         };
         let wire = Rc::new(RefCell::new(wire));
@@ -239,6 +253,7 @@ impl Wire {
                             .push_back(Waiting { bytes: bytes.into(), stamp: stamp_at(at) }),
                     }
                 }
+                Arriving::OutOfOrder => self.out_of_order += 1,
                 Arriving::Acknowledgement => {}
                 Arriving::Fin => self.fin = true,
                 Arriving::Reset => self.ended = Some(io::ErrorKind::ConnectionReset),
@@ -278,6 +293,14 @@ impl Wire {
         self.sent += bytes.len() as u64;
         let last_byte = (self.sent - 1) as u32;
         self.reports.push_back((left, SentStamp::Departed { last_byte, at: stamp_at(left) }));
+        let Path { segment, passes, .. } = self.path;
+        let mut segments = bytes.chunks(segment);
+        if segments.next().is_some_and(|first| first.len() > passes) {
+            // It is sent again, as often as the kernel would within some seconds.
+            self.retransmits += 4;
+            self.sacked += segments.filter(|next| next.len() <= passes).count() as u32;
+            return Ok(bytes.len());
+        }
         let reached = left + self.path.one_way();
         if self.gone.is_some_and(|at| at <= reached) {
             self.fly(reached + self.path.one_way(), Arriving::Reset);
@@ -300,7 +323,13 @@ impl Wire {
             match said.what {
                 What::Bytes(bytes) => {
                     for segment in bytes.chunks(self.path.segment) {
-                        self.fly(at, Arriving::Bytes(segment.to_vec()));
+                        if segment.len() > self.path.passes {
+                            self.hole = true;
+                        } else if self.hole {
+                            self.fly(at, Arriving::OutOfOrder);
+                        } else {
+                            self.fly(at, Arriving::Bytes(segment.to_vec()));
+                        }
                         at += SPACING;
                     }
                 }
@@ -403,10 +432,11 @@ impl StampedStream for SimulatedStream {
             send_mss: wire.path.segment as u32,
             rtt: wire.path.round_trip,
             min_rtt: Some(wire.path.round_trip),
-            total_retransmits: 0,
+            total_retransmits: wire.retransmits,
             unacknowledged: wire.acknowledged.len() as u32,
+            sacked: wire.sacked,
             since_data: Duration::ZERO,
-            out_of_order: Some(0),
+            out_of_order: Some(wire.out_of_order),
             segments: wire.segments,
             data_segments: wire.data_segments,
             received_mss: wire.path.segment as u32,
@@ -415,7 +445,8 @@ impl StampedStream for SimulatedStream {
     }
 
     fn holds_nothing(&self) -> bool {
-        self.wire.borrow().waiting.is_empty()
+        let wire = self.wire.borrow();
+        wire.waiting.is_empty() && wire.out_of_order == 0
     }
 
     fn local(&self) -> Option<SocketAddr> {

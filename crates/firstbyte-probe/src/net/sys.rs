@@ -47,6 +47,8 @@ pub(super) struct TcpInfo {
     pub total_retransmits: u32,
     /// Segments that were sent and not acknowledged.
     pub unacknowledged: u32,
+    /// Those of them that the peer has, behind others it did not get (RFC 2018).
+    pub sacked: u32,
     /// How long ago bytes in order arrived, to the tick of the kernel's clock.
     pub since_data: Duration,
     /// Segments that arrived out of order.
@@ -447,6 +449,7 @@ mod linux {
             rtt: micros(u32_at(info, 68)?),
             total_retransmits: u32_at(info, 100)?,
             unacknowledged: u32_at(info, 24)?,
+            sacked: u32_at(info, 28)?,
             min_rtt: u32_at(info, 148).filter(|us| *us != u32::MAX && *us != 0).map(micros),
             since_data: Duration::from_millis(u64::from(u32_at(info, 52)?)),
             out_of_order: u32_at(info, 224),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::order::{Order, latest_arrival};
-use super::recorder::{Recorder, SendId};
+use super::recorder::{Recorder, SegmentGaps, SendId};
 use super::segments::Count;
 use super::socket::{KernelStream, StampedStream};
 use super::syn::{SynTimes, SynWatch};
@@ -447,8 +447,20 @@ impl TcpStream {
     /// Takes over what the kernel knows by now: its reports about sent bytes, and its figures.
     pub fn note_kernel(&self) {
         self.collect_sent_stamps();
-        let facts = self.tcp_facts(self.socket.info());
-        self.notes().tcp = Some(facts);
+        let info = self.socket.info();
+        let (facts, gaps) = (self.tcp_facts(info), self.segment_gaps(info));
+        let mut notes = self.notes();
+        (notes.tcp, notes.gaps) = (Some(facts), gaps);
+    }
+
+    /// Which segments are missing before others. A hole that was closed again is none; neither are bytes in order that
+    /// nobody has read.
+    fn segment_gaps(&self, info: Option<TcpInfo>) -> SegmentGaps {
+        let Some(info) = info else { return SegmentGaps::default() };
+        let received = info.out_of_order.is_some_and(|segments| segments > 0)
+            && info.received_bytes == self.notes().received_bytes()
+            && !self.socket.holds_nothing();
+        SegmentGaps { received, sacked: info.sacked }
     }
 
     /// What the kernel says of the connection: MSS, smallest round trip, retransmissions.

@@ -13,7 +13,7 @@ use firstbyte_core::timeline::{
     LastSeen, Mark, Offset, PhaseName, Stamp, TcpFacts,
 };
 
-use crate::net::{Arrival, Recorder, SendId};
+use crate::net::{Arrival, Recorder, SegmentGaps, SendId};
 use firstbyte_clock::Timebase;
 
 /// When something happened, as far as it is known yet.
@@ -121,6 +121,7 @@ impl Observation {
     /// to be dropped before: the kernel's last reports are collected then.
     pub(super) fn finish(&mut self, outcome: Result<(), Cause>) -> Connection {
         let at = self.timebase.now().at;
+        let mut gaps = SegmentGaps::default();
         if let Some(recorder) = self.recorder.take() {
             let mut recorder = recorder.borrow_mut();
             let stepped = self.timebase.stepped() > STEP;
@@ -140,11 +141,12 @@ impl Observation {
             }
             self.connection.flights = recorder.take_flights();
             self.connection.facts.tcp = merge(self.tcp.take(), recorder.tcp.take());
+            gaps = recorder.gaps;
         }
         self.keep_order();
         if let Err(mut cause) = outcome {
             if let Cause::TimedOut { peer, .. } = &mut cause {
-                *peer = last_seen(self.phase, &self.connection, at);
+                *peer = last_seen(self.phase, &self.connection, gaps, at);
             }
             if self.connection.facts.quic.is_some() {
                 self.never_answered(&cause, at);
@@ -207,7 +209,7 @@ impl Observation {
 }
 
 /// What was seen of the peer up to `at`, when the time ran out: nothing that counts, where that was at once.
-fn last_seen(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
+fn last_seen(phase: PhaseName, connection: &Connection, gaps: SegmentGaps, at: Offset) -> LastSeen {
     let heard = heard(phase, connection, at);
     let flights = &connection.flights;
     let acknowledged = || chunks(flights, Direction::Sent).filter_map(|c| c.acknowledged).max();
@@ -222,14 +224,38 @@ fn last_seen(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen 
             let asked = connection.lookups.iter().map(|lookup| lookup.start).min();
             sent.or(tried).or(asked)
         }
-        LastSeen::Sending | LastSeen::TooSoon => None,
+        _ => None,
     };
-    let patience = STILL.max(round_trip(connection) * 3);
-    match last {
-        Some(last) if at.since(last) < patience => LastSeen::TooSoon,
-        _ => heard,
+    let Some(silence) = last.map(|last| at.since(last)) else { return heard };
+    match heard {
+        _ if silence < STILL.max(round_trip(connection) * 3) => LastSeen::TooSoon,
+        LastSeen::Acknowledged | LastSeen::Stopped if gaps.received && silence >= REPAIR => {
+            LastSeen::Hole
+        }
+        LastSeen::Nothing if phase == PhaseName::Tls => {
+            stuck_hello(connection, gaps).unwrap_or(LastSeen::Nothing)
+        }
+        heard => heard,
     }
 }
+
+/// A ClientHello in several segments that was sent again and never acknowledged.
+fn stuck_hello(connection: &Connection, gaps: SegmentGaps) -> Option<LastSeen> {
+    let tcp = connection.facts.tcp.as_ref()?;
+    let segment_bytes = tcp.send_mss?;
+    let retransmits = tcp.retransmits.unwrap_or(0);
+    let hello_bytes =
+        connection.client_hello_bytes().filter(|bytes| *bytes > u64::from(segment_bytes))?;
+    let end_arrived = gaps.sacked > 0;
+    (connection.flights.len() == 1 && (end_arrived || retransmits >= REPEATED))
+        .then_some(LastSeen::HelloStuck { hello_bytes, segment_bytes, retransmits, end_arrived })
+}
+
+/// Within so long a lost segment would have been sent again: the first retransmission timeout (RFC 6298 §2.1).
+const REPAIR: Duration = Duration::from_secs(1);
+
+/// One retransmission may be of a segment that is only late (a tail loss probe, RFC 8985 §7).
+const REPEATED: u32 = 2;
 
 /// What was heard of the peer. That it received what it was sent is
 /// told by its TCP's acknowledgements, or by what it sent later. Session tickets and HTTP/2 settings

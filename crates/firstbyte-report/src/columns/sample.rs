@@ -10,7 +10,7 @@ use firstbyte_core::timeline::{
     Sample, TcpFacts, TlsFacts,
 };
 
-use crate::advice::for_failure;
+use crate::advice::for_sample;
 use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
 use super::{Column, ColumnType, ColumnValue, boolean, integer, offset, text, time, timestamp};
@@ -431,7 +431,7 @@ columns! {
         "";
     "failure_message", Text, both(44, "error"), |s| text(s.failure()?.cause.to_string()),
         "";
-    "failure_hint", Text, csv(45, "hint"), |s| text(for_failure(&s.failure()?.cause)?), "";
+    "failure_hint", Text, csv(45, "hint"), |s| text(for_sample(s.sample)?), "";
     "failure_at", Time, PARQUET, |s| offset(s.failure()?.at?), "";
     "failure_type", Text, both(59, "error_type"), |s| text(s.failure()?.failure_type().as_str()),
         "";

@@ -33,9 +33,9 @@ pub fn sequence(sample: &Sample, style: &Style) -> String {
             text += &format!("{}\n", line.trim_end());
         }
     }
-    if let Some(failure) = sample.failure() {
+    if sample.failure().is_some() {
         text.push('\n');
-        text += &error::failure(failure, style);
+        text += &error::failure(sample, style);
     }
     text
 }

@@ -8,6 +8,7 @@ mod dialling;
 mod early;
 mod flights;
 mod kept;
+mod limits;
 mod peers;
 mod quic;
 mod segments;

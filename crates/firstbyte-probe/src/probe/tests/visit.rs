@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{
-    Cause, Clock, Connection, Direction, Flight, HttpFacts, Mark, Offset, PhaseName,
+    Cause, Clock, Connection, Direction, Flight, HttpFacts, LastSeen, Mark, Offset, PhaseName,
+    TimeLimit,
 };
 use tokio::task::LocalSet;
 
@@ -121,14 +122,37 @@ impl Client {
         limit: Duration,
         peer: impl StreamPeer + 'static,
     ) -> Visited {
+        let visited = self.visit_until(limit, Cause::Interrupted, peer).await;
+        visited.keep_the_laws();
+        visited
+    }
+
+    /// The same, given up for a limit that the user has set: what was seen of the peer by then.
+    pub(super) async fn time_out(
+        &self,
+        after: Duration,
+        peer: impl StreamPeer + 'static,
+    ) -> LastSeen {
+        let cause = Cause::TimedOut { after, limit: TimeLimit::Visit, peer: LastSeen::Nothing };
+        let visited = self.visit_until(after, cause, peer).await;
+        match visited.connection.failure.map(|failure| failure.cause) {
+            Some(Cause::TimedOut { peer, .. }) => peer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn visit_until(
+        &self,
+        limit: Duration,
+        then: Cause,
+        peer: impl StreamPeer + 'static,
+    ) -> Visited {
         let seen = self.observe();
         let wire = SimulatedStream::new(self.path, peer);
         let steps = tokio::time::timeout(limit, self.steps(&seen, &wire));
-        let outcome = steps.await.unwrap_or(Err(Cause::Interrupted));
+        let outcome = steps.await.unwrap_or(Err(then));
         let connection = seen.borrow_mut().finish(outcome);
-        let visited = Visited { connection, written: wire.written() };
-        visited.keep_the_laws();
-        visited
+        Visited { connection, written: wire.written() }
     }
 
     /// Visits `peer`, and once more on the same connection after `pause`, if it can be used.

@@ -10,6 +10,7 @@ mod documented;
 mod files;
 mod http;
 mod lab;
+mod large_hello;
 mod measured;
 mod refused;
 mod stalled;

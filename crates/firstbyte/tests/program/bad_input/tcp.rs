@@ -85,7 +85,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         server: || Peer::tcp(|mut stream| drain(&mut stream)).into(),
-        arguments: &["--connect-timeout", "0.2"],
+        arguments: &["--connect-timeout", "0.2", "--curves", "X25519"],
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
@@ -96,7 +96,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         server: || Peer::tcp(|mut stream| drain(&mut stream)).into(),
-        arguments: &["--max-time", "0.2"],
+        arguments: &["--max-time", "0.2", "--curves", "X25519"],
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
@@ -124,7 +124,7 @@ pub(crate) const ROWS: &[Row] = &[
             })
             .into()
         },
-        arguments: &[],
+        arguments: &["--curves", "X25519"],
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "closed-in-handshake",
@@ -140,7 +140,7 @@ pub(crate) const ROWS: &[Row] = &[
             })
             .into()
         },
-        arguments: &[],
+        arguments: &["--curves", "X25519"],
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "reset-in-handshake",

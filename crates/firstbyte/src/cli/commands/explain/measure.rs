@@ -11,7 +11,7 @@ use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
 use firstbyte_core::timeline::Sample;
 
-use super::{Measured, ways};
+use super::{Measured, smaller_hello, ways};
 use crate::cli::commands::compare::stored;
 use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
@@ -26,6 +26,7 @@ use firstbyte_probe::experiment::{
 };
 use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_probe::probe::{Prober, Target};
+use firstbyte_report::advice;
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
 /// own way does so in both, before all others, and follows redirects.
@@ -57,7 +58,9 @@ pub(super) fn measure(
     })?;
     let seen = &first[1].connection;
     if let Some(failure) = first[1].failure() {
-        return Err(super::unexplained(&seen.url, failure));
+        let too_large = smaller_hello::try_smaller(&measuring, &options, &target, &first[1])?;
+        let advice = || advice::for_sample(&first[1]);
+        return Err(too_large.unwrap_or_else(|| super::unexplained(&seen.url, failure, advice())));
     }
     let target = Target::parse(&seen.url).map_err(|error| {
         Problem::new(exit::BAD_URL, format!("{:?}: {error}", shown_url(&seen.url)))
@@ -110,12 +113,12 @@ fn follow(visit: &Sample, base: &mut Visit) {
 }
 
 /// The very first visit, and one after it, when names are in caches.
-async fn visits(prober: &dyn Prober, target: &Target) -> [Sample; 2] {
+pub(super) async fn visits(prober: &dyn Prober, target: &Target) -> [Sample; 2] {
     let first = prober.probe(target).await;
     [first, prober.probe(target).await]
 }
 
-fn interrupted() -> Problem {
+pub(super) fn interrupted() -> Problem {
     Problem::new(signals::exit_code(), "interrupted before there was anything to explain")
 }
 

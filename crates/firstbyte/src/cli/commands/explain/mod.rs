@@ -4,6 +4,7 @@ mod captured;
 mod logged;
 mod measure;
 mod savings;
+mod smaller_hello;
 mod stored;
 mod ways;
 
@@ -165,9 +166,8 @@ fn witnesses(
 }
 
 /// A failure leaves nothing to explain.
-fn unexplained(url: &str, failure: &Failure) -> Problem {
-    let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
-    let hint = firstbyte_report::advice::for_failure(&failure.cause);
+fn unexplained(url: &str, failure: &Failure, hint: Option<String>) -> Problem {
+    let message = format!("{}: {failure}", shown_url(url));
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
 }
@@ -180,7 +180,10 @@ fn nothing(measured: &Measured) -> Problem {
         way.failed.first().or(first)
     });
     match failure {
-        Some(failure) => unexplained(&measured.url, failure),
+        Some(failure) => {
+            let hint = firstbyte_report::advice::for_failure(&failure.cause);
+            unexplained(&measured.url, failure, hint)
+        }
         None => Problem::new(exit::READ, "no connection could be explained"),
     }
 }

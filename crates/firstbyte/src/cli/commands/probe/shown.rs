@@ -130,9 +130,9 @@ impl<'a> Shown<'a> {
                 deliver(&format.render(&sample, &transfer), *out, &mut io::stderr())?;
                 out.flush()?;
                 // Formats need not ask for it, and curl says it there too.
-                if let Some(failure) = sample.failure() {
+                if sample.failure().is_some() {
                     let plain = Style { color: false, ..self.style };
-                    terminal::note(error::failure(failure, &plain).trim_end());
+                    terminal::note(error::failure(&sample, &plain).trim_end());
                 }
             }
         }
