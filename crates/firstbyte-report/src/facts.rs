@@ -29,7 +29,7 @@ pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String
     }
     facts.tcp(connection);
     facts.quic(connection);
-    facts.first_byte(connection);
+    facts.first_byte(connection, split);
     facts.sizes(connection);
     facts.lookups(&connection.lookups);
     facts.attempts(&connection.attempts);
@@ -135,8 +135,9 @@ impl Facts<'_> {
         self.clauses("round trip", clauses);
     }
 
-    /// The interim response and the first packet, if they came 1 ms or more before the head could be read.
-    fn first_byte(&mut self, connection: &Connection) {
+    /// The interim response and the first packet, if they came 1 ms or more before the head could be read; and whether
+    /// the response came too soon to be an answer.
+    fn first_byte(&mut self, connection: &Connection, split: &Split) {
         const WHILE: Duration = Duration::from_millis(1);
         let at = |mark| connection.marks.at(mark);
         let Some(readable) = at(Mark::ResponseStart) else { return };
@@ -147,10 +148,19 @@ impl Facts<'_> {
         let interim = earlier("interim response", Mark::InterimResponseStart);
         let packet = earlier("first packet", Mark::ResponseFirstPacket);
         let head = format!("head readable at {}", time(readable.since(Offset::ZERO), self.style));
-        let clauses: Vec<String> = interim.into_iter().chain(packet).collect();
+        let mut clauses: Vec<String> = interim.into_iter().chain(packet).collect();
         if !clauses.is_empty() {
-            self.clauses("first byte", clauses.into_iter().chain([head]).collect());
+            clauses.push(head);
         }
+        let exchange = connection.marks.first_packet_of_response().zip(at(Mark::RequestStart));
+        let came_unasked = exchange.zip(split.rtt).is_some_and(|((came, asked), round_trip)| {
+            // Some leeway: the round trip was seen at another time.
+            connection.facts.client.is_none() && came <= asked + round_trip * 3 / 4
+        });
+        if came_unasked {
+            clauses.push("answered before it was asked".to_owned());
+        }
+        self.clauses("first byte", clauses);
     }
 
     fn tls(&mut self, tls: &TlsFacts, started_unix_ns: Option<u64>) {
@@ -346,4 +356,26 @@ fn early_data(early: &EarlyData) -> String {
     let bytes = early.bytes_before_server_hello;
     let bytes = bytes.map_or_else(String::new, |bytes| format!(" {bytes} bytes"));
     format!("early data{bytes}{outcome}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn an_answer_that_nobody_asked_for_yet_is_told() {
+        const SAID: &str = "first byte  answered before it was asked";
+        for (came_us, expected) in [(20_590, true), (41_100, false)] {
+            let mut sample = fixtures::plain_http();
+            let came = fixtures::kernel(came_us);
+            for mark in [Mark::ResponseStart, Mark::ResponseEnd] {
+                sample.connection.marks.set(mark, came);
+            }
+            sample.connection.flights[1].chunks[0].stamp = came;
+            let split = Split::attribute(&sample.connection);
+            let lines = lines(&sample, &split, &Style::default());
+            assert_eq!(lines.iter().any(|line| line == SAID), expected, "{came_us}: {lines:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use firstbyte_lab::ca::ServerCertificate;
 use rustls::version::{TLS12, TLS13};
 use serde_json::Value;
 
-use crate::support::certificates::{good, self_signed, server, wants_client_certificate};
+use crate::support::certificates::{good, self_signed, server, versions, wants_client_certificate};
 use crate::support::dns::{Answer, DnsServer};
 use crate::support::echo::{Echo, response};
 use crate::support::files::Directory;
@@ -87,6 +87,7 @@ fn redirects_are_followed_as_curl_does() {
         "/302" => response("302 Found", "Location: /end\r\n", b""),
         "/303" => response("303 See Other", "Location: end?b=1\r\n", b"elsewhere"),
         "/307" => response("307 Temporary Redirect", "Location: /end\r\n", b""),
+        "/empty" => response("302 Found", "Location: \r\n", b"nowhere"),
         _ => response("200 OK", "", b"the end"),
     });
     let port = echo.peer.port();
@@ -98,6 +99,7 @@ fn redirects_are_followed_as_curl_does() {
         &["/307", "-d", "x=1"],
         &["/302", "-d", "x=1", "-X", "POST"],
         &["/302", "-H", "Authorization: Basic eDp5"],
+        &["/empty"],
     ] {
         let url = format!("http://127.0.0.1:{port}{}", case[0]);
         let arguments = [&case[1..], &["-L", "-A", "t", &url]].concat();
@@ -107,6 +109,50 @@ fn redirects_are_followed_as_curl_does() {
         let theirs = echo.requests();
         assert_eq!(ours, theirs, "{case:?}");
         assert_eq!(directory.read("ours"), directory.read("theirs"), "{case:?}");
+    }
+}
+
+/// As RFC 9112 has user agents take them (§5.2, §2.2), and as curl does.
+#[test]
+fn heads_in_old_forms_are_taken() {
+    let directory = Directory::new();
+    for (head, value) in [
+        ("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n more=1\r\nContent-Length: 2\r\n\r\n", "\"a\" more=1"),
+        ("HTTP/1.1 200 OK\r\nETag : \"a\"\r\nContent-Length: 2\r\n\r\n", "\"a\""),
+        ("HTTP/1.1 200 OK\nETag: \"a\"\nContent-Length: 2\n\n", "\"a\""),
+    ] {
+        let peer = Peer::tcp(move |stream| answer(stream, format!("{head}ok").as_bytes()));
+        let url = format!("http://127.0.0.1:{}/", peer.port());
+        let sample = sample(&directory, &[&url]);
+        let http = &sample["http"];
+        assert_eq!((&http["status"], &http["body_bytes"]), (&200.into(), &2.into()), "{http}");
+        assert_eq!(http["header_bytes"], head.len(), "{http}");
+        let fields = http["headers"].as_array().unwrap();
+        let etag =
+            fields.iter().find(|field| field[0].as_str().unwrap().eq_ignore_ascii_case("etag"));
+        assert_eq!(etag.unwrap()[1], value, "{http}");
+    }
+}
+
+/// Over TLS 1.2 it comes with the end of the handshake.
+#[test]
+fn a_server_that_answers_before_it_is_asked_has_answered() {
+    const TIMEOUT: &[u8] =
+        b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let directory = Directory::new();
+    for version in [&TLS12, &TLS13] {
+        let config = versions(&good(), &["http/1.1"], &[version]);
+        let peer = Peer::tls(config, |stream| {
+            let _ = stream.write_all(TIMEOUT);
+            stream.conn.send_close_notify();
+            let _ = stream.conn.complete_io(&mut stream.sock);
+            drain(&mut stream.sock);
+        });
+        let url = format!("https://127.0.0.1:{}/", peer.port());
+        for _ in 0..20 {
+            let sample = sample(&directory, &["--cacert", "ca.pem", &url]);
+            assert_eq!(sample["http"]["status"], 408, "{version:?}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::net::Shutdown;
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown};
 use std::time::Duration;
 
 use firstbyte::runs::Run;
@@ -12,8 +12,9 @@ use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
 use serde_json::Value;
 
+use crate::support::dns::{Answer, DnsServer};
 use crate::support::files::Directory;
-use crate::support::peer::{Peer, drain, read_head, send};
+use crate::support::peer::{Peer, answer, drain, read_head, send};
 use crate::support::run::{Outcome, firstbyte};
 
 const BODY: u64 = 20_000;
@@ -199,6 +200,29 @@ fn connections_that_the_server_closes_are_counted() {
         assert_eq!(row.standing, Standing::Unproven(Shortfall::OtherConnections));
         let requests = run.taken(index).unwrap().sample.requests.unwrap();
         assert_eq!((requests.answered(), requests.connections()), (4, 4));
+    }
+}
+
+/// The name's IPv6 address, where nobody listens, comes first; the IPv4 one while connections are tried.
+#[test]
+fn every_connection_falls_back_to_addresses_that_come_late() {
+    let addresses = vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
+    let dns = DnsServer::start(Answer::LateIpv4 { addresses, after: Duration::from_millis(30) });
+    let resolver = dns.address.to_string();
+    let directory = Directory::new();
+    for (parallel, connections) in [("1", 6), ("2", 6), ("6", 6)] {
+        let peer = Peer::tcp(|stream| {
+            answer(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+        });
+        let url = format!("http://late.test:{}/", peer.port());
+        let words = ["--requests", "6", "--parallel", parallel, "--resolver", &resolver];
+        let words = [&words[..], &["--json", "-m", "10", &url]].concat();
+        let outcome = firstbyte(directory.path(), &words);
+        assert_eq!(outcome.code, 0, "{parallel}: {}{}", outcome.stdout, outcome.stderr);
+        let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let requests = &sample["requests"];
+        let counts = (&requests["answered"], &requests["connections"]);
+        assert_eq!(counts, (&6.into(), &connections.into()), "{parallel}");
     }
 }
 

@@ -141,3 +141,22 @@ fn a_response_that_still_arrives_is_no_silence() {
     assert_eq!((&failure["fault"], &failure["message"]), (&"configuration".into(), &said.into()));
     assert!(sample["http"]["body_bytes"].as_u64().unwrap() >= 1_000);
 }
+
+/// Too soon after the last that came, silence is nobody's fault.
+#[test]
+fn a_limit_that_leaves_no_time_for_an_answer_blames_nobody() {
+    let peer = Peer::tcp(|mut stream| drain(&mut stream));
+    let directory = Directory::new();
+    let url = format!("https://127.0.0.1:{}/", peer.port());
+    for (limit, shown) in [("0.0005", "500 µs"), ("0.02", "20 ms")] {
+        let outcome = firstbyte(directory.path(), &["--json", "-m", limit, &url]);
+        let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let failure = &sample["failure"];
+        let said = format!("not finished within {shown}: the limit left no time for an answer");
+        assert_eq!(
+            (&failure["fault"], &failure["message"]),
+            (&"configuration".into(), &said.into()),
+            "{failure}"
+        );
+    }
+}

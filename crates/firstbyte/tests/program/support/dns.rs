@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) enum Answer {
     /// These addresses, those of the type that was asked for.
     Addresses(Vec<IpAddr>),
+    /// The same, the IPv4 ones so much later.
+    LateIpv4 { addresses: Vec<IpAddr>, after: Duration },
     /// A response code: 2 is SERVFAIL, 3 NXDOMAIN, 5 REFUSED.
     Code(u8),
     /// Nothing at all.
@@ -40,8 +42,20 @@ impl DnsServer {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                if let Some(message) = respond(&question[..bytes], &over_udp) {
-                    udp.send_to(&message, from).unwrap();
+                let question = &question[..bytes];
+                let Some(message) = respond(question, &over_udp) else { continue };
+                match over_udp {
+                    // While it waits, other questions are answered.
+                    Answer::LateIpv4 { after, .. } if record_type(question) == Some(A) => {
+                        let udp = udp.try_clone().unwrap();
+                        thread::spawn(move || {
+                            thread::sleep(after);
+                            let _ = udp.send_to(&message, from);
+                        });
+                    }
+                    _ => {
+                        udp.send_to(&message, from).unwrap();
+                    }
                 }
             }
         });
@@ -93,18 +107,33 @@ fn same_port() -> (UdpSocket, TcpListener) {
     panic!("no port is free for both UDP and TCP");
 }
 
-fn respond(question: &[u8], answer: &Answer) -> Option<Vec<u8>> {
-    const HEADER: usize = 12;
+/// RFC 1035 §3.2.2, RFC 3596 §2.1.
+const A: u16 = 1;
+const AAAA: u16 = 28;
+/// Of a message (RFC 1035 §4.1.1).
+const HEADER: usize = 12;
+
+fn end_of_question(question: &[u8]) -> Option<usize> {
     let name = question.get(HEADER..)?.iter().position(|byte| *byte == 0)?;
-    let end = HEADER + name + 5;
-    let record_type = u16::from_be_bytes([*question.get(end - 4)?, *question.get(end - 3)?]);
+    Some(HEADER + name + 5)
+}
+
+fn record_type(question: &[u8]) -> Option<u16> {
+    let end = end_of_question(question)?;
+    Some(u16::from_be_bytes([*question.get(end - 4)?, *question.get(end - 3)?]))
+}
+
+fn respond(question: &[u8], answer: &Answer) -> Option<Vec<u8>> {
+    let end = end_of_question(question)?;
+    let record_type = record_type(question)?;
     let (code, addresses) = match answer {
         Answer::Silence => return None,
         Answer::Garbage => return Some(b"this is not a DNS message".to_vec()),
         Answer::Code(code) => (*code, Vec::new()),
-        Answer::Addresses(all) => {
-            let asked =
-                |a: &&IpAddr| matches!((record_type, a), (1, IpAddr::V4(_)) | (28, IpAddr::V6(_)));
+        Answer::Addresses(all) | Answer::LateIpv4 { addresses: all, .. } => {
+            let asked = |a: &&IpAddr| {
+                matches!((record_type, a), (A, IpAddr::V4(_)) | (AAAA, IpAddr::V6(_)))
+            };
             (0, all.iter().filter(asked).copied().collect())
         }
     };
