@@ -84,6 +84,9 @@ impl Asked {
         if !target.tls && options.http.version == HttpVersion::Http2 {
             return self.cannot("use HTTP/2 without TLS");
         }
+        if target.zone.is_some() {
+            return self.cannot("visit an IPv6 address with a zone");
+        }
         let other = |port: &Option<u16>| port.is_some_and(|port| port != target.port);
         if options.resolve.iter().any(|given| other(&given.port))
             || options.connect_to.iter().any(|to| other(&to.from_port))

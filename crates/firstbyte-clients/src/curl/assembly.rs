@@ -57,8 +57,7 @@ pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
 }
 
 fn blank(asked: &Asked<'_>) -> Connection {
-    let mut connection =
-        Connection { url: asked.target.url.as_str().to_owned(), ..Connection::default() };
+    let mut connection = Connection { url: asked.target.url_with_zone(), ..Connection::default() };
     connection.facts.client = Some(client(&asked.options.able));
     let method = asked.http.method.as_str().to_owned();
     connection.facts.http = Some(HttpFacts { method, ..HttpFacts::default() });

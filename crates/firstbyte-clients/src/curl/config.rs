@@ -98,7 +98,7 @@ impl Asked<'_> {
         }
         request(config, http, home);
         limits(config, options, self.max_time);
-        config.text("url", self.target.url.as_str());
+        config.text("url", &self.target.url_with_zone());
     }
 
     /// What is written at the end of a transfer.

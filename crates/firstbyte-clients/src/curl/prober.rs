@@ -128,7 +128,7 @@ impl Prober for CurlProber {
             let visited = target.clone();
             let sample = self.ask(move |visitor, leash| visitor.sample(&visited, leash)).await;
             sample.unwrap_or_else(|| {
-                let url = target.url.as_str().to_owned();
+                let url = target.url_with_zone();
                 let connection = self.visitor.not_made(target, &ClientError::Interrupted);
                 Sample { requested_url: url, connection, ..Sample::default() }
             })
@@ -186,7 +186,7 @@ impl Visitor {
 
     /// A visit, with its redirects.
     fn sample(&self, target: &Target, leash: &Leash) -> Sample {
-        let requested_url = target.url.as_str().to_owned();
+        let requested_url = target.url_with_zone();
         let options = &self.options.options;
         let mut http = options.http.clone();
         let mut current = target.clone();
@@ -200,8 +200,7 @@ impl Visitor {
                 fail(&mut connection, Cause::TooManyRedirects { limit });
                 break;
             }
-            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
-            let Some(next) = next else {
+            let Some(next) = current.follow_location(&location) else {
                 let location = firstbyte_core::shown_url::shown_url(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
@@ -251,7 +250,7 @@ impl Visitor {
 
     /// The connection of a visit that curl did not make.
     fn not_made(&self, target: &Target, error: &ClientError) -> Connection {
-        let url = target.url.as_str().to_owned();
+        let url = target.url_with_zone();
         let failure = Some(failure::not_made(error));
         let mut connection = Connection { url, failure, ..Connection::default() };
         connection.facts.client = Some(client(&self.options.able));
@@ -263,8 +262,9 @@ impl Visitor {
 fn redirect(connection: &Connection) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
     let redirects = matches!(http.status?, 301 | 302 | 303 | 307 | 308);
-    let location = http.header("location").filter(|_| redirects && connection.failure.is_none());
-    location.map(str::to_owned)
+    let location =
+        http.header("location").map(str::trim).filter(|location| !location.is_empty())?;
+    (redirects && connection.failure.is_none()).then(|| location.to_owned())
 }
 
 fn fail(connection: &mut Connection, cause: Cause) {

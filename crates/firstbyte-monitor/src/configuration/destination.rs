@@ -30,14 +30,14 @@ impl<'t> Document<'t> {
             return None;
         }
         match Target::parse(text) {
-            Ok(target) => Some(target),
+            Ok(target) if target.zone.is_none() => Some(target),
             Err(BadTarget::Credentials) => {
                 let hint = Some("write headers = { Authorization = \"…\" }".to_owned());
                 let what = format!("the URL of {what} contains a user or a password");
                 self.mistakes.add(at, what, hint);
                 None
             }
-            Err(_) => {
+            Ok(_) | Err(_) => {
                 self.mistakes.add(at, format!("the URL of {what} is not valid"), hint());
                 None
             }

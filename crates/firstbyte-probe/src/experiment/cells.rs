@@ -73,7 +73,7 @@ impl Matrix {
             });
             let cell = Cell {
                 factors: factors.collect(),
-                url: visit.target.url.to_string(),
+                url: visit.target.url_with_zone(),
                 twin_of: None,
             };
             match possible {

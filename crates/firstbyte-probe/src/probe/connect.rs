@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -24,13 +24,46 @@ use firstbyte_clock::{Timebase, timer_now};
 /// Connection Attempt Delay (RFC 8305 §8).
 const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
+/// The port to connect to, and the interface that leads to an address which is valid on one link only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemotePort {
+    port: u16,
+    /// The interface's number; 0 where the address says enough.
+    scope: u32,
+}
+
+impl From<u16> for RemotePort {
+    fn from(port: u16) -> Self {
+        Self { port, scope: 0 }
+    }
+}
+
+impl RemotePort {
+    /// Of an address in `zone`, which is an interface's name or number.
+    pub(super) fn in_zone(port: u16, zone: Option<&str>) -> Result<Self, Cause> {
+        let Some(zone) = zone else { return Ok(port.into()) };
+        let named = nix::net::if_::if_nametoindex(zone).ok();
+        let scope = named.or_else(|| zone.parse().ok()).ok_or_else(|| Cause::SocketSetup {
+            detail: format!("no network interface is called {zone:?}"),
+        })?;
+        Ok(Self { port, scope })
+    }
+
+    pub(super) fn remote(self, address: IpAddr) -> SocketAddr {
+        match address {
+            IpAddr::V4(_) => SocketAddr::new(address, self.port),
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, self.port, 0, self.scope).into(),
+        }
+    }
+}
+
 /// Connects to the first of the addresses that answers.
 pub(super) async fn connect(
     seen: &Shared,
     options: &Options,
     syns: Option<&Rc<SynWatch>>,
     resolved: Resolved,
-    port: u16,
+    port: RemotePort,
 ) -> Result<Connected, Cause> {
     let dial = |remote, timebase| {
         let (bind, syns) = (options.bind.clone(), syns.cloned());
@@ -44,7 +77,7 @@ pub(super) async fn race<D, F>(
     seen: &Shared,
     bind: &Bind,
     resolved: Resolved,
-    port: u16,
+    port: RemotePort,
     dial: D,
 ) -> Result<Connected, Cause>
 where
@@ -60,7 +93,7 @@ where
     let mut due = true;
     loop {
         if due && let Some(address) = waiting.pop_front() {
-            begin(&mut attempts, seen, &dial, SocketAddr::new(address, port));
+            begin(&mut attempts, seen, &dial, port.remote(address));
             next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
             due = false;
         }

@@ -52,6 +52,7 @@ pub use self::target::{BadTarget, Target};
 pub use self::tls::TlsSetupError;
 
 use self::body::Body;
+use self::connect::RemotePort;
 use self::observation::{Observation, Shared, When};
 use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
@@ -210,7 +211,7 @@ impl NetProber {
             None if target.tls && !self.speaks_quic() => self.tls.begin(&target.host).map(Some),
             _ => Ok(None),
         };
-        let seen = Observation::start(target.url.as_str());
+        let seen = Observation::start(&target.url_with_zone());
         let deadline = deadline.begun();
         seen.borrow_mut().connection.facts.http =
             Some(HttpFacts { method: http.method.as_str().to_owned(), ..HttpFacts::default() });
@@ -354,6 +355,7 @@ impl NetProber {
         let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;
         let (host, port) = self.connect_to(target);
         let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let port = RemotePort::in_zone(port, zone_of(target, &host))?;
         let connection = quic::open(seen, &self.options, resolved, port, &tls, early).await?;
         Ok(Open::Quic(Box::new(http3::Open::new(connection))))
     }
@@ -379,6 +381,7 @@ impl NetProber {
                 }
             }
         };
+        let port = RemotePort::in_zone(port, zone_of(target, &host))?;
         let connected =
             connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
@@ -438,7 +441,7 @@ impl NetProber {
         if let Some(requests) = self.options.requests {
             return Box::pin(self.take_requests(target, requests)).await;
         }
-        let requested_url = target.url.as_str().to_owned();
+        let requested_url = target.url_with_zone();
         let mut deadline = Deadline::new(self.options.max_time);
         let http = &self.options.http;
         let connection = self.visit(target, http, &mut deadline, self.after()).await;
@@ -460,8 +463,7 @@ impl NetProber {
                 fail(&mut connection, Cause::TooManyRedirects { limit });
                 break;
             }
-            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
-            let Some(next) = next else {
+            let Some(next) = current.follow_location(&location) else {
                 let location = firstbyte_core::shown_url::shown_url(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
@@ -580,6 +582,11 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
 /// What was seen of the peer is filled in at the end, when its acknowledgements are known.
 const fn timed_out(after: Duration, limit: TimeLimit) -> Cause {
     Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
+}
+
+/// The zone of `host`, unless `--connect-to` has named another than the URL's.
+fn zone_of<'a>(target: &'a Target, host: &str) -> Option<&'a str> {
+    target.zone.as_deref().filter(|_| host == target.host)
 }
 
 fn host_of(url: &str) -> String {

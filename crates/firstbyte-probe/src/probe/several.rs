@@ -112,7 +112,7 @@ struct Lane {
 impl Burst {
     fn start(target: &Target, method: &str, asked: u32) -> Self {
         Self {
-            url: target.url.as_str().to_owned(),
+            url: target.url_with_zone(),
             method: method.to_owned(),
             timebase: Timebase::start(),
             asked,

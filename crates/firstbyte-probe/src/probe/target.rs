@@ -1,5 +1,6 @@
 //! Where a URL leads: host, port, and whether by TLS.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use url::{Host, ParseError, Url};
@@ -15,6 +16,8 @@ pub struct Target {
     pub port: u16,
     /// `https`.
     pub tls: bool,
+    /// Where the IPv6 address is valid: an interface's name or number (RFC 4007 §11). It is no part of the host.
+    pub zone: Option<String>,
 }
 
 /// Why a URL cannot be measured. Its text is what the user reads.
@@ -55,7 +58,8 @@ impl Target {
         let typed = text.trim();
         let with_scheme =
             if typed.contains("://") { typed.to_owned() } else { format!("https://{typed}") };
-        let url = Url::parse(&with_scheme).map_err(|error| BadTarget::Malformed {
+        let (without_zone, zone) = take_zone(&with_scheme)?;
+        let url = Url::parse(&without_zone).map_err(|error| BadTarget::Malformed {
             detail: match error {
                 // Most such names have nothing international about them.
                 ParseError::IdnaError => "invalid host name".into(),
@@ -63,7 +67,7 @@ impl Target {
             },
         })?;
         let credentials = !url.username().is_empty() || url.password().is_some();
-        let target = Self::from_url(url)?;
+        let target = Self { zone, ..Self::from_url(url)? };
         if credentials { Err(BadTarget::Credentials) } else { Ok(target) }
     }
 
@@ -92,7 +96,24 @@ impl Target {
         }
         // A URL with a host can be without either.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
-        Ok(Self { url, host, port, tls })
+        Ok(Self { url, host, port, tls, zone: None })
+    }
+
+    /// Where `location` leads from here, if that can be measured. The same address is in the same zone.
+    pub fn follow_location(&self, location: &str) -> Option<Self> {
+        let mut next = Self::from_url(self.url.join(location).ok()?).ok()?;
+        if next.host == self.host {
+            next.zone.clone_from(&self.zone);
+        }
+        Some(next)
+    }
+
+    /// The URL with the zone in it, as [`Self::parse`] takes it.
+    pub fn url_with_zone(&self) -> String {
+        match &self.zone {
+            Some(zone) => self.url.as_str().replacen(']', &format!("%25{zone}]"), 1),
+            None => self.url.as_str().to_owned(),
+        }
     }
 
     /// The address, when the host is one.
@@ -112,9 +133,52 @@ impl Target {
     }
 }
 
+/// Takes the zone out of the brackets: `%25eth0` (RFC 6874 §2), or `%eth0`, as it is typed. URLs are defined without.
+fn take_zone(url: &str) -> Result<(Cow<'_, str>, Option<String>), BadTarget> {
+    let begin = url.find("://").map_or(0, |at| at + "://".len());
+    let authority = url[begin..].split(['/', '?', '#']).next().unwrap_or_default();
+    let bracketed = authority.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    let Some((address, zone)) = bracketed.and_then(|(inside, _)| inside.split_once('%')) else {
+        return Ok((Cow::Borrowed(url), None));
+    };
+    let name = zone.strip_prefix("25").unwrap_or(zone);
+    let is_unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    if name.is_empty() || !name.chars().all(is_unreserved) {
+        let detail = format!("{zone:?} is not the zone of an IPv6 address");
+        return Err(BadTarget::Malformed { detail });
+    }
+    let plain = url.replacen(&format!("[{address}%{zone}]"), &format!("[{address}]"), 1);
+    Ok((Cow::Owned(plain), Some(name.to_owned())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_zone_is_no_part_of_host_and_url() {
+        for typed in
+            ["https://[fe80::1%25eth0]:8443/a?b=%25c", "https://[fe80::1%eth0]:8443/a?b=%25c"]
+        {
+            let target = Target::parse(typed).unwrap();
+            assert_eq!((target.host.as_str(), target.zone.as_deref()), ("fe80::1", Some("eth0")));
+            assert_eq!(target.url.as_str(), "https://[fe80::1]:8443/a?b=%25c");
+            assert_eq!(target.authority(), "[fe80::1]:8443");
+            let text = target.url_with_zone();
+            assert_eq!(text, "https://[fe80::1%25eth0]:8443/a?b=%25c");
+            assert_eq!(Target::parse(&text).as_ref(), Ok(&target));
+            assert_eq!(target.follow_location("/b").unwrap().zone.as_deref(), Some("eth0"));
+            assert_eq!(target.follow_location("https://a.test/").unwrap().zone, None);
+        }
+        let zone = |typed: &str| Target::parse(typed).map(|target| target.zone);
+        assert_eq!(zone("[fe80::1%3]"), Ok(Some("3".into())));
+        for without in ["https://[fe80::1]/", "https://a.test/[x%25y]", "https://a.test/?[x%25y]"] {
+            assert_eq!(zone(without), Ok(None), "{without}");
+        }
+        for bad in ["https://[fe80::1%25]/", "https://[fe80::1%]/", "https://[fe80::1%a b]/"] {
+            assert!(zone(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_bare_name_is_https() {

@@ -156,6 +156,28 @@ fn a_server_that_answers_before_it_is_asked_has_answered() {
     }
 }
 
+/// As curl takes them: escaped, as typed, and by the interface's number.
+#[test]
+fn ipv6_addresses_have_zones() {
+    let directory = Directory::new();
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+    let peer = Peer::listening(listener, |stream| {
+        answer(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+    });
+    let url = |zone: &str| format!("http://[::1{zone}]:{}/", peer.port());
+    // `lo` is the first interface wherever there are several.
+    for zone in ["%25lo", "%lo", "%251"] {
+        let sample = sample(&directory, &[&url(zone)]);
+        assert_eq!(sample["http"]["status"], 200, "{zone}");
+        let shown = sample["url"].as_str().unwrap();
+        assert!(shown.starts_with("http://[::1%25"), "{shown}");
+    }
+    let outcome = firstbyte(directory.path(), &[url("%25no-such-if")]);
+    assert_eq!(outcome.code, 45, "{}{}", outcome.stdout, outcome.stderr);
+    let said = "no network interface is called \"no-such-if\"";
+    assert!(outcome.stdout.contains(said), "{}", outcome.stdout);
+}
+
 #[test]
 fn a_body_on_standard_output_is_alone_there() {
     let directory = Directory::new();

@@ -50,7 +50,8 @@ impl Setting for Scheme {
             // The port of the other scheme means nothing here.
             let _ = url.set_port(None);
         }
-        visit.target = Target::from_url(url).map_err(|error| error.to_string())?;
+        let target = Target::from_url(url).map_err(|error| error.to_string())?;
+        visit.target = Target { zone: visit.target.zone.take(), ..target };
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName};
 
-use super::connect;
+use super::connect::{self, RemotePort};
 use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::Resolved;
@@ -40,7 +40,7 @@ pub(super) async fn open(
     seen: &Shared,
     options: &Options,
     resolved: Resolved,
-    port: u16,
+    port: RemotePort,
     tls: &QuicTls,
     early: bool,
 ) -> Result<SharedConnection, Cause> {
@@ -52,7 +52,7 @@ pub(super) async fn open(
 pub(super) async fn open_over(
     seen: &Shared,
     resolved: Resolved,
-    port: u16,
+    port: RemotePort,
     tls: &QuicTls,
     early: bool,
     dial: impl Fn(SocketAddr, Timebase) -> Result<UdpSocket, ConnectError>,
@@ -72,7 +72,7 @@ pub(super) async fn open_over(
                 None => break,
             },
         };
-        let remote = SocketAddr::new(address, port);
+        let remote = port.remote(address);
         let index = begin(seen, remote);
         let mut attempt = pin!(attempt(seen, &dial, remote, tls, early));
         let mut limit = pin!(tokio::time::sleep(ATTEMPT_LIMIT));

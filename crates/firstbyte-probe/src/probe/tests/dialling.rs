@@ -69,7 +69,7 @@ async fn try_resolved(
         IpAddr::V4(address) => usize::from(address.octets()[3]),
         IpAddr::V6(_) => unreachable!(),
     };
-    let dialled = race(&seen, &Bind::Any, resolved, REMOTE.port(), |remote, timebase| {
+    let dialled = race(&seen, &Bind::Any, resolved, REMOTE.port().into(), |remote, timebase| {
         dial(hosts[number(remote)], timebase)
     });
     let limited = tokio::time::timeout(Duration::from_secs(5), dialled).await;

@@ -177,7 +177,8 @@ async fn visit(client: &Client, wire: &SimulatedDatagrams, limit: Duration) -> C
         let resolved = vec![REMOTE.ip()].into();
         let dial = |_, timebase| Ok(wire.socket(timebase));
         let early = tls.had_session;
-        let connection = open_over(&seen, resolved, REMOTE.port(), &tls, early, dial).await?;
+        let connection =
+            open_over(&seen, resolved, REMOTE.port().into(), &tls, early, dial).await?;
         let mut open = http3::Open::new(connection);
         let mut body = Body::new(&client.http, false, &seen);
         let result = open.exchange(&client.target(), &client.http, &mut body, &seen).await;

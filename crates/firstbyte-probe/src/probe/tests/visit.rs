@@ -209,7 +209,7 @@ impl Client {
         let dial = |_, timebase| wire.clone().connect(timebase);
         let addresses = vec![REMOTE.ip()];
         let connected =
-            connect::race(seen, &Bind::Any, addresses.into(), REMOTE.port(), dial).await?;
+            connect::race(seen, &Bind::Any, addresses.into(), REMOTE.port().into(), dial).await?;
         let tcp_connected = connected.connected;
         let mut stream = Stream::new(connected, seen);
         let Some(mut session) = session else {
