@@ -259,6 +259,9 @@ mod tests {
         assert!(for_failure(&cause).unwrap().contains("tracepath"));
         let alert = Cause::TlsAlert { alert: "internal_error".into() };
         assert_eq!(for_connection(&after_hello(1_462, alert)), None);
+        // Nothing shows that it left: the server's window may be closed.
+        let unsent = timed_out(LastSeen::Nothing);
+        assert_eq!(for_connection(&after_hello(1_462, unsent.clone())), for_failure(&unsent));
     }
 
     #[test]

@@ -82,10 +82,9 @@ impl Connection {
         let failure = self.failure.as_ref().filter(|failure| failure.phase == PhaseName::Tls)?;
         let is_unanswered = match failure.cause {
             Cause::ResetInHandshake | Cause::ClosedInHandshake => true,
-            Cause::TimedOut { peer, .. } => matches!(
-                peer,
-                LastSeen::Nothing | LastSeen::Acknowledged | LastSeen::HelloStuck { .. }
-            ),
+            Cause::TimedOut { peer, .. } => {
+                matches!(peer, LastSeen::Acknowledged | LastSeen::HelloStuck { .. })
+            }
             _ => false,
         };
         let segment = self.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss);

@@ -542,7 +542,7 @@ impl fmt::Display for Cause {
             Self::HttpStatus { status } => write!(f, "server answered with status {status}"),
             Self::TimedOut { after, peer, .. } => {
                 write!(f, "not finished within {}", seconds(*after))?;
-                f.write_str(match peer {
+                let said = match peer {
                     LastSeen::Nothing => "",
                     LastSeen::Acknowledged => ": the server received the data but did not answer",
                     LastSeen::Stopped => ": the server began to answer, then stopped",
@@ -552,7 +552,12 @@ impl fmt::Display for Cause {
                         ": part of the answer arrived, the segments before it never did (a path-MTU \
                          black hole?)"
                     }
-                    LastSeen::HelloStuck { hello_bytes, segment_bytes, retransmits, end_arrived } => {
+                    LastSeen::HelloStuck {
+                        hello_bytes,
+                        segment_bytes,
+                        retransmits,
+                        end_arrived,
+                    } => {
                         let arrived = if *end_arrived { "only its end" } else { "nothing" };
                         return write!(
                             f,
@@ -560,7 +565,8 @@ impl fmt::Display for Cause {
                              {arrived} arrived after {retransmits} retransmissions (a path-MTU black hole?)"
                         );
                     }
-                })
+                };
+                f.write_str(said)
             }
             Self::Interrupted => f.write_str("interrupted"),
             Self::Io { operation, detail } => write!(f, "could not {operation}: {detail}"),
