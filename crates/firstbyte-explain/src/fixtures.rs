@@ -79,6 +79,7 @@ impl Path {
             end: Some(offset(end)),
             addresses: vec![address.parse().unwrap()],
             error: None,
+            tries: Vec::new(),
         };
         let answered = now + self.dns;
         c.lookups = vec![

@@ -36,6 +36,7 @@ pub(super) fn before_first_packet(setup: &Setup, connection: &mut Connection) ->
         end: Some(end.at),
         addresses: Vec::new(),
         error: None,
+        tries: Vec::new(),
     });
     time + setup.client.start_time
 }

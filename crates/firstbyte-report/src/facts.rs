@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{
-    Attempt, AttemptOutcome, Connection, EarlyData, Handshake, Lookup, Mark, Offset, Sample, Stamp,
-    TlsFacts,
+    Attempt, AttemptOutcome, Connection, DnsTransport, EarlyData, Handshake, Lookup, LookupTry,
+    Mark, Offset, Sample, Stamp, TlsFacts,
 };
 
 use super::dates;
@@ -268,7 +268,32 @@ impl Facts<'_> {
                 None if lookup.addresses.is_empty() => words.push("no address".into()),
                 None => words.extend(lookup.addresses.iter().map(ToString::to_string)),
             }
+            let only = match &lookup.tries[..] {
+                [only] if only.end.is_some() => Some(only),
+                _ => None,
+            };
+            words.extend(only.map(|only| format!("from {}", only.server)));
             self.put(if i == 0 { "dns" } else { "" }, &words);
+            if only.is_none() {
+                self.tries(&lookup.tries);
+            }
+        }
+    }
+
+    /// A line for each question that was sent.
+    fn tries(&mut self, tries: &[LookupTry]) {
+        for one in tries {
+            let transport = match one.transport {
+                DnsTransport::Udp => "",
+                DnsTransport::Tcp => " over TCP",
+            };
+            let took = one.end.map(|end| time(end.since(one.start), self.style));
+            let outcome = match (&one.error, took) {
+                (_, None) => "had not answered".to_owned(),
+                (None, Some(took)) => format!("answered after {took}"),
+                (Some(error), Some(took)) => format!("{error} after {took}"),
+            };
+            self.put("", &[format!("{:<4}", ""), format!("{}{transport}", one.server), outcome]);
         }
     }
 

@@ -51,7 +51,8 @@ fn headers(pairs: &[(&str, &str)]) -> Vec<Header> {
 
 pub fn lookup(record_type: RecordType, start: i64, end: i64, addresses: &[&str]) -> Lookup {
     let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
-    Lookup { record_type, start: us(start), end: Some(us(end)), addresses, error: None }
+    let (start, end) = (us(start), Some(us(end)));
+    Lookup { record_type, start, end, addresses, error: None, tries: Vec::new() }
 }
 
 pub fn won(remote: &str, start: i64, end: i64) -> Attempt {

@@ -278,6 +278,30 @@ mod tests {
     }
 
     #[test]
+    fn each_question_to_a_name_server_has_a_line() {
+        use firstbyte_core::timeline::{DnsTransport, LookupTry};
+        let micros = |us: i64| Offset::from_nanos(us * 1_000);
+        let ask = |server: &str, start, end: Option<i64>, error: Option<&str>| LookupTry {
+            server: server.parse().unwrap(),
+            transport: DnsTransport::Udp,
+            start: micros(start),
+            end: end.map(micros),
+            error: error.map(str::to_owned),
+        };
+        let mut sample = fixtures::tls13_http2();
+        let lookups = &mut sample.connection.lookups;
+        lookups[0].tries = vec![ask("192.0.2.53:53", 35, Some(980), None)];
+        lookups[1].tries = vec![
+            ask("192.0.2.52:53", 50, Some(5_000_050), Some("no answer")),
+            ask("192.0.2.53:53", 5_000_050, None, None),
+        ];
+        let text = plain(&sample, 80);
+        assert!(text.contains("→ 2001:db8::51 from 192.0.2.53:53\n"), "{text}");
+        assert!(text.contains("\n                 192.0.2.52:53 no answer after 5"), "{text}");
+        assert!(text.contains("\n                 192.0.2.53:53 had not answered\n"), "{text}");
+    }
+
+    #[test]
     fn redirects_are_one_line_each() {
         let text = plain(&fixtures::redirects(), 100);
         assert!(text.contains("49.13 ms (2 round trips) 301 http://gov.example/"));

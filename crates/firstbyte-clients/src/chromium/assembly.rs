@@ -340,6 +340,7 @@ fn lookup(log: &NetLogRecord, leg: &Leg, origin: Origin, connection: &mut Connec
         end: ended.map(|ended| origin.offset(ended.at_us)),
         addresses: Vec::new(),
         error: error.map(|number| format!("Chromium's network error {number}")),
+        tries: Vec::new(),
     }];
 }
 

@@ -150,7 +150,9 @@ fn timed_out(known: &Circumstances<'_>, reached: PhaseName) -> (PhaseName, Cause
     };
     let cause = match (reached, known.remote.or(known.proven.tried)) {
         _ if limit == TimeLimit::Visit => Cause::TimedOut { after, limit, peer: LastSeen::Nothing },
-        (PhaseName::Resolve, _) => Cause::ResolverTimedOut { name: known.host.to_owned(), after },
+        (PhaseName::Resolve, _) => {
+            Cause::ResolverTimedOut { name: known.host.to_owned(), after, asked: Vec::new() }
+        }
         (PhaseName::Connect, Some(remote)) => Cause::ConnectTimedOut { remote, after },
         (PhaseName::Quic, Some(remote)) => Cause::QuicConnectTimedOut { remote, after },
         _ => Cause::TimedOut { after, limit, peer: LastSeen::Nothing },

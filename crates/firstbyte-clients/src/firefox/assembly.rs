@@ -172,7 +172,8 @@ fn lookup(leg: &Channel, origin: Origin) -> Option<Lookup> {
     let start = origin.offset(leg.at(Mark::DomainLookupStart)?);
     let end = leg.at(Mark::DomainLookupEnd).map(|at| origin.offset(at));
     let error = leg.error().filter(|_| end.is_none()).map(str::to_owned);
-    Some(Lookup { record_type: RecordType::Any, start, end, addresses: Vec::new(), error })
+    let (addresses, tries) = (Vec::new(), Vec::new());
+    Some(Lookup { record_type: RecordType::Any, start, end, addresses, error, tries })
 }
 
 /// The attempt that connected: of others, Firefox does not say.

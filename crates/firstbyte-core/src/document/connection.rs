@@ -9,8 +9,8 @@ use super::stored::{StoredClient, StoredPanelTime};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
-    Lookup, Marks, Offset, PhaseName, ProcessorTime, QuicDatagram, QuicFacts, Stamp, TcpFacts,
-    TlsFacts,
+    Lookup, LookupTry, Marks, Offset, PhaseName, ProcessorTime, QuicDatagram, QuicFacts, Stamp,
+    TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -118,6 +118,18 @@ pub struct DnsRecord {
     pub start_ns: i64,
     pub end_ns: Option<i64>,
     pub addresses: Vec<String>,
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tries: Vec<DnsTryRecord>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct DnsTryRecord {
+    pub server: String,
+    pub transport: String,
+    pub start_ns: i64,
+    pub end_ns: Option<i64>,
     pub error: Option<String>,
 }
 
@@ -374,6 +386,19 @@ impl DnsRecord {
             end_ns: lookup.end.map(Offset::as_nanos),
             addresses: lookup.addresses.iter().map(ToString::to_string).collect(),
             error: lookup.error.clone(),
+            tries: lookup.tries.iter().map(DnsTryRecord::from_lookup_try).collect(),
+        }
+    }
+}
+
+impl DnsTryRecord {
+    fn from_lookup_try(one: &LookupTry) -> Self {
+        Self {
+            server: one.server.to_string(),
+            transport: one.transport.name().into(),
+            start_ns: one.start.as_nanos(),
+            end_ns: one.end.map(Offset::as_nanos),
+            error: one.error.clone(),
         }
     }
 }

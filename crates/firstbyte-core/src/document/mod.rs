@@ -15,8 +15,8 @@ mod times;
 
 pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DatagramRecord, DnsRecord,
-    EarlyDataRecord, FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord,
-    ProcessorRecord, QuicRecord, SplitRecord, TcpRecord, TlsRecord,
+    DnsTryRecord, EarlyDataRecord, FailureRecord, FlightRecord, HttpRecord, MarkRecord,
+    PartsRecord, PhaseRecord, ProcessorRecord, QuicRecord, SplitRecord, TcpRecord, TlsRecord,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
 pub use navigation::{

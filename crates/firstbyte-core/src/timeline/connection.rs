@@ -1,6 +1,7 @@
 //! A connection, from the name to the last byte.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::{Cause, Direction, Facts, Failure, Flight, LastSeen, Marks, Offset, PhaseName};
 
@@ -135,9 +136,79 @@ pub struct Lookup {
     /// When the answer, or the refusal, was there; absent if it was not waited for.
     pub end: Option<Offset>,
     /// The addresses, in the order of the answer.
-    pub addresses: Vec<std::net::IpAddr>,
+    pub addresses: Vec<IpAddr>,
     /// What went wrong, if it did.
     pub error: Option<String>,
+    /// The tries that it took, in order; empty where only the resolver knows them.
+    pub tries: Vec<LookupTry>,
+}
+
+impl Lookup {
+    /// The name servers that `lookups` asked, and how often each: A and AAAA, asked side by side, count once.
+    pub fn servers_asked(lookups: &[Self]) -> Vec<(SocketAddr, u32)> {
+        let mut asked: Vec<(SocketAddr, u32)> = Vec::new();
+        for lookup in lookups {
+            for one in &lookup.tries {
+                let times = lookup.tries.iter().filter(|other| other.server == one.server).count();
+                let times = u32::try_from(times).unwrap_or(u32::MAX);
+                match asked.iter_mut().find(|(server, _)| *server == one.server) {
+                    Some((_, most)) => *most = times.max(*most),
+                    None => asked.push((one.server, times)),
+                }
+            }
+        }
+        asked
+    }
+}
+
+/// How a DNS question travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DnsTransport {
+    /// In a datagram.
+    Udp,
+    /// Over a connection, for answers that a datagram cannot hold.
+    Tcp,
+}
+
+impl DnsTransport {
+    /// The transport with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Udp, Self::Tcp].into_iter().find(|transport| transport.name() == name)
+    }
+
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// One DNS question, put to one name server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupTry {
+    /// The name server.
+    pub server: SocketAddr,
+    /// How the question travelled.
+    pub transport: DnsTransport,
+    /// When the question was sent.
+    pub start: Offset,
+    /// When the server answered or was given up; absent if the visit ended before.
+    pub end: Option<Offset>,
+    /// Why this try gave no addresses, if so.
+    pub error: Option<String>,
+}
+
+impl LookupTry {
+    /// The error where the server was silent.
+    pub const NO_ANSWER: &'static str = "no answer";
+
+    /// How long the server was waited for in vain.
+    pub fn silence(&self) -> Option<Duration> {
+        let end = self.end.filter(|_| self.error.as_deref() == Some(Self::NO_ANSWER))?;
+        Some(end.since(self.start))
+    }
 }
 
 /// How a connection attempt ended.

@@ -179,8 +179,8 @@ pub enum Cause {
     NoAddresses { name: String, family: &'static str },
     /// The resolver could not answer.
     ResolverFailed { name: String, detail: String },
-    /// The resolver did not answer in time.
-    ResolverTimedOut { name: String, after: Duration },
+    /// The resolver did not answer in time; `asked` are name servers, and how often each was asked.
+    ResolverTimedOut { name: String, after: Duration, asked: Vec<(SocketAddr, u32)> },
     /// The peer answered the SYN with a reset.
     Refused { remote: SocketAddr },
     /// No route, or a router said so.
@@ -446,8 +446,17 @@ impl fmt::Display for Cause {
             Self::ResolverFailed { name, detail } => {
                 write!(f, "could not resolve {name}: {detail}")
             }
-            Self::ResolverTimedOut { name, after } => {
-                write!(f, "no answer for {name} within {}", seconds(*after))
+            Self::ResolverTimedOut { name, after, asked } => {
+                write!(f, "no answer for {name} within {}", seconds(*after))?;
+                for (place, (server, times)) in asked.iter().enumerate() {
+                    let (before, was) = if place == 0 { (": ", " was asked") } else { (", ", "") };
+                    match times {
+                        1 => write!(f, "{before}{server}{was} once")?,
+                        2 => write!(f, "{before}{server}{was} twice")?,
+                        times => write!(f, "{before}{server}{was} {times} times")?,
+                    }
+                }
+                Ok(())
             }
             Self::Refused { remote } => write!(f, "connection refused by {remote}"),
             Self::Unreachable { remote, detail } => write!(f, "cannot reach {remote}: {detail}"),

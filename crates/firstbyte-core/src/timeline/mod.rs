@@ -14,7 +14,10 @@ mod requests;
 mod sample;
 mod time;
 
-pub use connection::{Attempt, AttemptOutcome, BrokenOff, Connection, Lookup, OpenEnd, RecordType};
+pub use connection::{
+    Attempt, AttemptOutcome, BrokenOff, Connection, DnsTransport, Lookup, LookupTry, OpenEnd,
+    RecordType,
+};
 pub use facts::{
     Certificate, ClientFacts, EarlyData, Facts, Handshake, Header, HttpFacts, PanelTime,
     ProcessorTime, QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,

@@ -37,8 +37,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, HttpFacts, LastSeen, Mark, Offset, PhaseName, Sample, Stamp,
-    TimeLimit,
+    Cause, Connection, Failure, HttpFacts, LastSeen, Lookup, Mark, Offset, PhaseName, Sample,
+    Stamp, TimeLimit,
 };
 
 use tokio::sync::Notify;
@@ -486,13 +486,14 @@ impl NetProber {
         }
     }
 
-    /// Host and port to connect to: those of the URL, unless `--connect-to` names others.
+    /// Host and port to connect to: those of the URL, unless `--connect-to` names others. A final dot is the
+    /// resolver's.
     fn connect_to(&self, target: &Target) -> (String, u16) {
         let rule = self.options.connect_to.iter().find(|rule| {
             rule.from_host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(&target.host))
                 && rule.from_port.is_none_or(|p| p == target.port)
         });
-        let host = rule.and_then(|r| r.to_host.clone()).unwrap_or_else(|| target.host.clone());
+        let host = rule.and_then(|r| r.to_host.clone()).unwrap_or_else(|| target.dns_name());
         let port = rule.and_then(|r| r.to_port).unwrap_or(target.port);
         (host, port)
     }
@@ -565,7 +566,8 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
     let seen = seen.borrow();
     match seen.phase {
         PhaseName::Resolve => {
-            Cause::ResolverTimedOut { name: host_of(&seen.connection.url), after }
+            let asked = Lookup::servers_asked(&seen.connection.lookups);
+            Cause::ResolverTimedOut { name: host_of(&seen.connection.url), after, asked }
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{
     AttemptOutcome, Cause, Chunk, Clock, Connection, Direction, Exchange, Failure, Flight,
-    LastSeen, Mark, Offset, PhaseName, Stamp, TcpFacts,
+    LastSeen, Lookup, Mark, Offset, PhaseName, Stamp, TcpFacts, TimeLimit,
 };
 
 use crate::net::{Arrival, Recorder, SegmentGaps, SendId};
@@ -145,8 +145,15 @@ impl Observation {
         }
         self.keep_order();
         if let Err(mut cause) = outcome {
-            if let Cause::TimedOut { peer, .. } = &mut cause {
+            if let Cause::TimedOut { after, limit, peer } = &mut cause {
                 *peer = last_seen(self.phase, &self.connection, gaps, at);
+                let (after, limit) = (*after, *limit);
+                if self.phase == PhaseName::Resolve
+                    && limit == TimeLimit::Visit
+                    && let Some(resolver) = self.resolver_timed_out(after, at)
+                {
+                    cause = resolver;
+                }
             }
             if self.connection.facts.quic.is_some() {
                 self.never_answered(&cause, at);
@@ -155,6 +162,15 @@ impl Observation {
             self.connection.failure = Some(failure);
         }
         std::mem::take(&mut self.connection)
+    }
+
+    /// The visit's time ran out while name servers were asked; behind a redirect they did not have all of it.
+    fn resolver_timed_out(&self, limit: Duration, at: Offset) -> Option<Cause> {
+        let asked = Lookup::servers_asked(&self.connection.lookups);
+        let waited = at.since(Offset::ZERO);
+        let after = if waited + TIMER_STEP < limit { waited } else { limit };
+        let name = super::host_of(&self.connection.url);
+        (!asked.is_empty()).then_some(Cause::ResolverTimedOut { name, after, asked })
     }
 
     /// With early data an attempt is taken for the one that won before anything came back: if nothing ever did,
@@ -313,6 +329,9 @@ fn round_trip(connection: &Connection) -> Duration {
     let tcp = connection.facts.tcp.as_ref().and_then(|tcp| tcp.min_rtt.or(tcp.syn_rtt));
     tcp.or(connection.facts.quic.as_ref().and_then(|quic| quic.min_rtt)).unwrap_or_default()
 }
+
+/// Timers may run out this much before or behind their time.
+const TIMER_STEP: Duration = Duration::from_millis(10);
 
 /// A wall clock that moved further than this against the monotonic one was stepped.
 const STEP: Duration = Duration::from_micros(200);

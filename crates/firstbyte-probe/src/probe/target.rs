@@ -121,6 +121,12 @@ impl Target {
         self.host.parse().ok()
     }
 
+    /// The host as it was typed: with a final dot, the resolver appends no search domains.
+    pub fn dns_name(&self) -> String {
+        let dot = self.url.domain().is_some_and(|name| name.ends_with('.'));
+        format!("{}{}", self.host, if dot { "." } else { "" })
+    }
+
     /// Host and port as in the `Host` header: the port only where it is not the scheme's default.
     pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or(&self.host);
@@ -193,6 +199,16 @@ mod tests {
         assert_eq!(target.host, "2001:db8::1");
         assert_eq!(target.authority(), "[2001:db8::1]:8080");
         assert!(target.address().is_some());
+    }
+
+    #[test]
+    fn a_final_dot_is_for_the_resolver() {
+        let target = Target::parse("https://example.test./").unwrap();
+        assert_eq!(
+            (target.host.as_str(), target.dns_name().as_str()),
+            ("example.test", "example.test.")
+        );
+        assert_eq!(Target::parse("https://192.0.2.1/").unwrap().dns_name(), "192.0.2.1");
     }
 
     #[test]

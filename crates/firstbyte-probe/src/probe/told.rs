@@ -22,6 +22,11 @@ fn connection(connection: &Connection) {
     }
     for lookup in &connection.lookups {
         debug!(%url, kind = ?lookup.record_type, addresses = ?lookup.addresses, "looked up");
+        for one in &lookup.tries {
+            let took = one.end.map(|end| end.since(one.start));
+            let (server, transport) = (one.server, one.transport.name());
+            debug!(%url, %server, transport, ?took, error = one.error.as_deref(), "asked");
+        }
     }
     for attempt in &connection.attempts {
         debug!(%url, remote = %attempt.remote, "connection attempt");

@@ -154,6 +154,9 @@ impl Wait {
                         }
                         None => format!("{dot}{kind} not waited for"),
                     };
+                    if lookup.tries.len() > 1 {
+                        words += &format!(" ({} tries)", lookup.tries.len());
+                    }
                 }
                 words
             }

@@ -67,6 +67,7 @@ impl Visit<'_> {
                 end: Some(offset(named - 10_000)),
                 addresses: vec!["198.51.100.7".parse().unwrap()],
                 error: None,
+                tries: Vec::new(),
             })
             .into();
         let remote = "198.51.100.7:443".parse().unwrap();

@@ -12,9 +12,9 @@ use crate::document::interned::{Fact, FactTable, Shared};
 use crate::document::stored::{StoredQuicLog, tls_of};
 use crate::run::Row;
 use crate::timeline::{
-    Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, Facts, Flight,
-    Header, HttpFacts, Lookup, Mark, Marks, Offset, PanelTime, ProcessorTime, QuicDatagram,
-    QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
+    Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, DnsTransport, Facts,
+    Flight, Header, HttpFacts, Lookup, LookupTry, Mark, Marks, Offset, PanelTime, ProcessorTime,
+    QuicDatagram, QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
 };
 
 /// How much of a sample is read.
@@ -331,9 +331,24 @@ impl<'a> Cursor<'a> {
                 .optional("addresses", |c| c.list(Self::parsed::<IpAddr>))?
                 .unwrap_or_default(),
             error: self.optional("error", Self::text)?,
+            tries: self.optional("tries", |c| c.list(Self::lookup_try))?.unwrap_or_default(),
         };
         self.close()?;
         Ok(lookup)
+    }
+
+    fn lookup_try(&mut self) -> Quick<LookupTry> {
+        self.open()?;
+        self.required("server")?;
+        let server = self.parsed()?;
+        self.required("transport")?;
+        let transport = DnsTransport::named(self.word()?).unwrap_or(DnsTransport::Udp);
+        self.required("start_ns")?;
+        let start = self.offset()?;
+        let end = self.optional("end_ns", Self::offset)?;
+        let error = self.optional("error", Self::text)?;
+        self.close()?;
+        Ok(LookupTry { server, transport, start, end, error })
     }
 
     fn attempt(&mut self) -> Quick<Attempt> {

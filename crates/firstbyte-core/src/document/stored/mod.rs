@@ -22,8 +22,8 @@ pub use stamps::{StoredClock, StoredMarks};
 use super::interned::{Fact, FactTable, Interner, Shared};
 use super::{FailureRecord, ProcessorRecord, StoredRequests};
 use crate::timeline::{
-    Attempt, AttemptOutcome, Chunk, Connection, Direction, Facts, Flight, Lookup, Offset, OpenEnd,
-    PhaseName, RecordType, Sample, Stamp, TlsFacts,
+    Attempt, AttemptOutcome, Chunk, Connection, Direction, DnsTransport, Facts, Flight, Lookup,
+    LookupTry, Offset, OpenEnd, PhaseName, RecordType, Sample, Stamp, TlsFacts,
 };
 
 /// A sample, without what stands before it in its line.
@@ -102,6 +102,21 @@ pub struct StoredLookup {
     pub end_ns: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tries: Vec<StoredLookupTry>,
+}
+
+/// One question to one name server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredLookupTry {
+    pub server: SocketAddr,
+    pub transport: String,
+    pub start_ns: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -337,6 +352,7 @@ impl StoredLookup {
             end_ns: lookup.end.map(Offset::as_nanos),
             addresses: lookup.addresses.clone(),
             error: lookup.error.clone(),
+            tries: lookup.tries.iter().map(StoredLookupTry::from_lookup_try).collect(),
         }
     }
 
@@ -346,6 +362,29 @@ impl StoredLookup {
             start: Offset::from_nanos(self.start_ns),
             end: self.end_ns.map(Offset::from_nanos),
             addresses: self.addresses,
+            error: self.error,
+            tries: self.tries.into_iter().map(StoredLookupTry::lookup_try).collect(),
+        }
+    }
+}
+
+impl StoredLookupTry {
+    fn from_lookup_try(one: &LookupTry) -> Self {
+        Self {
+            server: one.server,
+            transport: one.transport.name().into(),
+            start_ns: one.start.as_nanos(),
+            end_ns: one.end.map(Offset::as_nanos),
+            error: one.error.clone(),
+        }
+    }
+
+    fn lookup_try(self) -> LookupTry {
+        LookupTry {
+            server: self.server,
+            transport: DnsTransport::named(&self.transport).unwrap_or(DnsTransport::Udp),
+            start: Offset::from_nanos(self.start_ns),
+            end: self.end_ns.map(Offset::from_nanos),
             error: self.error,
         }
     }

@@ -55,14 +55,24 @@ fn any_marks() -> impl Strategy<Value = Marks> {
 fn any_lookup() -> impl Strategy<Value = Lookup> {
     let kinds = vec![RecordType::A, RecordType::Aaaa, RecordType::Any];
     let kind = prop::sample::select(kinds);
-    (kind, any_offset(), of(any_offset()), vec(any::<IpAddr>(), 0..3), of(any_text())).prop_map(
-        |(record_type, start, end, addresses, error)| Lookup {
+    let addresses = vec(any::<IpAddr>(), 0..3);
+    let tries = vec(any_lookup_try(), 0..3);
+    (kind, any_offset(), of(any_offset()), addresses, of(any_text()), tries).prop_map(
+        |(record_type, start, end, addresses, error, tries)| Lookup {
             record_type,
             start,
             end,
             addresses,
             error,
+            tries,
         },
+    )
+}
+
+fn any_lookup_try() -> impl Strategy<Value = LookupTry> {
+    let transport = prop::sample::select(vec![DnsTransport::Udp, DnsTransport::Tcp]);
+    (any_address(), transport, any_offset(), of(any_offset()), of(any_text())).prop_map(
+        |(server, transport, start, end, error)| LookupTry { server, transport, start, end, error },
     )
 }
 

@@ -9,6 +9,7 @@ mod early;
 mod flights;
 mod kept;
 mod limits;
+mod name_servers;
 mod peers;
 mod quic;
 mod segments;

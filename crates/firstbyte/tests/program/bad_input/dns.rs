@@ -67,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 28,
         cause: "resolver-timed-out",
-        says: "resolve: no answer for a.test within 200 ms\n\
+        says: "resolve: no answer for a.test within 200 ms: 127.0.0.1:{port} was asked once\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -77,9 +77,9 @@ pub(crate) const ROWS: &[Row] = &[
         arguments: &["--resolver", "127.0.0.1:{port}", "--max-time", "0.2"],
         url: "https://a.test/",
         code: 28,
-        cause: "timed-out",
-        says: "resolve: not finished within 200 ms\n\
-               hint: allow more with --max-time TIME",
+        cause: "resolver-timed-out",
+        says: "resolve: no answer for a.test within 200 ms: 127.0.0.1:{port} was asked once\n\
+               hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
     },
@@ -89,7 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test/",
         code: 28,
         cause: "resolver-timed-out",
-        says: "resolve: no answer for a.test within 200 ms\n\
+        says: "resolve: no answer for a.test within 200 ms: 127.0.0.1:{port} was asked once\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
@@ -98,9 +98,9 @@ pub(crate) const ROWS: &[Row] = &[
         server: || crate::support::peer::Peer::closed().into(),
         arguments: &["--resolver", "127.0.0.1:{port}", "--connect-timeout", "0.2"],
         url: "https://a.test/",
-        code: 28,
-        cause: "resolver-timed-out",
-        says: "resolve: no answer for a.test within 200 ms\n\
+        code: 6,
+        cause: "resolver-failed",
+        says: "resolve: could not resolve a.test: name server 127.0.0.1:{port}: connection refused\n\
                hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,

@@ -3,19 +3,24 @@
 //! Input: a target and the options. Output: addresses in the order in which to try them (RFC 8305
 //! §4: families interleaved, IPv6 first), those still to come, and every lookup in the observation.
 
+pub(super) mod configuration;
+pub(super) mod notes;
+mod sockets;
+pub(super) mod stub;
+
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use firstbyte_core::timeline::{Cause, Lookup, Mark, RecordType};
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{NameServerConfig, ResolverConfig};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::rr::RData;
+use hickory_resolver::proto::rr::Name;
 
+use self::configuration::RESOLV_CONF;
+use self::notes::{LookupFailure, LookupNotes};
+use self::stub::{QuestionTransport, StubResolver};
 use super::observation::Shared;
 use super::options::{Family, Options, ResolverChoice};
 
@@ -41,33 +46,54 @@ impl From<Vec<IpAddr>> for Resolved {
 
 /// A resolver that is ready to be asked.
 pub(super) enum Resolver {
-    Dns(Rc<TokioResolver>),
+    Dns(SystemResolver),
+    Server(Rc<StubResolver>),
     System,
+}
+
+/// The stub that the system's files describe, made anew when they change: a monitor runs for months.
+pub(super) struct SystemResolver {
+    stub: RefCell<Rc<StubResolver>>,
+    changed: Cell<FileTimes>,
+}
+
+type FileTimes = [Option<SystemTime>; 2];
+
+fn file_times() -> FileTimes {
+    let changed = |file| std::fs::metadata(file).and_then(|about| about.modified()).ok();
+    [RESOLV_CONF, "/etc/hosts"].map(changed)
+}
+
+impl SystemResolver {
+    fn from_system() -> Result<Self, String> {
+        let changed = Cell::new(file_times());
+        Ok(Self { stub: RefCell::new(Rc::new(StubResolver::from_system()?)), changed })
+    }
+
+    fn current_stub(&self) -> Rc<StubResolver> {
+        let changed = file_times();
+        if changed != self.changed.get()
+            && let Ok(stub) = StubResolver::from_system()
+        {
+            self.stub.replace(Rc::new(stub));
+            self.changed.set(changed);
+        }
+        Rc::clone(&self.stub.borrow())
+    }
 }
 
 impl Resolver {
     pub(super) fn new(choice: &ResolverChoice) -> Result<Self, String> {
-        let builder = match choice {
-            ResolverChoice::System => return Ok(Self::System),
-            ResolverChoice::Dns => TokioResolver::builder_tokio()
-                .map_err(|e| format!("could not read the system's DNS configuration: {e}"))?,
+        Ok(match choice {
+            ResolverChoice::System => Self::System,
+            ResolverChoice::Dns => Self::Dns(SystemResolver::from_system()?),
             ResolverChoice::Server(address) => {
-                let mut server = NameServerConfig::udp_and_tcp(address.ip());
-                for connection in &mut server.connections {
-                    connection.port = address.port();
-                }
-                let config = ResolverConfig::from_name_servers(vec![server]);
-                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+                Self::Server(Rc::new(StubResolver::from_server(*address)))
             }
-        };
-        let mut builder = builder;
-        // Every sample asks anew: a cache would measure itself.
-        builder.options_mut().cache_size = 0;
-        let resolver = builder.build().map_err(|e| format!("could not set up DNS: {e}"))?;
-        Ok(Self::Dns(Rc::new(resolver)))
+        })
     }
 
-    /// The addresses of `host`.
+    /// The addresses of `host`; with a final dot, no search domains are appended.
     pub(super) async fn resolve(
         &self,
         seen: &Shared,
@@ -75,19 +101,23 @@ impl Resolver {
         host: &str,
         port: u16,
     ) -> Result<Resolved, Cause> {
-        if let Ok(address) = host.parse::<IpAddr>() {
-            return allowed(vec![address], options.family, host).map(Resolved::from);
+        let name = host.trim_end_matches('.');
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return allowed(vec![address], options.family, name).map(Resolved::from);
         }
-        if let Some(given) = overridden(options, host, port) {
-            return allowed(given, options.family, host).map(Resolved::from);
+        if let Some(given) = overridden(options, name, port) {
+            return allowed(given, options.family, name).map(Resolved::from);
         }
+        let stub = match self {
+            Self::Dns(files) => Some(files.current_stub()),
+            Self::Server(stub) => Some(Rc::clone(stub)),
+            Self::System => None,
+        };
         seen.borrow_mut().mark_now(Mark::DomainLookupStart);
-        let found = match self {
+        let found = match stub {
             // Kilobytes, which a connection to an address does without.
-            Self::Dns(resolver) => Box::pin(dns(resolver, seen, options.family, host)).await,
-            Self::System => {
-                Box::pin(system(seen, options.family, host, port)).await.map(Resolved::from)
-            }
+            Some(stub) => Box::pin(dns(&stub, seen, options.family, host)).await,
+            None => Box::pin(system(seen, options.family, host, port)).await.map(Resolved::from),
         };
         if found.is_ok() {
             seen.borrow_mut().mark_now(Mark::DomainLookupEnd);
@@ -130,18 +160,89 @@ pub(super) fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     ordered
 }
 
-async fn dns(
-    resolver: &Rc<TokioResolver>,
+/// Asks for `host`, and for what the search list makes of it, until there are addresses.
+pub(super) async fn dns<T: QuestionTransport + 'static>(
+    stub: &Rc<StubResolver<T>>,
     seen: &Shared,
     family: Family,
     host: &str,
 ) -> Result<Resolved, Cause> {
-    // What comes late may be waited for by connections that outlive this one.
-    let asked = |of| ask(Rc::clone(resolver), Shared::clone(seen), of, host.to_owned());
-    let (v6, v4) = (asked(RecordType::Aaaa), asked(RecordType::A));
+    let typed = host.trim_end_matches('.');
+    let notes = |record_type| Rc::new(LookupNotes::new(seen, record_type));
+    let (v6, v4) = (notes(RecordType::Aaaa), notes(RecordType::A));
+    let types: &[RecordType] = match family {
+        Family::Any => &[RecordType::Aaaa, RecordType::A],
+        Family::V4 => &[RecordType::A],
+        Family::V6 => &[RecordType::Aaaa],
+    };
+    let local = stub.local_addresses(host, types);
+    if !local.is_empty() {
+        for notes in [&v6, &v4].into_iter().filter(|notes| types.contains(&notes.record_type)) {
+            let of_type =
+                |address: &IpAddr| address.is_ipv6() == (notes.record_type == RecordType::Aaaa);
+            notes.begin_lookup();
+            notes.end_lookup(&Ok(local.iter().copied().filter(of_type).collect()));
+        }
+        return allowed(local, family, typed).map(Resolved::from);
+    }
+    let searched = stub
+        .searched_names(host)
+        .map_err(|detail| Cause::ResolverFailed { name: typed.to_owned(), detail })?;
+    let first = stub.take_turn();
+    let mut failure: Option<Cause> = None;
+    for (place, name) in searched.names.iter().enumerate() {
+        // What comes late may be waited for by connections that outlive this one.
+        let asked = |notes: &Rc<LookupNotes>| {
+            ask(Rc::clone(stub), Rc::clone(notes), name.clone(), typed.to_owned(), first)
+        };
+        let answers = (asked(&v6), asked(&v4));
+        let found = first_answers(answers, family, stub.asks_one_at_a_time(), typed).await;
+        let cause = match found {
+            Ok(resolved) => return Ok(resolved),
+            Err(cause) => cause,
+        };
+        // Of the name as it was typed, it is told in any case (`__res_context_search` in glibc's res_query.c). Where
+        // that name's servers are silent, the search list is still tried; where they are silent there, no more is.
+        let gives_up = matches!(cause, Cause::ResolverTimedOut { .. })
+            && !(place == 0 && searched.typed_first);
+        let tells_more = |known: &Cause| !searched.typed_first && weight(&cause) > weight(known);
+        if failure.as_ref().is_none_or(tells_more) {
+            failure = Some(cause);
+        }
+        if gives_up {
+            break;
+        }
+    }
+    Err(failure.unwrap_or_else(|| Cause::NameNotFound { name: typed.to_owned() }))
+}
+
+/// Of the failures of several names, the one that tells most.
+const fn weight(cause: &Cause) -> u8 {
+    match cause {
+        Cause::ResolverTimedOut { .. } => 3,
+        Cause::NoAddresses { .. } => 2,
+        Cause::ResolverFailed { .. } => 1,
+        _ => 0,
+    }
+}
+
+/// Addresses of one name, as soon as a connection can begin with them.
+async fn first_answers<F>(
+    (v6, v4): (F, F),
+    family: Family,
+    one_at_a_time: bool,
+    host: &str,
+) -> Result<Resolved, Cause>
+where
+    F: Future<Output = Result<Vec<IpAddr>, Cause>> + 'static,
+{
     let answers = match family {
         Family::V4 => vec![v4.await],
         Family::V6 => vec![v6.await],
+        Family::Any if one_at_a_time => {
+            let v4 = v4.await;
+            vec![v6.await, v4]
+        }
         Family::Any => {
             let (mut v6, mut v4) = (Box::pin(v6), Box::pin(v4));
             tokio::select! {
@@ -160,8 +261,7 @@ async fn dns(
                         match tokio::time::timeout(RESOLUTION_DELAY, &mut v6).await {
                             Ok(second) => vec![second, Ok(addresses)],
                             Err(_) => {
-                                let late: Late =
-                                    Box::pin(async { v6.await.unwrap_or_default() });
+                                let late: Late = Box::pin(async { v6.await.unwrap_or_default() });
                                 return Ok(Resolved { addresses, late: Some(late) });
                             }
                         }
@@ -195,66 +295,24 @@ fn settle(
 }
 
 /// Asks one question. An answer without records is an empty list, not an error.
-async fn ask(
-    resolver: Rc<TokioResolver>,
-    seen: Shared,
-    record_type: RecordType,
-    host: String,
+async fn ask<T: QuestionTransport>(
+    stub: Rc<StubResolver<T>>,
+    notes: Rc<LookupNotes>,
+    asked: Name,
+    name: String,
+    first: usize,
 ) -> Result<Vec<IpAddr>, Cause> {
-    let start = seen.borrow().timebase.now().at;
-    let index = {
-        let mut seen = seen.borrow_mut();
-        let lookup = Lookup { record_type, start, end: None, addresses: vec![], error: None };
-        seen.connection.lookups.push(lookup);
-        seen.connection.lookups.len() - 1
-    };
-    let answer = match record_type {
-        RecordType::Aaaa => resolver.ipv6_lookup(host.as_str()).await,
-        RecordType::A | RecordType::Any => resolver.ipv4_lookup(host.as_str()).await,
-    };
-    let mut seen = seen.borrow_mut();
-    let end = seen.timebase.now().at;
-    // Once the connection that asked is over, others may still wait for the answer: it is noted nowhere then.
-    let mut unnoted = Lookup { record_type, start, end: None, addresses: vec![], error: None };
-    let lookup = seen.connection.lookups.get_mut(index).unwrap_or(&mut unnoted);
-    lookup.end = Some(end);
-    match answer {
-        Ok(found) => {
-            let address = |data: &RData| match data {
-                RData::A(a) => Some(IpAddr::V4(a.0)),
-                RData::AAAA(a) => Some(IpAddr::V6(a.0)),
-                _ => None,
-            };
-            lookup.addresses = found.answers().iter().filter_map(|r| address(&r.data)).collect();
-            Ok(lookup.addresses.clone())
+    notes.begin_lookup();
+    let answer = stub.ask(&asked, first, &notes).await;
+    notes.end_lookup(&answer);
+    answer.map_err(|why| match why {
+        LookupFailure::NoSuchName => Cause::NameNotFound { name },
+        LookupFailure::Failed(detail) => Cause::ResolverFailed { name, detail },
+        LookupFailure::Silence => {
+            let (after, asked) = notes.time_and_servers();
+            Cause::ResolverTimedOut { name, after, asked }
         }
-        Err(error) if error.is_nx_domain() => {
-            lookup.error = Some("NXDOMAIN".into());
-            Err(Cause::NameNotFound { name: host })
-        }
-        Err(error) if error.is_no_records_found() => Ok(Vec::new()),
-        Err(error) => {
-            let detail = describe(&error);
-            lookup.error = Some(detail.clone());
-            let name = host;
-            Err(match error {
-                NetError::Timeout => Cause::ResolverTimedOut { name, after: end.since(start) },
-                _ => Cause::ResolverFailed { name, detail },
-            })
-        }
-    }
-}
-
-/// With response codes by their names in RFC 1035 §4.1.1 and RFC 2136 §2.2.
-fn describe(error: &NetError) -> String {
-    match error {
-        NetError::Dns(DnsError::ResponseCode(code)) => {
-            let name = format!("{code:?}").to_uppercase();
-            format!("the name server answered {name}")
-        }
-        NetError::NoConnections => "no name server can be reached".into(),
-        other => other.to_string(),
-    }
+    })
 }
 
 async fn system(
@@ -263,12 +321,19 @@ async fn system(
     host: &str,
     port: u16,
 ) -> Result<Vec<IpAddr>, Cause> {
+    let name = host.trim_end_matches('.');
     let start = seen.borrow().timebase.now().at;
     let answer = tokio::net::lookup_host((host, port)).await;
     let mut seen = seen.borrow_mut();
     let end = Some(seen.timebase.now().at);
-    let mut lookup =
-        Lookup { record_type: RecordType::Any, start, end, addresses: vec![], error: None };
+    let mut lookup = Lookup {
+        record_type: RecordType::Any,
+        start,
+        end,
+        addresses: vec![],
+        error: None,
+        tries: vec![],
+    };
     let found = match answer {
         Ok(found) => {
             for address in found.map(|a: SocketAddr| a.ip()) {
@@ -280,7 +345,7 @@ async fn system(
             let allowed: Vec<IpAddr> =
                 lookup.addresses.iter().copied().filter(|a| family.allows(a)).collect();
             if allowed.is_empty() {
-                Err(Cause::NoAddresses { name: host.to_owned(), family: family.name() })
+                Err(Cause::NoAddresses { name: name.to_owned(), family: family.name() })
             } else {
                 Ok(allowed)
             }
@@ -291,9 +356,9 @@ async fn system(
             let detail = detail.rsplit(": ").next().unwrap_or(&detail).to_owned();
             lookup.error = Some(detail.clone());
             Err(if detail.contains("not known") {
-                Cause::NameNotFound { name: host.to_owned() }
+                Cause::NameNotFound { name: name.to_owned() }
             } else {
-                Cause::ResolverFailed { name: host.to_owned(), detail }
+                Cause::ResolverFailed { name: name.to_owned(), detail }
             })
         }
     };
