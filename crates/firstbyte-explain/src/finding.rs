@@ -40,6 +40,8 @@ pub enum FindingKind {
     HandshakeLoss,
     /// The name service is slow.
     SlowDns,
+    /// A name server that does not answer is asked before one that does (resolv.conf(5)).
+    DeadNameServer,
     /// The IPv6 addresses come later than the IPv4 ones, and are waited for (RFC 8305 §3).
     LateAaaa,
     /// An address that fails or does not answer is tried first (RFC 8305 §5).
@@ -62,7 +64,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Tls12,
         Self::NoResumption,
         Self::NoEarlyData,
@@ -79,6 +81,7 @@ impl FindingKind {
         Self::SynLoss,
         Self::HandshakeLoss,
         Self::SlowDns,
+        Self::DeadNameServer,
         Self::LateAaaa,
         Self::Fallback,
         Self::QuicRetry,
@@ -109,6 +112,7 @@ impl FindingKind {
             Self::SynLoss => "syn-loss",
             Self::HandshakeLoss => "handshake-loss",
             Self::SlowDns => "slow-dns",
+            Self::DeadNameServer => "dead-name-server",
             Self::LateAaaa => "late-aaaa",
             Self::Fallback => "fallback",
             Self::QuicRetry => "quic-retry",

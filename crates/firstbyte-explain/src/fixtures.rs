@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{MeasuredWay, MeasuredWays, WayKind};
 use firstbyte_core::run::Shortfall;
 use firstbyte_core::timeline::{
-    Attempt, AttemptOutcome, Certificate, Chunk, Clock, Connection, Direction, EarlyData, Flight,
-    Handshake, Header, HttpFacts, Lookup, Mark, Offset, QuicFacts, RecordType, SessionMechanism,
-    Stamp, TcpFacts, TlsFacts,
+    Attempt, AttemptOutcome, Certificate, Chunk, Clock, Connection, Direction, DnsTransport,
+    EarlyData, Flight, Handshake, Header, HttpFacts, Lookup, LookupTry, Mark, Offset, QuicFacts,
+    RecordType, SessionMechanism, Stamp, TcpFacts, TlsFacts,
 };
 
 /// What is to be seen. Times are in microseconds.
@@ -15,6 +15,8 @@ use firstbyte_core::timeline::{
 pub(super) struct Path {
     pub rtt: i64,
     pub dns: i64,
+    /// How long another name server was waited for before.
+    pub dead_server: i64,
     pub aaaa_late: i64,
     pub tls12: bool,
     pub retry_request: bool,
@@ -39,6 +41,7 @@ impl Default for Path {
         Self {
             rtt: 30_000,
             dns: 1_000,
+            dead_server: 0,
             aaaa_late: 0,
             tls12: false,
             retry_request: false,
@@ -73,15 +76,28 @@ impl Path {
         let mut now = 100;
         c.marks.set(Mark::DomainLookupStart, at(now));
         let offset = |us: i64| Offset::from_nanos(us * 1_000);
+        let tries = |end: i64| -> Vec<LookupTry> {
+            let ask = |server: &str, start, end, error: Option<&str>| LookupTry {
+                server: server.parse().unwrap(),
+                transport: DnsTransport::Udp,
+                start: offset(start),
+                end: Some(offset(end)),
+                error: error.map(str::to_owned),
+            };
+            let given_up = 100 + self.dead_server;
+            let dead = ask("192.0.2.52:53", 100, given_up, Some(LookupTry::NO_ANSWER));
+            let live = ask("192.0.2.53:53", given_up, end, None);
+            Some(dead).filter(|_| self.dead_server > 0).into_iter().chain([live]).collect()
+        };
         let lookup = |record_type, end: i64, address: &str| Lookup {
             record_type,
             start: offset(100),
             end: Some(offset(end)),
             addresses: vec![address.parse().unwrap()],
             error: None,
-            tries: Vec::new(),
+            tries: tries(end),
         };
-        let answered = now + self.dns;
+        let answered = now + self.dead_server + self.dns;
         c.lookups = vec![
             lookup(RecordType::A, answered, "198.51.100.1"),
             lookup(RecordType::Aaaa, answered + self.aaaa_late, "2001:db8::1"),

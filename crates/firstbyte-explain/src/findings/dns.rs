@@ -1,11 +1,11 @@
-//! The name lookup: a slow resolver, and IPv6 addresses that come late.
+//! The name lookup: a slow resolver, name servers that are silent, and IPv6 addresses that come late.
 
 use std::time::Duration;
 
 use super::{Seen, ms};
 use crate::{Finding, FindingKind, WayKind};
 use firstbyte_core::split::AttributedConnection;
-use firstbyte_core::timeline::{Mark, PhaseName, RecordType};
+use firstbyte_core::timeline::{LookupTry, Mark, PhaseName, RecordType};
 
 /// A resolver in the same building answers from its cache within a few milliseconds.
 const SLOW: Duration = Duration::from_millis(20);
@@ -30,7 +30,27 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ..Finding::before_first_byte(FindingKind::LateAaaa, late)
         });
     }
-    let slow = seen.median(|c| resolver(c).saturating_sub(late_aaaa(c)));
+    let silent = seen.median(silence);
+    if silent >= SLOW {
+        let waited = seen.how_many(|c| silence(c) >= SLOW);
+        let mut tries =
+            seen.connections().flat_map(|c| &c.connection.lookups).flat_map(|l| &l.tries);
+        let server = tries.find(|one| one.silence().is_some()).map(|one| one.server.to_string());
+        found.push(Finding {
+            title: "A name server does not answer".into(),
+            evidence: format!(
+                "{} was silent in {waited} of {} lookups, which took {} longer.",
+                server.unwrap_or_default(),
+                seen.count(),
+                ms(silent)
+            ),
+            advice: "Repair this name server, or take it out of /etc/resolv.conf: programs wait \
+                     for it before they ask the next one."
+                .into(),
+            ..Finding::before_first_byte(FindingKind::DeadNameServer, silent)
+        });
+    }
+    let slow = seen.median(|c| resolver(c).saturating_sub(late_aaaa(c) + silence(c)));
     if slow >= SLOW {
         let first = seen.subject.first.as_ref().map(resolver);
         let first =
@@ -51,6 +71,15 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 
 fn resolver(connection: &AttributedConnection) -> Duration {
     connection.split.phase(PhaseName::Resolve).map_or(Duration::ZERO, |p| p.parts.resolver)
+}
+
+/// How long silent name servers were waited for before the addresses came.
+fn silence(connection: &AttributedConnection) -> Duration {
+    let lookups = &connection.connection.lookups;
+    let answered = lookups.iter().filter(|lookup| !lookup.addresses.is_empty());
+    let silences =
+        answered.map(|lookup| lookup.tries.iter().filter_map(LookupTry::silence).sum::<Duration>());
+    silences.min().unwrap_or_default().min(resolver(connection))
 }
 
 /// How long the AAAA answer was waited for when the A answer was there.
