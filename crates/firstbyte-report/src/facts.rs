@@ -293,7 +293,7 @@ impl Facts<'_> {
                 (None, Some(took)) => format!("answered after {took}"),
                 (Some(error), Some(took)) => format!("{error} after {took}"),
             };
-            self.put("", &[format!("{:<4}", ""), format!("{}{transport}", one.server), outcome]);
+            self.put("", &[" ".repeat(4), format!("{}{transport}", one.server), outcome]);
         }
     }
 

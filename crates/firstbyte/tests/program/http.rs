@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
 use firstbyte_lab::ca::ServerCertificate;
 use rustls::version::{TLS12, TLS13};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::certificates::{good, self_signed, server, versions, wants_client_certificate};
 use crate::support::dns::{Answer, DnsServer};
@@ -570,6 +570,8 @@ fn families_are_as_asked_for() {
         // Which of the two is asked first, and whether the other is still waited for, is a race.
         assert!(asked.iter().all(|t| lookups.contains(t)) && !asked.is_empty(), "{asked:?}");
         assert!(sample["marks"]["domain_lookup_end"].is_object());
+        let asked = &sample["lookups"][0]["tries"][0];
+        assert_eq!((&asked["server"], &asked["transport"]), (&json!(resolver), &json!("udp")));
     }
 }
 

@@ -195,6 +195,10 @@ impl<T: QuestionTransport> StubResolver<T> {
                     TryOutcome::Truncated | TryOutcome::Silence => {}
                 }
             }
+            // At most once each, as in res_send.c.
+            if over_tcp {
+                break;
+            }
         }
         Err(outcome)
     }
@@ -262,6 +266,11 @@ impl<T: QuestionTransport> StubResolver<T> {
     ) -> TryOutcome {
         match message.metadata.response_code {
             _ if message.metadata.truncation && !over_tcp => TryOutcome::Truncated,
+            // It knows nothing, and asks nobody: the C library goes on as after a refusal.
+            ResponseCode::NoError if is_referral(message) => TryOutcome::Refused {
+                told: format!("name server {server} answers no questions of clients"),
+                noted: "a referral".to_owned(),
+            },
             ResponseCode::NoError => {
                 TryOutcome::Addresses(addresses(&message.answers, question.query.query_type()))
             }
@@ -277,6 +286,12 @@ impl<T: QuestionTransport> StubResolver<T> {
             }
         }
     }
+}
+
+fn is_referral(message: &Message) -> bool {
+    let header = &message.metadata;
+    let empty = message.answers.is_empty() && message.additionals.is_empty();
+    empty && message.edns.is_none() && !header.authoritative && !header.recursion_available
 }
 
 const fn dns_type(record_type: RecordType) -> Kind {

@@ -39,6 +39,8 @@ enum ScriptedServer {
     Loses,
     /// All answers are too long for a datagram.
     Truncates,
+    /// To others, without an answer.
+    Refers,
     /// Other names do not exist.
     Knows(&'static str),
 }
@@ -105,6 +107,11 @@ impl QuestionTransport for ScriptedServers {
                 let mut message = answer(question, ResponseCode::NoError);
                 message.answers.clear();
                 message.metadata.truncation = true;
+                Ok(message)
+            }
+            ScriptedServer::Refers => {
+                let mut message = answer(question, ResponseCode::NoError);
+                message.answers.clear();
                 Ok(message)
             }
             ScriptedServer::Knows(name) => {
@@ -239,6 +246,10 @@ fn servers_that_refuse_are_followed_at_once() {
         let expected =
             [(0, 0, 0, "SERVFAIL"), (1, 0, 0, "connection refused"), (2, 0, 1, "answered")];
         assert_eq!(tries(&connection), expected);
+
+        let servers = &[ScriptedServer::Refers, ScriptedServer::Answers(1)];
+        let (connection, _) = look_up_v4(servers, "").await;
+        assert_eq!(tries(&connection), [(0, 0, 0, "a referral"), (1, 0, 1, "answered")]);
 
         let (connection, found) =
             look_up_v4(&[ScriptedServer::Says(ResponseCode::Refused)], "").await;
