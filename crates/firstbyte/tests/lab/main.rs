@@ -21,6 +21,7 @@ mod live;
 mod live_outputs;
 mod losses;
 mod monitor;
+mod name_servers;
 mod openings;
 mod pages;
 #[allow(dead_code, reason = "shared with the other suites")]
