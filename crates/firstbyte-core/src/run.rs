@@ -86,6 +86,11 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
+    /// Whether it also measures which response the server gave. Handshakes end before the response.
+    pub const fn depends_on_answer(self) -> bool {
+        matches!(self, Self::Wait | Self::Receive | Self::Ttfb | Self::Total)
+    }
+
     const fn for_phase(phase: PhaseName) -> Self {
         match phase {
             PhaseName::Resolve => Self::Resolve,
@@ -177,6 +182,56 @@ impl Metrics {
     }
 }
 
+/// Status and size of the response to a visit, if known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VisitAnswer {
+    /// 0 stands for "absent".
+    status: u16,
+    /// [`ABSENT`] stands for "absent".
+    body_bytes: u64,
+}
+
+impl Default for VisitAnswer {
+    fn default() -> Self {
+        Self { status: 0, body_bytes: ABSENT }
+    }
+}
+
+impl VisitAnswer {
+    /// An answer with this status, and a body of this many bytes as received.
+    pub fn new(status: Option<u16>, body_bytes: Option<u64>) -> Self {
+        Self { status: status.unwrap_or(0), body_bytes: body_bytes.unwrap_or(ABSENT) }
+    }
+
+    /// The answer to `sample`. Of several requests it has the first status that differs from the first request's, and
+    /// the bytes of all bodies.
+    pub fn from_sample(sample: &Sample) -> Self {
+        let Some(requests) = &sample.requests else {
+            let http = sample.connection.facts.http.as_ref();
+            return Self::new(
+                http.and_then(|http| http.status),
+                http.and_then(|http| http.body_bytes),
+            );
+        };
+        let mut statuses = requests.exchanges.iter().filter_map(|exchange| exchange.status);
+        let first = statuses.next();
+        let other = statuses.find(|status| Some(*status) != first);
+        let sizes = requests.exchanges.iter().filter_map(|exchange| exchange.body_bytes);
+        let body_bytes = sizes.reduce(u64::saturating_add);
+        Self::new(other.or(first), body_bytes)
+    }
+
+    /// Its status code.
+    pub fn status(&self) -> Option<u16> {
+        Some(self.status).filter(|status| *status != 0)
+    }
+
+    /// Bytes of its body as received.
+    pub fn body_bytes(&self) -> Option<u64> {
+        Some(self.body_bytes).filter(|bytes| *bytes != ABSENT)
+    }
+}
+
 /// What the connections took whose responses redirected: nothing where there are none.
 pub fn redirect_time(sample: &Sample) -> Duration {
     sample.redirects.iter().map(total).sum()
@@ -227,11 +282,13 @@ pub enum Shortfall {
     NotAtOnce,
     /// The client does not say.
     NotSaid,
+    /// Another status than most connections of the same explanation.
+    OtherStatus,
 }
 
 impl Shortfall {
     /// Every shortfall.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NoSession,
         Self::NotResumed,
         Self::OtherMechanism,
@@ -250,6 +307,7 @@ impl Shortfall {
         Self::OtherConnections,
         Self::NotAtOnce,
         Self::NotSaid,
+        Self::OtherStatus,
     ];
 
     /// The name used in stored forms.
@@ -273,6 +331,7 @@ impl Shortfall {
             Self::OtherConnections => "other-connections",
             Self::NotAtOnce => "not-at-once",
             Self::NotSaid => "not-said",
+            Self::OtherStatus => "other-status",
         }
     }
 
@@ -297,6 +356,7 @@ impl Shortfall {
             Self::OtherConnections => "over another number of connections",
             Self::NotAtOnce => "not all at once",
             Self::NotSaid => "not reported by the client",
+            Self::OtherStatus => "with another status",
         }
     }
 
@@ -334,6 +394,8 @@ pub struct Row {
     pub lateness_ns: u64,
     /// Its times.
     pub metrics: Metrics,
+    /// Status and size of its response.
+    pub answer: VisitAnswer,
 }
 
 impl Row {
@@ -404,6 +466,7 @@ impl Taken {
             started_unix_ns: connection.started_unix_ns.unwrap_or(0),
             lateness_ns: u64::try_from(self.lateness.as_nanos()).unwrap_or(u64::MAX),
             metrics: Metrics::from_sample(&self.sample),
+            answer: VisitAnswer::from_sample(&self.sample),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use firstbyte_core::run::Shortfall;
+use firstbyte_core::compare::{AnswerCounts, find_difference};
+use firstbyte_core::run::{Shortfall, VisitAnswer};
 use firstbyte_core::split::{AttributedConnection, ServerFit, ServerFits, Split};
 use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
 use firstbyte_core::timeline::{Connection, Failure, PhaseName};
@@ -99,6 +100,27 @@ pub struct MeasuredWays {
     pub redirects: Vec<Connection>,
 }
 
+impl MeasuredWay {
+    fn count_answers(&self) -> AnswerCounts {
+        let mut counts = AnswerCounts::default();
+        self.proven.iter().for_each(|(_, connection)| counts.add(answer(connection)));
+        counts
+    }
+
+    /// Connections with another status than this become unproven: their times show another response.
+    fn set_apart_other_statuses(&mut self, usual: u16) {
+        let is_other = |c: &Connection| answer(c).status().is_some_and(|status| status != usual);
+        let others = self.proven.extract_if(.., |(_, connection)| is_other(connection));
+        self.unproven.extend(others.map(|(_, connection)| (Shortfall::OtherStatus, connection)));
+        self.first = self.first.take().filter(|connection| !is_other(connection));
+    }
+}
+
+fn answer(connection: &Connection) -> VisitAnswer {
+    let http = connection.facts.http.as_ref();
+    VisitAnswer::new(http.and_then(|http| http.status), http.and_then(|http| http.body_bytes))
+}
+
 /// One way, and where the time of its connections went.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
@@ -175,12 +197,33 @@ pub struct Evidence {
     pub redirects: Vec<AttributedConnection>,
     /// What the connections to the address that is explained show of its server.
     pub fit: ServerFit,
+    /// The answers in each way, if they are not all alike.
+    pub unlike_answers: Vec<(WayKind, AnswerCounts)>,
 }
 
 impl Evidence {
     /// Attributes the time of all connections: of those to one address by what all of them show of the server.
+    ///
+    /// Only connections with the subject's usual status count. Servers redirect requests without TLS, so
+    /// [`WayKind::Plain`] is exempt.
     pub fn from_measured(measured: MeasuredWays) -> Self {
-        let MeasuredWays { ways, redirects } = measured;
+        let MeasuredWays { mut ways, redirects } = measured;
+        let counts = ways.iter().filter(|(kind, _)| *kind != WayKind::Plain);
+        let mut counts: Vec<(WayKind, AnswerCounts)> =
+            counts.map(|(kind, way)| (*kind, way.count_answers())).collect();
+        let subject = ways.iter().find(|(kind, _)| *kind == WayKind::Subject);
+        let first = subject.and_then(|(_, way)| way.first.as_ref()).map(answer);
+        let subject = counts.iter_mut().find(|(kind, _)| *kind == WayKind::Subject);
+        if let Some((_, counts)) = subject {
+            let usual = counts.usual_status();
+            counts.add(first.unwrap_or_default());
+            if let Some(usual) = usual {
+                let counted = ways.iter_mut().filter(|(kind, _)| *kind != WayKind::Plain);
+                counted.for_each(|(_, way)| way.set_apart_other_statuses(usual));
+            }
+        }
+        let unlike = find_difference(counts.iter().map(|(_, counts)| counts)).is_some();
+        let unlike_answers = if unlike { counts } else { Vec::new() };
         let think = ways.iter().find(|(kind, _)| *kind == WayKind::Reused).and_then(|(_, way)| {
             let think = |(_, c): &(u32, Connection)| {
                 let split = Split::attribute(c);
@@ -202,7 +245,7 @@ impl Evidence {
         let explained = subject.and_then(|(_, way)| way.connections().next());
         let fit = explained.and_then(|c| fits.get(&c.connection)).cloned();
         let redirects = redirects.into_iter().map(AttributedConnection::alone).collect();
-        Self { ways, redirects, fit: fit.unwrap_or_default() }
+        Self { ways, redirects, fit: fit.unwrap_or_default(), unlike_answers }
     }
 
     /// One of the ways, if it was tried.

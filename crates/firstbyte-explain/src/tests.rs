@@ -110,6 +110,60 @@ fn early_data_after_a_retry_request_is_no_finding_of_its_own() {
 }
 
 #[test]
+fn connections_with_another_status_are_no_evidence() {
+    let sound = Path::default();
+    let answer_with = |way: &mut MeasuredWay, rounds: std::ops::Range<usize>, status: u16| {
+        for (_, connection) in &mut way.proven[rounds] {
+            connection.facts.http.as_mut().unwrap().status = Some(status);
+        }
+    };
+    let mut measured = healthy(&sound);
+    measured.ways.push((WayKind::Plain, sound.way(20)));
+    let alike = Evidence::from_measured(measured.clone());
+    assert!(alike.unlike_answers.is_empty());
+    for (kind, way) in &mut measured.ways {
+        match kind {
+            WayKind::Subject => answer_with(way, 0..6, 429),
+            WayKind::Reused => answer_with(way, 0..20, 429),
+            // http: is often redirected to https:.
+            WayKind::Plain => answer_with(way, 0..20, 301),
+            _ => {}
+        }
+    }
+    let evidence = Evidence::from_measured(measured.clone());
+    let counts = |kind| {
+        let way = evidence.way(kind).unwrap();
+        let others = way.unproven.iter().filter(|(why, _)| *why == Shortfall::OtherStatus);
+        (way.proven.len(), others.count(), way.asked())
+    };
+    assert_eq!(counts(WayKind::Subject), (14, 6, 20));
+    assert_eq!(counts(WayKind::Reused), (0, 20, 20));
+    assert_eq!(counts(WayKind::Resumed), (20, 0, 20));
+    assert_eq!(counts(WayKind::Plain), (20, 0, 20));
+    let listed: Vec<WayKind> = evidence.unlike_answers.iter().map(|(kind, _)| *kind).collect();
+    assert!(listed.contains(&WayKind::Reused) && !listed.contains(&WayKind::Plain));
+    // The first connection is among those that are told, and only an alike one is part of the evidence.
+    assert_eq!(evidence.unlike_answers[0].1.statuses(), [(200, 15), (429, 6)]);
+    assert!(evidence.subject().unwrap().first.is_some());
+    assert!(evidence.way(WayKind::Reused).unwrap().first.is_some());
+    assert_eq!(kinds(&measured), [""; 0], "another status does not mean that nothing is reused");
+}
+
+#[test]
+fn a_first_connection_with_another_status_is_told_and_left_out() {
+    let mut measured = healthy(&Path::default());
+    for (_, way) in &mut measured.ways {
+        for (_, connection) in &mut way.proven {
+            connection.facts.http.as_mut().unwrap().status = Some(429);
+        }
+    }
+    let evidence = Evidence::from_measured(measured);
+    let subject = evidence.subject().unwrap();
+    assert_eq!((subject.proven.len(), subject.first.is_none()), (20, true));
+    assert_eq!(evidence.unlike_answers[0].1.statuses(), [(429, 20), (200, 1)]);
+}
+
+#[test]
 fn what_servers_do_not_offer_is_found_by_trying() {
     let sound = Path::default();
     let with = |kind: WayKind, way: MeasuredWay| {

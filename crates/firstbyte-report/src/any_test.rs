@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firstbyte_core::compare::Role;
-use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing};
+use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing, VisitAnswer};
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::{
     Chunk, Clock, Connection, Direction, Flight, Mark, Offset, PhaseName, Sample, Stamp, TcpFacts,
@@ -170,6 +170,8 @@ fn any_row() -> impl Strategy<Value = Row> {
             1 => Standing::Unproven(Shortfall::TooEarly),
             _ => Standing::Proven,
         };
-        Row { cell, round, warmup, standing, started_unix_ns: 0, lateness_ns: 0, metrics }
+        let status = [None, Some(200), Some(429)][usize::from(what) % 3];
+        let answer = VisitAnswer::new(status, metrics.get(Metric::Send));
+        Row { cell, round, warmup, standing, started_unix_ns: 0, lateness_ns: 0, metrics, answer }
     })
 }

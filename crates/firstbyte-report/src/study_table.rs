@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use firstbyte_core::compare::Role;
+use firstbyte_core::compare::{Role, describe_answers};
 use firstbyte_core::run::{Cell, Metric};
+use firstbyte_core::shown_url::shown_urls_within;
 
 use super::Style;
 use super::chart::{metric_title, phase_label};
@@ -24,6 +25,7 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
     // On a terminal what comes last is what is seen.
     let blocks = [
         view.phases(),
+        view.answers(),
         view.differences(),
         view.others(),
         view.proofs(),
@@ -135,6 +137,25 @@ impl View<'_> {
         let first = no_p99.then_some(p95 + 1);
         let dispensable: Vec<usize> = first.into_iter().chain([p95, 2, 1]).collect();
         lines.extend(self.align(table, &dispensable));
+        lines
+    }
+
+    /// Statuses and sizes of each cell's answers, if they differ or some are errors.
+    fn answers(&self) -> Vec<String> {
+        if !self.digest.shows_answers() {
+            return Vec::new();
+        }
+        let mut lines = vec![self.style.paint(Ink::Strong, "Answers")];
+        let cells = self.study.cells.iter().zip(&self.digest.cells);
+        for (cell, series) in cells.take(MANY) {
+            let name = shown_urls_within(&cell.name());
+            let text = format!("{name}: {}", describe_answers(&series.answers));
+            self.wrapped(&mut lines, &text, Ink::Plain);
+        }
+        if let Some(more) = self.study.cells.len().checked_sub(MANY).filter(|more| *more > 0) {
+            let text = format!("{}: --html FILE shows them", count(more as u64, "other variant"));
+            self.wrapped(&mut lines, &text, Ink::Faint);
+        }
         lines
     }
 
@@ -279,7 +300,11 @@ impl View<'_> {
         }
         let full = cells().filter(|(_, s)| s.asked == s.proven).count();
         if full == self.study.cells.len() {
-            return vec![format!("All {} were verified on the wire.", count(asked, "sample"))];
+            let but = match self.digest.has_unlike_answers() {
+                true => ", but their answers differ",
+                false => "",
+            };
+            return vec![format!("All {} were verified on the wire{but}.", count(asked, "sample"))];
         }
         let mut lines = vec![self.style.paint(Ink::Strong, "Samples verified on the wire")];
         for (cell, series) in cells().filter(|(_, s)| s.asked != s.proven) {
@@ -496,7 +521,7 @@ const fn ink(verdict: Verdict) -> Ink {
         Verdict::Faster => Ink::Transfer,
         Verdict::Slower => Ink::Loss,
         Verdict::Same => Ink::Plain,
-        Verdict::Open => Ink::Faint,
+        Verdict::Unlike | Verdict::Open => Ink::Faint,
     }
 }
 

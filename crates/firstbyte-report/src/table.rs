@@ -8,7 +8,8 @@ mod pooled;
 
 use std::time::Duration;
 
-use firstbyte_core::run::{redirect_time, visit_time};
+use firstbyte_core::compare::{AnswerCounts, describe_answers, find_difference};
+use firstbyte_core::run::{VisitAnswer, redirect_time, visit_time};
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Mark, Offset, PhaseName, Sample};
@@ -61,6 +62,14 @@ impl Tables {
             self.groups.iter().map(|group| group.lines(style).join("\n")).collect();
         tables.join("\n\n") + if tables.is_empty() { "" } else { "\n" }
     }
+
+    /// The answers of each URL whose samples are in one table although their answers differ.
+    pub fn list_unlike_answers(&self) -> Vec<String> {
+        let unlike = self.groups.iter().filter(|group| group.has_unlike_answers());
+        unlike
+            .map(|group| format!("{}: {}", shown_url(&group.url), describe_answers(&group.answers)))
+            .collect()
+    }
 }
 
 /// The tables of samples that are there already.
@@ -82,6 +91,8 @@ struct Group {
     /// Failures of causes beyond those.
     other_causes: u64,
     warmups: Vec<Warmup>,
+    /// Of samples that came to their end.
+    answers: AnswerCounts,
     redirects: Column,
     phases: [Column; PhaseName::ALL.len()],
     first_byte: Column,
@@ -113,6 +124,7 @@ impl Group {
             causes: Vec::new(),
             other_causes: 0,
             warmups: Vec::new(),
+            answers: AnswerCounts::default(),
             redirects: column(),
             phases: PhaseName::ALL.map(|_| column()),
             first_byte: column(),
@@ -153,6 +165,7 @@ impl Group {
         // Connections of their own, before the one that the phases are of.
         let redirects = redirect_time(sample);
         self.pooled += 1;
+        self.answers.add(VisitAnswer::from_sample(sample));
         if !sample.redirects.is_empty() {
             self.redirects.take(redirects);
         }
@@ -178,6 +191,7 @@ impl Group {
 
     fn lines(&self, style: &Style) -> Vec<String> {
         let mut lines = self.header(style);
+        lines.extend(self.answers(style));
         if self.pooled > 0 {
             lines.push(String::new());
             lines.extend(self.percentiles(style));
@@ -207,6 +221,23 @@ impl Group {
             return vec![format!("{url}{}{painted}", " ".repeat(style.columns() - used))];
         }
         vec![url, painted]
+    }
+
+    fn has_unlike_answers(&self) -> bool {
+        find_difference([&self.answers]).is_some()
+    }
+
+    /// Statuses and sizes of the answers, if they differ or some are errors.
+    fn answers(&self, style: &Style) -> Vec<String> {
+        let is_unlike = self.has_unlike_answers();
+        if !is_unlike && !self.answers.has_errors() {
+            return Vec::new();
+        }
+        let but = if is_unlike { " (their times are pooled)" } else { "" };
+        let text = format!("{}{but}", describe_answers(&self.answers));
+        let words: Vec<String> = text.split(' ').map(String::from).collect();
+        let lines = wrap("answers  ", &words, style.columns());
+        lines.iter().map(|line| style.paint(Ink::Strong, line)).collect()
     }
 
     /// Phases, first byte and total; below them what the total consists of; below those the path.
@@ -428,6 +459,33 @@ mod tests {
             "{text}"
         );
         assert!(!table(&samples[2..], &Style::default()).contains("redirects"));
+    }
+
+    #[test]
+    fn unlike_answers_are_told_with_their_table() {
+        let answered = |status: u16, bytes: u64| {
+            let mut sample = fixtures::run(1).swap_remove(0);
+            let http = sample.connection.facts.http.get_or_insert_default();
+            (http.status, http.body_bytes) = (Some(status), Some(bytes));
+            sample
+        };
+        let render = |samples: &[Sample]| {
+            let mut tables = Tables::new(1);
+            samples.iter().for_each(|sample| tables.take(sample));
+            (tables.render(&Style::default()), tables.list_unlike_answers())
+        };
+        let mut samples = [vec![answered(200, 5); 6], vec![answered(429, 0); 6]].concat();
+        samples.iter_mut().for_each(|sample| sample.warmup = false);
+        let (text, unlike) = render(&samples);
+        let answers = "6 with status 200, 6 with status 429, 0 to 5 bytes";
+        assert!(text.contains(&format!("\nanswers  {answers} (their times")), "{text}");
+        assert!(unlike.len() == 1 && unlike[0].ends_with(answers), "{unlike:?}");
+        // Alike answers are told if they are errors.
+        let (text, unlike) = render(&samples[6..]);
+        assert!(text.contains("\nanswers  6 with status 429, 0 bytes\n"), "{text}");
+        assert_eq!(unlike, [""; 0]);
+        let (text, unlike) = render(&samples[..6]);
+        assert!(!text.contains("answers") && unlike.is_empty(), "{text}");
     }
 
     #[test]

@@ -47,6 +47,13 @@ pub enum Warning {
         /// Samples that the plan has.
         rounds: usize,
     },
+    /// Times are pooled or compared whose answers differ.
+    UnlikeAnswers {
+        /// The answers of each variant or URL, with its name.
+        answers: Vec<String>,
+        /// Variants are compared: they got no verdict.
+        compared: bool,
+    },
     /// There are too few rounds for intervals.
     NoIntervals {
         /// Rounds there are.
@@ -123,6 +130,7 @@ impl Warning {
             Self::NotInTurn => "not-in-turn",
             Self::UnknownWriteOut { .. } => "unknown-write-out",
             Self::TooFewRounds { .. } => "too-few-rounds",
+            Self::UnlikeAnswers { .. } => "unlike-answers",
             Self::NoIntervals { .. } => "no-intervals",
             Self::BeyondChecked { .. } => "beyond-checked",
             Self::ExchangesFailed { .. } => "exchanges-failed",
@@ -144,6 +152,9 @@ impl Warning {
             Self::TooFewRounds { needed, .. } => {
                 format!("use -n {needed}, or samples = {needed} in the plan")
             }
+            Self::UnlikeAnswers { compared: true, .. } => {
+                "--compare-unlike gives verdicts on their times anyway".to_owned()
+            }
             Self::NoIntervals { needed, .. } => format!("use -n {needed}"),
             Self::BeyondChecked { .. } => {
                 "docs/prediction.md lists the measured errors of predictions".to_owned()
@@ -158,6 +169,7 @@ impl Warning {
             Self::UnreadLine { .. }
             | Self::LogBrokenOff { .. }
             | Self::UnknownWriteOut { .. }
+            | Self::UnlikeAnswers { compared: false, .. }
             | Self::Unprepared { .. }
             | Self::Interrupted
             | Self::CaptureIncomplete { .. }
@@ -186,6 +198,15 @@ impl fmt::Display for Warning {
                 f,
                 "'{condition}' needs {needed} samples, but only {rounds} are planned: it will stay undecided"
             ),
+            Self::UnlikeAnswers { answers, .. } => {
+                const NAMED: usize = 4;
+                let named = answers.iter().take(NAMED).map(String::as_str);
+                write!(f, "the answers differ: {}", named.collect::<Vec<_>>().join("; "))?;
+                match answers.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more"),
+                }
+            }
             Self::NoIntervals { rounds, needed } => {
                 write!(f, "{rounds} rounds are too few: confidence intervals need {needed}")
             }
@@ -240,6 +261,7 @@ mod tests {
             Warning::NotInTurn,
             Warning::UnknownWriteOut { name: "tim".into() },
             Warning::TooFewRounds { condition: "ttfb.p99 > 1s".into(), needed: 1000, rounds: 30 },
+            Warning::UnlikeAnswers { answers: vec!["a: 7 with status 200".into()], compared: true },
             Warning::NoIntervals { rounds: 7, needed: 20 },
             Warning::BeyondChecked { loss: 0.06 },
             Warning::ExchangesFailed { failed: 2 },
@@ -286,6 +308,13 @@ mod tests {
         let expected =
             serde_json::json!({ "code": "no-intervals", "text": text, "advice": "use -n 20" });
         assert_eq!(json, expected);
+        let answers: Vec<String> = (1..=6).map(|n| format!("{n}: 5 bytes")).collect();
+        let unlike = |compared| Warning::UnlikeAnswers { answers: answers.clone(), compared };
+        assert_eq!(
+            unlike(true).to_string(),
+            "the answers differ: 1: 5 bytes; 2: 5 bytes; 3: 5 bytes; 4: 5 bytes; and 2 more"
+        );
+        assert!(unlike(true).advice().is_some() && unlike(false).advice().is_none());
         assert!(serde_json::to_value(Warning::Interrupted).unwrap()["advice"].is_null());
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use firstbyte_core::compare::{
     self, Axis, CellSummary, Comparison, Design, PairEffects, PercentileEffects, Settings, Table,
+    describe_answers, find_difference,
 };
 use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
@@ -14,7 +15,7 @@ use firstbyte_core::timeline::Connection;
 
 use crate::parallel::side_by_side;
 use crate::runs::{Dataset, RunError};
-use firstbyte_core::shown_url::shown_url;
+use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 use firstbyte_report::study::{
     Examined, FailureView, PanelTimes, PanelView, ProcessorTimes, ProcessorView, Study,
 };
@@ -34,17 +35,28 @@ pub(crate) struct Material {
     percentiles: Vec<PercentileEffects>,
     axes: Vec<Axis>,
     comparison: Comparison,
+    unlike_answers: Vec<String>,
+}
+
+/// How samples are compared.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ComparisonChoices<'a> {
+    /// The axis that leads.
+    pub(crate) by: Option<&'a str>,
+    /// Also percentile by percentile.
+    pub(crate) with_percentiles: bool,
+    /// Times get verdicts even where the answers differ.
+    pub(crate) compare_unlike: bool,
 }
 
 impl Material {
-    /// Compares what is in `data`, leading by the axis `by`; percentile by percentile where these are asked for.
+    /// Compares what is in `data`.
     ///
     /// # Errors
     /// When a sample of it cannot be read.
     pub(crate) fn from_dataset(
         data: &Dataset,
-        by: Option<&str>,
-        with_percentiles: bool,
+        choices: ComparisonChoices<'_>,
         examined: Option<Examined>,
     ) -> Result<Self, RunError> {
         let mut axes: Vec<Axis> = data
@@ -52,12 +64,14 @@ impl Material {
             .iter()
             .map(|axis| Axis { name: axis.name.clone(), values: axis.values.clone() })
             .collect();
-        compare::put_in_order(&mut axes, by);
+        compare::put_in_order(&mut axes, choices.by);
         let headers: Vec<&RunHeader> = data.headers().map(|(_, header)| header).collect();
         let settings = Settings {
             seed: headers.first().map_or(Settings::default().seed, |header| header.design.seed),
+            compare_unlike: choices.compare_unlike,
             ..Settings::default()
         };
+        let table = Table::from_rows(data.cells.len(), &data.rows);
         let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
         let commands = headers.iter().map(|header| shell::line(&header.command));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
@@ -72,13 +86,19 @@ impl Material {
             medians,
             failures: failures(data)?,
             examined,
-            percentiles: match with_percentiles {
-                true => percentiles(data, &axes, &settings),
+            percentiles: match choices.with_percentiles {
+                true => percentiles(data, &table, &axes, &settings),
                 false => Vec::new(),
             },
-            comparison: compared(data, &axes, &settings),
+            comparison: compared(data, &table, &axes, &settings),
+            unlike_answers: unlike_answers(data, &table),
             axes,
         })
+    }
+
+    /// The answers of each variant with its name, if they are not all alike.
+    pub(crate) fn unlike_answers(&self) -> &[String] {
+        &self.unlike_answers
     }
 
     /// Gives `view` the study.
@@ -147,23 +167,39 @@ fn processors(
 }
 
 /// As [`compare::compare`] has it, by all processors.
-fn compared(data: &Dataset, axes: &[Axis], settings: &Settings) -> Comparison {
+fn compared(data: &Dataset, table: &Table, axes: &[Axis], settings: &Settings) -> Comparison {
     let cells = data.cells.len();
-    let table = Table::from_rows(cells, &data.rows);
     let design = Design::new(&data.cells, axes);
     let pairs =
-        side_by_side(design.pairs.len(), |n| compare::effects(&table, design.pairs[n], settings));
+        side_by_side(design.pairs.len(), |n| compare::effects(table, design.pairs[n], settings));
     let pairs: Vec<PairEffects> = pairs;
-    let summaries: Vec<CellSummary> = side_by_side(cells, |n| compare::summarise(&table, n));
+    let summaries: Vec<CellSummary> = side_by_side(cells, |n| compare::summarise(table, n));
     compare::conclude(summaries, pairs, design.base_missing, settings)
 }
 
 /// The ways that are compared, percentile by percentile, by all processors.
-fn percentiles(data: &Dataset, axes: &[Axis], settings: &Settings) -> Vec<PercentileEffects> {
-    let table = Table::from_rows(data.cells.len(), &data.rows);
+fn percentiles(
+    data: &Dataset,
+    table: &Table,
+    axes: &[Axis],
+    settings: &Settings,
+) -> Vec<PercentileEffects> {
     let pairs = Design::new(&data.cells, axes).pairs;
-    let of_pair = |n: usize| compare::percentile_effects(&table, pairs[n], settings);
+    let of_pair = |n: usize| compare::percentile_effects(table, pairs[n], settings);
     side_by_side(pairs.len(), of_pair).concat()
+}
+
+/// The answers of each cell with its name, if they are not all alike.
+fn unlike_answers(data: &Dataset, table: &Table) -> Vec<String> {
+    let cells = 0..data.cells.len();
+    if find_difference(cells.clone().filter_map(|cell| table.answers(cell))).is_none() {
+        return Vec::new();
+    }
+    let described = |cell: usize| {
+        let answers = describe_answers(table.answers(cell)?);
+        Some(format!("{}: {answers}", shown_urls_within(&data.cells[cell].name())))
+    };
+    cells.filter_map(described).collect()
 }
 
 /// For each cell the sample in the middle by total, of those that count. Its time is attributed by what connections to the

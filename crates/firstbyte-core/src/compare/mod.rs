@@ -8,6 +8,7 @@
 //! called side by side and [`conclude`]d afterwards; [`compare`] calls them one after the other. The
 //! result is the same, and depends on the rows, the settings and nothing else.
 
+mod answers;
 mod design;
 mod percentiles;
 mod summary;
@@ -18,12 +19,16 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use answers::{AnswerCounts, AnswerDifference, find_difference};
 pub use design::{Axis, BaseMissing, Design, Pair, Role, axes_of, put_in_order};
 pub use percentiles::{PERCENTILES, PercentileEffects, percentile_effects};
 pub use summary::{CellSummary, MetricSummary, Percentile, summarise};
 pub use table::{Counts, Table};
 pub use verdict::{Verdict, judge, judge_quantile};
-pub use words::{TIMES_FROM, base_missing_sentence, percent, quantile_sentence, sentence, times};
+pub use words::{
+    TIMES_FROM, base_missing_sentence, describe_answers, describe_difference, percent,
+    quantile_sentence, sentence, times,
+};
 
 use crate::run::{Cell, Metric};
 use crate::stats::{ClockSteps, Effect, Estimate, holm, paired_effect_in_steps};
@@ -38,13 +43,15 @@ pub struct Settings {
     pub negligible: f64,
     /// Differences up to this, nanoseconds, do not mean anything: a stamp's error can make them.
     pub floor_ns: f64,
+    /// Times get verdicts even where the answers differ.
+    pub compare_unlike: bool,
 }
 
 impl Default for Settings {
     /// 1 %, and 10 µs: what kernel stamps are off by at their 99th percentile (`docs/measurement.md`,
     /// "Accuracy").
     fn default() -> Self {
-        Self { seed: 1, negligible: 0.01, floor_ns: 10_000.0 }
+        Self { seed: 1, negligible: 0.01, floor_ns: 10_000.0, compare_unlike: false }
     }
 }
 
@@ -56,8 +63,10 @@ pub struct MetricEffect {
     /// The effect, nanoseconds; relative ones as shares of the base.
     pub effect: Effect,
     /// The p-value of the verdict's estimate, adjusted for all comparisons of the same kind (Holm);
-    /// absent with too few rounds.
+    /// absent with too few rounds, and where answers are unlike.
     pub p_adjusted: Option<f64>,
+    /// How the answers differ that the metric depends on: then there is no verdict.
+    pub unlike: Option<AnswerDifference>,
     /// What it comes to.
     pub verdict: Verdict,
 }
@@ -120,14 +129,21 @@ pub fn effects(table: &Table, pair: Pair, settings: &Settings) -> PairEffects {
         base: table.resolution_ns(pair.base),
         variant: table.resolution_ns(pair.variant),
     };
+    let answers = [table.answers(pair.base), table.answers(pair.variant)];
+    let difference = find_difference(answers.into_iter().flatten());
+    let difference = difference.filter(|_| !settings.compare_unlike);
     let metrics = Metric::ALL
         .into_iter()
         .filter_map(|metric| {
             let (base, variant) = table.paired(pair.base, pair.variant, metric);
             let effect = paired_effect_in_steps(&base, &variant, steps, settings.seed)?;
-            let p_adjusted = estimate_of(&effect).p_value;
-            let verdict = judge(&effect, p_adjusted, settings);
-            Some(MetricEffect { metric, effect, p_adjusted, verdict })
+            let unlike = difference.filter(|_| metric.depends_on_answer());
+            let p_adjusted = estimate_of(&effect).p_value.filter(|_| unlike.is_none());
+            let verdict = match unlike {
+                Some(difference) => Verdict::Unlike(difference),
+                None => judge(&effect, p_adjusted, settings),
+            };
+            Some(MetricEffect { metric, effect, p_adjusted, unlike, verdict })
         })
         .collect();
     PairEffects { pair, rounds, unpaired, metrics }
@@ -155,7 +171,7 @@ pub fn conclude(
             .filter(|pair| pair.pair.role == role)
             .flat_map(|pair| &mut pair.metrics)
             .filter(|m| metric.is_none_or(|metric| m.metric == metric))
-            .filter(|m| m.estimate().p_value.is_some())
+            .filter(|m| m.unlike.is_none() && m.estimate().p_value.is_some())
             .collect();
         let raw: Vec<f64> = family.iter().filter_map(|m| m.estimate().p_value).collect();
         for (member, adjusted) in family.iter_mut().zip(holm(&raw)) {

@@ -1,5 +1,6 @@
 //! The rows of a run by cell and metric, proven ones only; the others are counted.
 
+use super::answers::AnswerCounts;
 use crate::run::{Metric, Row, Shortfall, Standing};
 
 /// What became of a cell's rows.
@@ -28,6 +29,8 @@ struct CellColumns {
     rounds: Vec<u32>,
     /// The largest steps of a reported clock that values were read from, nanoseconds.
     resolution_ns: u32,
+    /// Answers of proven rows.
+    answers: AnswerCounts,
     /// By metric, parallel to `rounds`; empty as long as the metric never had a value.
     values: [Vec<u64>; Metric::ALL.len()],
 }
@@ -92,6 +95,11 @@ impl Table {
         self.cells.get(cell).map_or(0.0, |cell| f64::from(cell.resolution_ns))
     }
 
+    /// The answers of the proven rows of `cell`.
+    pub fn answers(&self, cell: usize) -> Option<&AnswerCounts> {
+        self.cells.get(cell).map(|cell| &cell.answers)
+    }
+
     /// The values of `metric` in `cell`, nanoseconds, in the order of rounds.
     pub fn values(&self, cell: usize, metric: Metric) -> Vec<f64> {
         let column = self.cells.get(cell).map_or(&[][..], |c| &c.values[metric as usize]);
@@ -153,6 +161,7 @@ impl CellColumns {
             column.insert(at, value.unwrap_or(ABSENT));
         }
         self.resolution_ns = self.resolution_ns.max(row.metrics.resolution_ns);
+        self.answers.add(row.answer);
         self.rounds.insert(at, row.round);
     }
 }

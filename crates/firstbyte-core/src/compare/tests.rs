@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::run::{Factor, Metrics, Row, Shortfall, Standing};
+use crate::run::{Factor, Metrics, Row, Shortfall, Standing, VisitAnswer};
 use crate::stats::{FEWEST_ROUNDS, Outlook};
 
 fn cell(factors: &[(&str, &str, &str)]) -> Cell {
@@ -43,6 +43,7 @@ fn row(cell: u16, round: u32, tls_ns: u64) -> Row {
         started_unix_ns: 0,
         lateness_ns: 0,
         metrics,
+        answer: VisitAnswer::default(),
     }
 }
 
@@ -289,6 +290,86 @@ fn a_quantile_refuses_until_there_are_rounds_enough() {
     let words = say(200, 3);
     assert!(words.starts_with("TLS 1.3 cut the p95 TLS handshake time by 50."), "{words}");
     assert!(words.contains(" % (95 % interval "), "{words}");
+}
+
+/// Rounds of two cells whose total is as long as their handshake, with these answers, status and size.
+fn answered(rounds: u32, answers: [(u16, u64); 2]) -> Vec<Row> {
+    let mut rows = two_cells(rounds, 0.48, 0.02);
+    for row in &mut rows {
+        row.metrics.set_ns(Metric::Total, row.metric(Metric::Tls).unwrap());
+        let (status, bytes) = answers[usize::from(row.cell)];
+        row.answer = VisitAnswer::new(Some(status), Some(bytes));
+    }
+    rows
+}
+
+#[test]
+fn unlike_answers_have_no_verdict_on_what_depends_on_them() {
+    let cells = tls_pair();
+    let axes = axes_of(&cells);
+    let compared = |rows: &[Row], settings: &Settings| {
+        let comparison = compare(&cells, &axes, &Table::from_rows(2, rows), settings);
+        let pair = &comparison.pairs[0];
+        let of = |metric| {
+            let effect = pair.metric(metric).unwrap();
+            let words = sentence(&cells, &axes, &pair.pair, effect);
+            (effect.verdict, effect.p_adjusted.is_some(), words)
+        };
+        (of(Metric::Total), of(Metric::Tls))
+    };
+    let settings = Settings::default();
+    let sizes = answered(100, [(200, 500_000), (200, 5)]);
+    let (total, tls) = compared(&sizes, &settings);
+    let difference = AnswerDifference::Sizes(5, 500_000);
+    assert_eq!((total.0, total.1), (Verdict::Unlike(difference), false));
+    assert_eq!(
+        total.2,
+        "TLS 1.3 and TLS 1.2: no verdict on the median total time, because the answers differ \
+         (bodies of 5 and 500,000 bytes)"
+    );
+    assert_eq!(tls.0, Verdict::Faster, "the handshake ends before the answer");
+    assert!(tls.2.starts_with("TLS 1.3 cut the median TLS handshake time by 5"), "{}", tls.2);
+    // Few rounds are no better reason.
+    for rounds in [10, 100] {
+        let (total, _) = compared(&answered(rounds, [(200, 5), (429, 0)]), &settings);
+        assert_eq!(total.0, Verdict::Unlike(AnswerDifference::Statuses(200, 429)));
+        assert!(total.2.ends_with("the answers differ (status 200 and 429)"), "{}", total.2);
+    }
+    let (total, _) = compared(&answered(100, [(200, 100_000), (200, 104_000)]), &settings);
+    assert_eq!((total.0, total.1), (Verdict::Faster, true));
+    let asked_for = Settings { compare_unlike: true, ..settings };
+    let (total, _) = compared(&sizes, &asked_for);
+    assert_eq!((total.0, total.1), (Verdict::Faster, true));
+}
+
+#[test]
+fn only_answers_of_samples_that_count_are_compared() {
+    let mut rows = answered(40, [(200, 5), (200, 5)]);
+    for (place, standing) in
+        [(0, Standing::Failed), (2, Standing::Unproven(Shortfall::TooEarly)), (4, Standing::Proven)]
+    {
+        rows[place].standing = standing;
+        rows[place].warmup = place == 4;
+        rows[place].answer = VisitAnswer::new(Some(425), Some(90_000));
+    }
+    let table = Table::from_rows(2, &rows);
+    assert_eq!(table.answers(0).unwrap().statuses(), [(200, 37)]);
+    assert_eq!(find_difference((0..2).filter_map(|cell| table.answers(cell))), None);
+}
+
+#[test]
+fn twins_with_unlike_answers_check_nothing() {
+    let mut cells = tls_pair();
+    cells[1] = Cell { twin_of: Some(0), ..cells[0].clone() };
+    let axes = axes_of(&cells);
+    let table = Table::from_rows(2, &answered(100, [(200, 5), (503, 5)]));
+    let comparison = compare(&cells, &axes, &table, &Settings::default());
+    let pair = &comparison.pairs[0];
+    let words = sentence(&cells, &axes, &pair.pair, pair.metric(Metric::Total).unwrap());
+    assert_eq!(
+        words,
+        "A/A test of the total time: no verdict, because the answers differ (status 200 and 503)"
+    );
 }
 
 /// Cells 0 and 1 are twins; `ratio` is what one is of the other.

@@ -1,6 +1,6 @@
 //! What an effect comes to.
 
-use super::{Settings, estimate_of};
+use super::{AnswerDifference, Settings, estimate_of};
 use crate::stats::{
     ALPHA, Effect, Estimate, FEWEST_ROUNDS, Outlook, QuantileEffect, fewest_for_quantile, outlook,
 };
@@ -35,6 +35,8 @@ pub enum Verdict {
         /// The fewest that give one.
         needed: usize,
     },
+    /// The answers differ, so their times are not compared.
+    Unlike(AnswerDifference),
 }
 
 /// The verdict on an effect at the median; `p_value` is what counts as its p-value.

@@ -2,7 +2,7 @@
 
 use super::design::{Axis, BaseMissing, Pair, Role};
 use super::verdict::{judge_quantile, relative_quantile};
-use super::{MetricEffect, Settings, Verdict};
+use super::{AnswerCounts, AnswerDifference, MetricEffect, Settings, Verdict};
 use crate::run::{Cell, Metric};
 use crate::stats::{Estimate, FORESEEABLE_ROUNDS, Interval, Outlook, QuantileEffect};
 
@@ -110,6 +110,10 @@ fn phrase(
     let Names { variant, base, are_alternatives, .. } = names;
     let prefix = names.prefix();
     let what = format!("the {statistic} {metric}");
+    if let Verdict::Unlike(difference) = verdict {
+        let why = describe_difference(*difference);
+        return format!("{prefix}{variant} and {base}: no verdict on {what}, because {why}");
+    }
     let Some(interval) = estimate.interval else {
         let needed = match verdict {
             Verdict::TooFewRounds { needed } => format!(" needs {} rounds", thousands(*needed)),
@@ -175,6 +179,53 @@ fn phrase(
         Verdict::TooFewRounds { needed } => {
             format!("{prefix}{variant}: {what} needs {} rounds", thousands(*needed))
         }
+        // Said above.
+        Verdict::Unlike(_) => String::new(),
+    }
+}
+
+/// "6 with status 200, 4 with status 429, 0 to 500,000 bytes".
+pub fn describe_answers(counts: &AnswerCounts) -> String {
+    const NAMED: usize = 4;
+    let statuses = counts.statuses();
+    let mut named: Vec<String> = statuses
+        .iter()
+        .take(NAMED)
+        .map(|(status, count)| format!("{} with status {status}", thousands(*count)))
+        .collect();
+    let others: usize = statuses.iter().skip(NAMED).map(|(_, count)| count).sum();
+    if others > 0 {
+        named.push(format!("{} with others", thousands(others)));
+    }
+    let sizes = counts.size_range().map(|(least, most)| {
+        let unit = if most == 1 { "byte" } else { "bytes" };
+        match least == most {
+            true => format!("{} {unit}", print_size(most)),
+            false => format!("{} to {} {unit}", print_size(least), print_size(most)),
+        }
+    });
+    let statuses = Some(named.join(", ")).filter(|text| !text.is_empty());
+    let parts: Vec<String> = [statuses, sizes].into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+fn print_size(size: u64) -> String {
+    thousands(usize::try_from(size).unwrap_or(usize::MAX))
+}
+
+/// "the answers differ (status 200 and 429)".
+pub fn describe_difference(difference: AnswerDifference) -> String {
+    match difference {
+        AnswerDifference::Statuses(one, other) => {
+            format!("the answers differ (status {one} and {other})")
+        }
+        AnswerDifference::Sizes(least, most) => {
+            format!(
+                "the answers differ (bodies of {} and {} bytes)",
+                print_size(least),
+                print_size(most)
+            )
+        }
     }
 }
 
@@ -188,6 +239,10 @@ pub fn times(growth: f64) -> String {
 }
 
 fn self_check(metric: Metric, estimate: &Estimate, verdict: &Verdict, scale: Scale) -> String {
+    if let Verdict::Unlike(difference) = verdict {
+        let why = describe_difference(*difference);
+        return format!("A/A test of the {}: no verdict, because {why}", metric.phrase());
+    }
     let Some(interval) = estimate.interval else {
         return format!("A/A test of the {}: too few rounds", metric.phrase());
     };

@@ -69,7 +69,7 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         ("IPv4", WayKind::Ipv4, WayKind::Ipv6)
     };
     let alone = match seen.evidence.way(own) {
-        Some(way) if way.proven.is_empty() && way.asked() > 0 => {
+        Some(way) if way.proven.is_empty() && way.unproven.is_empty() && way.asked() > 0 => {
             format!("; over {of} alone, none of {} connections succeeded", way.asked())
         }
         _ => String::new(),

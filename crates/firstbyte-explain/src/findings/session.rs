@@ -107,7 +107,8 @@ fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(way) = seen.evidence.way(WayKind::Reused) else { return };
     let completed = way.proven.len() + way.unproven.len();
-    if completed == 0 || !way.proven.is_empty() {
+    let is_other_status = |(why, _): &(Shortfall, _)| *why == Shortfall::OtherStatus;
+    if completed == 0 || !way.proven.is_empty() || way.unproven.iter().any(is_other_status) {
         return;
     }
     let closes = |c: &AttributedConnection| {

@@ -29,6 +29,9 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         .filter(|row| !row.panels.is_empty())
         .collect();
     let key = |verdict: Verdict, label| Key::symbol(verdict.symbol(), class(verdict), label);
+    let is_unlike = |effect: &EffectView| effect.verdict == Verdict::Unlike;
+    let unlike = study.effects.iter().any(is_unlike);
+    let unlike = unlike.then(|| key(Verdict::Unlike, "no verdict: the answers differ"));
     Figure {
         folded: false,
         name: "differences",
@@ -37,12 +40,15 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
                the median difference within rounds; percentiles are differences of percentiles. \
                Every panel has its own axis; an arrow ends outside it."
             .into(),
-        keys: vec![
+        keys: [
             key(Verdict::Faster, "faster"),
             key(Verdict::Slower, "slower"),
             key(Verdict::Same, "no difference"),
             key(Verdict::Open, "undecided: the interval contains zero, or there is no interval"),
-        ],
+        ]
+        .into_iter()
+        .chain(unlike)
+        .collect(),
         rows,
     }
 }
@@ -52,7 +58,7 @@ pub(crate) const fn class(verdict: Verdict) -> &'static str {
         Verdict::Faster => "v0",
         Verdict::Slower => "v1",
         Verdict::Same => "v2",
-        Verdict::Open => "v3",
+        Verdict::Unlike | Verdict::Open => "v3",
     }
 }
 
@@ -121,7 +127,12 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
         for (label, estimate) in lines {
             y += LINE;
             canvas.text(LEFT - 8.0, y - 4.0, Anchor::End, "n", &label);
-            mark(&mut canvas, &estimate, &x, &axis, y - 8.0, label == "median");
+            let alone = match effect.verdict {
+                Verdict::Unlike => Verdict::Unlike,
+                _ => verdict(&estimate),
+            };
+            let strong = label == "median";
+            mark(&mut canvas, (&estimate, alone), &x, &axis, y - 8.0, strong);
             canvas.text(WIDTH, y - 4.0, Anchor::End, "n", &text(&estimate));
         }
         y += 4.0;
@@ -143,13 +154,13 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
 /// The interval as a line, with an arrow where it goes on beyond the axis; the value on it.
 fn mark(
     canvas: &mut Canvas,
-    estimate: &Estimate,
+    (estimate, verdict): (&Estimate, Verdict),
     x: &impl Fn(f64) -> f64,
     axis: &TimeAxis,
     y: f64,
     strong: bool,
 ) {
-    let class = class(verdict(estimate));
+    let class = class(verdict);
     let ends = estimate.interval.map_or([estimate.value; 2], |i| [i.low, i.high]);
     let interval = Interval { low: ends[0], high: ends[1] };
     {
@@ -169,7 +180,7 @@ fn mark(
     let half = if strong { 4.0 } else { 3.0 };
     let at = x(estimate.value);
     let [h, d] = [half, half * 2.0].map(number);
-    let d = match verdict(estimate) {
+    let d = match verdict {
         // Pointing the way the arrow of the verdict does.
         Verdict::Faster => format!("M{} {}h{d}l-{h} {d}z", number(at - half), number(y - half)),
         Verdict::Slower => format!("M{} {}h{d}l-{h}-{d}z", number(at - half), number(y + half)),

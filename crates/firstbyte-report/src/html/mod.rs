@@ -46,6 +46,7 @@ pub fn page(study: &Study<'_>) -> String {
     tables::missing(&mut html, study);
     tables::spread(&mut html, study);
     tables::proofs(&mut html, study, &digest);
+    tables::answers(&mut html, study, &digest);
     tables::failures(&mut html, study);
     tables::panels(&mut html, study);
     tables::processors(&mut html, study);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::compare::{PercentileEffects, Role};
+use firstbyte_core::compare::{PercentileEffects, Role, describe_answers};
 use firstbyte_core::run::Metric;
 
 use crate::Style;
@@ -247,6 +247,20 @@ pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
             }
         }
         let _ = writeln!(html, "<td class=\"t\">{}</td></tr>", escape(&series.rest()));
+    }
+    close(html);
+}
+
+/// Statuses and sizes of each cell's answers, if they differ or some are errors.
+pub(super) fn answers(html: &mut String, study: &Study<'_>, digest: &Digest) {
+    if !digest.shows_answers() {
+        return;
+    }
+    open(html, "Answers by variant", &["Variant", "status and bytes of the body"]);
+    for (cell, series) in study.cells.iter().zip(&digest.cells) {
+        head(html, &cell.name());
+        let text = escape(&describe_answers(&series.answers));
+        let _ = writeln!(html, "<td class=\"t\">{text}</td></tr>");
     }
     close(html);
 }

@@ -25,6 +25,7 @@ impl From<&compare::Verdict> for Verdict {
             compare::Verdict::Faster => Self::Faster,
             compare::Verdict::Slower => Self::Slower,
             compare::Verdict::NoDifference { .. } => Self::Same,
+            compare::Verdict::Unlike(_) => Self::Unlike,
             compare::Verdict::Open { .. }
             | compare::Verdict::NotAmongAll { .. }
             | compare::Verdict::TooFewRounds { .. } => Self::Open,
@@ -121,7 +122,7 @@ fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Senten
     let verdict = Verdict::from(&effects.first()?.verdict);
     let phrase = metric.phrase();
     if counts.len() > 1 {
-        let parts: Vec<String> = ["faster", "slower", "no difference", "undecided"]
+        let parts: Vec<String> = ["faster", "slower", "no difference", "undecided", "no verdict"]
             .into_iter()
             .filter_map(|word| Some(format!("{word} in {}", counts.get(word)?)))
             .collect();
@@ -159,6 +160,9 @@ fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Senten
             }
         }
         Verdict::Same => format!("{name}: no difference in the median {phrase}, {everywhere}"),
+        Verdict::Unlike => format!(
+            "{name}: no verdict on the median {phrase}, {everywhere}, because the answers differ"
+        ),
         Verdict::Open => format!("{name}: undecided for the median {phrase}, {everywhere}"),
     };
     Some(Sentence { text, verdict })
@@ -215,6 +219,7 @@ fn effects(pair: &PairEffects) -> Vec<EffectView> {
 #[cfg(test)]
 mod tests {
     use firstbyte_core::compare::{Settings, Table, axes_of, compare};
+    use firstbyte_core::run::VisitAnswer;
 
     use super::super::fixtures::made;
     use crate::{Style, html, study_table};
@@ -241,5 +246,37 @@ mod tests {
         assert!(text.contains("Vancouver"));
         let page = html::page(&study);
         assert!(page.contains("<h3>London</h3>") && page.contains("TLS 1.2 (A/A)"));
+    }
+
+    #[test]
+    fn unlike_answers_are_shown_by_way_and_have_no_verdict() {
+        let mut made = made(2, 1, 1, 30);
+        for row in &mut made.rows {
+            row.answer = VisitAnswer::new(Some(200), Some([500_000, 5][usize::from(row.cell)]));
+        }
+        let axes = axes_of(&made.cells);
+        let table = Table::from_rows(2, &made.rows);
+        let shown = |settings: &Settings| {
+            let comparison = compare(&made.cells, &axes, &table, settings);
+            let study = made.study().with_comparison(&comparison, &axes);
+            (study_table::table(&study, &Style::default()), html::page(&study))
+        };
+        let (text, page) = shown(&Settings::default());
+        let first = "≠ TLS 1.3 and TLS 1.2: no verdict on the median total time, because";
+        assert!(text.contains(first), "{text}");
+        assert!(text.contains("▼ TLS 1.3 cut the median TLS handshake time by "), "{text}");
+        assert!(!text.contains("total time by"), "{text}");
+        assert!(text.contains("\nAnswers\nTLS 1.2, London, IPv4: "), "{text}");
+        for words in [" with status 200, 500,000 bytes", " with status 200, 5 bytes"] {
+            assert!(text.contains(words) && page.contains(words), "{text}");
+        }
+        assert!(page.contains("no verdict") && page.contains("Answers by variant"));
+        // Asked for, they are compared; that they differ is told all the same.
+        let (text, _) = shown(&Settings { compare_unlike: true, ..Settings::default() });
+        assert!(text.contains("▼ TLS 1.3 cut the median total time by "), "{text}");
+        assert!(text.contains("\nAnswers\n"), "{text}");
+        made.rows.iter_mut().for_each(|row| row.answer = VisitAnswer::new(Some(200), Some(5)));
+        let text = study_table::table(&made.study(), &Style::default());
+        assert!(!text.contains("Answers"), "{text}");
     }
 }

@@ -4,6 +4,7 @@
 //! real sample: the one in the middle by total time, whose phases add up (medians of phases would
 //! not), and the least and largest total around it. With few rounds a column is a sample.
 
+use firstbyte_core::compare::{AnswerCounts, find_difference};
 use firstbyte_core::run::{Metric, Row, Shortfall, Standing};
 use firstbyte_core::stats::percentile;
 
@@ -56,6 +57,8 @@ pub(crate) struct Series {
     pub proven: u64,
     pub failed: u64,
     pub shortfalls: Vec<(Shortfall, u64)>,
+    /// Of proven samples.
+    pub answers: AnswerCounts,
     /// The sample in the middle by total.
     pub middle: Option<Column>,
     /// For each of [`SPREADS`]: the sorted values, or where there are more than [`STEPS`] the
@@ -102,6 +105,16 @@ impl Digest {
         let series =
             by_cell(cells, rows).iter().map(|of| Series::from_rows(&shape, rows, of)).collect();
         Self { cells: series, ..shape }
+    }
+
+    /// Whether the answers of its cells, or within one of them, differ.
+    pub(crate) fn has_unlike_answers(&self) -> bool {
+        find_difference(self.cells.iter().map(|series| &series.answers)).is_some()
+    }
+
+    /// Whether answers need to be shown: they differ, or some are errors.
+    pub(crate) fn shows_answers(&self) -> bool {
+        self.has_unlike_answers() || self.cells.iter().any(|series| series.answers.has_errors())
     }
 
     /// Columns of a cell.
@@ -165,7 +178,10 @@ impl Series {
         for row in rows {
             self.asked += 1;
             match row.standing {
-                Standing::Proven => self.proven += 1,
+                Standing::Proven => {
+                    self.proven += 1;
+                    self.answers.add(row.answer);
+                }
                 Standing::Failed => self.failed += 1,
                 Standing::Unproven(what) => {
                     match self.shortfalls.iter_mut().find(|(s, _)| *s == what) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firstbyte_core::compare::Role;
-use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing};
+use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing, VisitAnswer};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::{Interval, median, quantile};
 use firstbyte_core::timeline::{
@@ -185,6 +185,7 @@ fn row(
         started_unix_ns: 1_795_183_509_000_000_000 + u64::from(round) * 100_000_000,
         lateness_ns: 0,
         metrics,
+        answer: VisitAnswer::default(),
     }
 }
 

@@ -91,6 +91,8 @@ pub enum Verdict {
     Slower,
     /// They differ by less than matters.
     Same,
+    /// Their answers differ, so their times are not compared.
+    Unlike,
     /// The interval holds zero, or there is none.
     #[default]
     Open,
@@ -103,6 +105,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Same => "no difference",
+            Self::Unlike => "no verdict",
             Self::Open => "undecided",
         }
     }
@@ -113,7 +116,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Same => "same",
-            Self::Open => "open",
+            Self::Unlike | Self::Open => "open",
         }
     }
 
@@ -123,6 +126,7 @@ impl Verdict {
             Self::Faster => "▼",
             Self::Slower => "▲",
             Self::Same => "=",
+            Self::Unlike => "≠",
             Self::Open => "○",
         }
     }
@@ -132,6 +136,7 @@ impl Verdict {
             Self::Faster => "v",
             Self::Slower => "^",
             Self::Same => "=",
+            Self::Unlike => "!",
             Self::Open => "o",
         }
     }

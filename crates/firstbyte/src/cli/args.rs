@@ -409,7 +409,7 @@ pub(super) struct ReportArgs {
     pub files: Vec<PathBuf>,
     /// Daily averages exported from analytics (CSV): find when they changed, and by how much
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html", "packets",
+          conflicts_with_all = ["files", "by", "compare_unlike", "csv", "parquet", "har", "html", "packets",
                                 "since", "until", "target"])]
     pub averages: Option<PathBuf>,
     /// Capture of the same connections, taken at the client, to check each client's own times against
@@ -466,6 +466,9 @@ pub(super) struct RenderArgs {
     /// Axis to compare first [default: the first that varies, TLS before addresses]
     #[arg(long, value_name = "AXIS", help_heading = "Output")]
     pub by: Option<String>,
+    /// Give verdicts on times even if the statuses or sizes of the responses differ
+    #[arg(long, help_heading = "Output")]
+    pub compare_unlike: bool,
     /// Write a self-contained page with all charts and tables
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<Destination>,

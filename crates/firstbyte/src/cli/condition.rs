@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use firstbyte_core::compare::{AnswerCounts, AnswerDifference, find_difference};
 use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::{
     Estimate, Interval, QUANTILES, fewest_for_quantile, in_steps, quantile_estimate,
@@ -47,6 +48,8 @@ pub(super) enum Finding {
     NotMet,
     /// The interval holds the limit.
     Open,
+    /// The answers differ that the time depends on.
+    Unlike(AnswerDifference),
     /// There are too few samples for an interval.
     TooFew {
         there: usize,
@@ -61,7 +64,7 @@ pub(super) enum Finding {
 impl Finding {
     /// Whether it is neither met nor not met.
     pub(super) const fn is_open(self) -> bool {
-        matches!(self, Self::Open | Self::TooFew { .. })
+        matches!(self, Self::Open | Self::Unlike(_) | Self::TooFew { .. })
     }
 }
 
@@ -146,6 +149,9 @@ impl Condition {
         if self.needs_baseline() && baseline.is_some_and(|values| values.ns.is_empty()) {
             return nothing(Finding::Unmeasured("no sample in the baseline"));
         }
+        if let Some(difference) = self.find_unlike(values, baseline) {
+            return nothing(Finding::Unlike(difference));
+        }
         let too_few = |there: usize| Finding::TooFew { there, needed: fewest_for_quantile(self.q) };
         let figure = values.quantile(self.q);
         let Some(figure) = figure else { return nothing(too_few(values.ns.len())) };
@@ -177,6 +183,18 @@ impl Condition {
         let figure = if matches!(self.limit, Limit::Below(_)) { negated(&figure) } else { figure };
         Held { finding, figure: Some(figure), baseline }
     }
+
+    /// How the answers differ that its times depend on: from those of the baseline; without one, in their statuses.
+    fn find_unlike(&self, values: &Values, baseline: Option<&Values>) -> Option<AnswerDifference> {
+        if !self.metric.depends_on_answer() {
+            return None;
+        }
+        let baseline = baseline.filter(|_| self.needs_baseline());
+        let compared = [Some(values), baseline];
+        let difference = find_difference(compared.into_iter().flatten().map(|v| &v.answers))?;
+        let is_status = matches!(difference, AnswerDifference::Statuses(..));
+        (is_status || baseline.is_some()).then_some(difference)
+    }
 }
 
 impl fmt::Display for Condition {
@@ -192,6 +210,8 @@ pub(super) struct Values {
     pub ns: Vec<f64>,
     /// The largest steps of the clocks that they were read from, nanoseconds; zero where they were measured.
     pub steps_ns: f64,
+    /// The answers of these rows.
+    pub answers: AnswerCounts,
 }
 
 impl Values {
@@ -210,7 +230,9 @@ pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Values {
     rows.sort_by_key(|row| row.round);
     let steps = rows.iter().map(|row| row.metrics.resolution_ns).max().unwrap_or_default();
     let ns = rows.iter().filter_map(|row| row.metric(metric)).map(|ns| ns as f64).collect();
-    Values { ns, steps_ns: f64::from(steps) }
+    let mut answers = AnswerCounts::default();
+    rows.iter().for_each(|row| answers.add(row.answer));
+    Values { ns, steps_ns: f64::from(steps), answers }
 }
 
 /// Whether any row of `cell` counts.
@@ -257,12 +279,13 @@ fn quantile_named(name: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use firstbyte_core::run::VisitAnswer;
     use firstbyte_core::stats::median_estimate;
 
     use super::*;
 
     fn measured(ns: &[f64]) -> Values {
-        Values { ns: ns.to_vec(), steps_ns: 0.0 }
+        Values { ns: ns.to_vec(), ..Values::default() }
     }
 
     fn noisy(center: f64, n: usize) -> Vec<f64> {
@@ -292,7 +315,7 @@ mod tests {
         assert_eq!(hold("ttfb > 110ms"), Finding::NotMet);
         assert_eq!(hold("ttfb < 110ms"), Finding::Met);
         // Times that were read from a clock in steps of 20 ms may be as far off.
-        let read = Values { ns: values.clone(), steps_ns: 20e6 };
+        let read = Values { ns: values.clone(), steps_ns: 20e6, ..Values::default() };
         let held = Condition::read("ttfb > 90ms").unwrap().hold(&read, None);
         assert_eq!(held.finding, Finding::Open);
         let median = median_estimate(&values).unwrap().value;
@@ -306,6 +329,37 @@ mod tests {
         let held = Condition::read("ttfb.p95 > 1s").unwrap().hold(&measured(&late), None);
         assert_eq!(held.finding, Finding::TooFew { there: 60, needed: 200 });
         assert_eq!(held.figure.unwrap().value, 20e6);
+    }
+
+    #[test]
+    fn unlike_answers_leave_a_condition_open() {
+        let answered = |answers: &[(u16, u64)]| {
+            let mut counts = AnswerCounts::default();
+            for (status, bytes) in answers {
+                counts.add(VisitAnswer::new(Some(*status), Some(*bytes)));
+            }
+            Values { answers: counts, ..measured(&noisy(100e6, 60)) }
+        };
+        let finding = |text: &str, values: &Values, baseline: &Values| {
+            Condition::read(text).unwrap().hold(values, Some(baseline)).finding
+        };
+        let statuses = Finding::Unlike(AnswerDifference::Statuses(200, 429));
+        assert!(statuses.is_open());
+        let (page, large) = (answered(&[(200, 5); 60]), answered(&[(200, 500_000); 60]));
+        let mixed = answered(&[(200, 5), (429, 0)]);
+        let varied = answered(&[(200, 5), (200, 500_000), (200, 900_000)]);
+        for (text, values, baseline, expected) in [
+            ("ttfb < 110ms", &page, &page, Finding::Met),
+            ("ttfb < 110ms", &mixed, &page, statuses),
+            ("connect < 110ms", &mixed, &page, Finding::Met),
+            ("ttfb < 110ms", &varied, &page, Finding::Met),
+            ("total +5%", &page, &page, Finding::NotMet),
+            ("total +5%", &large, &page, Finding::Unlike(AnswerDifference::Sizes(5, 500_000))),
+            ("total +5ms", &page, &mixed, statuses),
+            ("tls +5%", &large, &page, Finding::NotMet),
+        ] {
+            assert_eq!(finding(text, values, baseline), expected, "{text}");
+        }
     }
 
     #[test]

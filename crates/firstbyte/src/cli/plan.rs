@@ -164,6 +164,7 @@ fn page(args: &PageArgs, typed: &Typed) -> Result<PagePlan, Problem> {
 fn render(args: &RenderArgs) -> RenderPlan {
     RenderPlan {
         by: args.by.clone(),
+        compare_unlike: args.compare_unlike,
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),

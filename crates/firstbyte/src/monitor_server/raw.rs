@@ -20,7 +20,7 @@ use super::answers::Refusal;
 use super::parameters::{Parameters, period};
 use crate::recording::{RawFile, raw_files, series_labels};
 use crate::runs::{Dataset, PlacedRow, Run, RunError, rows_of_period};
-use crate::study::Material;
+use crate::study::{ComparisonChoices, Material};
 
 /// Samples of an answer, at most.
 const MOST_SAMPLES: usize = 1_000;
@@ -339,7 +339,8 @@ impl CompareQuery {
         let values = vec!["before".to_owned(), "after".to_owned()];
         let axes = vec![AxisRecord { name: "period".into(), values }];
         let data = Dataset::of_cells(axes, vec![cell(0), cell(1)], runs);
-        let material = Material::from_dataset(&data, None, true, None).map_err(run_unreadable)?;
+        let choices = ComparisonChoices { with_percentiles: true, ..ComparisonChoices::default() };
+        let material = Material::from_dataset(&data, choices, None).map_err(run_unreadable)?;
         let back = [("from", self.other.start.to_string()), ("until", self.other.end.to_string())];
         let links = [
             ("All targets".to_owned(), "/".to_owned()),

@@ -234,6 +234,9 @@ pub struct ReportPlan {
 pub struct RenderPlan {
     /// The axis that leads; the first one by an order of ours when absent.
     pub by: Option<String>,
+    /// Times get verdicts even where the answers differ.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compare_unlike: bool,
     /// What is written.
     pub outputs: Outputs,
     /// Colours on the terminal.

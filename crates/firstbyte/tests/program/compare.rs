@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use firstbyte::runs::Run;
@@ -12,12 +14,13 @@ use firstbyte_lab::builtin_server::{
 };
 use firstbyte_lab::ca::Ca;
 
-use rustls::version::TLS13;
+use rustls::ProtocolVersion;
+use rustls::version::{TLS12, TLS13};
 use serde_json::Value;
 
 use crate::support::certificates::good;
 use crate::support::files::Directory;
-use crate::support::peer::{Peer, answer, drain, read_head};
+use crate::support::peer::{Peer, TlsStream, answer, drain, read_head};
 use crate::support::run::{Outcome, firstbyte};
 
 /// A server, and a directory for what is written.
@@ -226,6 +229,120 @@ fn a_server_that_closes_is_not_reused_and_no_failure() {
         let standings = standings_at(&url, "connection=reused");
         assert_eq!(standings, [Standing::Unproven(Shortfall::NotReused); 5], "{head}");
     }
+}
+
+/// A server of TLS 1.2 and 1.3 that answers every request with what `response` makes.
+fn answering(response: impl Fn(&TlsStream) -> Vec<u8> + Send + Sync + 'static) -> Peer {
+    let config = crate::support::certificates::versions(&good(), &[], &[&TLS12, &TLS13]);
+    Peer::tls(config, move |stream| {
+        while read_head(stream).ends_with("\r\n\r\n") {
+            let response = response(stream);
+            stream.write_all(&response).and_then(|()| stream.flush()).unwrap();
+        }
+    })
+}
+
+/// On one line, whatever its width.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn bodies_of_other_sizes_are_told_and_not_compared() {
+    let peer = answering(|stream| {
+        let is_12 = stream.conn.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        let body = "x".repeat(if is_12 { 500_000 } else { 5 });
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    });
+    let directory = Directory::new();
+    let url = format!("https://127.0.0.1:{}/", peer.port());
+    let words = ["compare", &url, "--cacert", "ca.pem", "--vary", "tls=1.2,1.3", "-n", "20"];
+    let more = ["--interval", "0", "--silent", "--run", "a.run", "--html", "a.html"];
+    let outcome = firstbyte(directory.path(), &[&words[..], &more].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let run = Run::read(&directory.path().join("a.run")).unwrap();
+    for row in &run.rows {
+        let bytes = [500_000, 5][usize::from(row.cell)];
+        assert_eq!((row.answer.status(), row.answer.body_bytes()), (Some(200), Some(bytes)));
+    }
+    let stored = firstbyte(directory.path(), &["report", "a.run"]);
+    let answers =
+        ["TLS 1.2: 20 with status 200, 500,000 bytes", "TLS 1.3: 20 with status 200, 5 bytes"];
+    for Outcome { stdout, stderr, .. } in [&outcome, &stored] {
+        assert!(answers.iter().all(|answer| stdout.contains(answer)), "{stdout}");
+        assert!(
+            stdout.contains("were verified on the wire, but their answers differ."),
+            "{stdout}"
+        );
+        let found = unwrapped(stdout);
+        let no_verdict = "TLS 1.3 and TLS 1.2: no verdict on the median total time, because the \
+                          answers differ (bodies of 5 and 500,000 bytes)";
+        assert!(found.contains(no_verdict), "{stdout}");
+        assert!(!found.contains("the median total time by"), "{stdout}");
+        let warning = format!("warning: the answers differ: {}\n", answers.join("; "));
+        assert!(stderr.contains(&warning), "{stderr}");
+        assert!(stderr.contains("hint: --compare-unlike"), "{stderr}");
+    }
+    let page = std::fs::read_to_string(directory.path().join("a.html")).unwrap();
+    assert!(page.contains("Answers by variant") && page.contains("no verdict on the median total"));
+    let asked_for = firstbyte(directory.path(), &["report", "a.run", "--compare-unlike"]);
+    assert_eq!((asked_for.code, asked_for.stderr.as_str()), (0, ""));
+    assert!(!asked_for.stdout.contains("no verdict"), "{}", asked_for.stdout);
+    assert!(asked_for.stdout.contains(answers[0]), "{}", asked_for.stdout);
+    let grown = ["check", "--from", "a.run", "--fail-if", "tls=1.3: total +5%"];
+    let changed = firstbyte(directory.path(), &[&grown[..], &["--baseline", "a.run"]].concat());
+    assert!(!changed.stdout.contains("answers differ"), "{}", changed.stdout);
+}
+
+/// Six responses take their time, all others are errors at once.
+#[test]
+fn a_rate_limit_is_told_wherever_times_are_pooled() {
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
+    let peer = answering(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0..6 => {
+            std::thread::sleep(Duration::from_millis(20));
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec()
+        }
+        _ => b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    });
+    let directory = Directory::new();
+    let url = format!("https://127.0.0.1:{}/", peer.port());
+    let run = |words: &[&str]| {
+        served.store(0, Ordering::SeqCst);
+        let words = [words, &["--cacert", "ca.pem", "--silent", &url]].concat();
+        let outcome = firstbyte(directory.path(), &words);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        outcome
+    };
+    let probed = run(&["-n", "12"]);
+    let told = unwrapped(&probed.stdout);
+    for words in [" answers ", " with status 200", " with status 429", "0 to 5 bytes (their times"]
+    {
+        assert!(told.contains(words), "{}", probed.stdout);
+    }
+    let warning = format!("warning: the answers differ: {url}: ");
+    assert!(probed.stderr.contains(&warning), "{}", probed.stderr);
+    let compared = run(&["compare", "--vary", "tls=1.2,1.3", "-n", "10", "--run", "a.run"]);
+    assert!(compared.stderr.contains("warning: the answers differ: TLS 1.2: "));
+    let found = unwrapped(&compared.stdout);
+    for words in
+        ["no verdict on the median total time", "(status 200 and 429)", "but their answers differ."]
+    {
+        assert!(found.contains(words), "{}", compared.stdout);
+    }
+    let explained = run(&["explain", "-n", "5"]);
+    let warning = "warning: the answers differ: as it is: ";
+    assert!(explained.stderr.contains(warning), "{}", explained.stderr);
+    // A condition is not met by errors, nor passed.
+    let check = ["check", "--from", "a.run", "--fail-if", "tls=1.2: total > 10s"];
+    let checked = firstbyte(directory.path(), &check);
+    assert!(
+        checked.stdout.contains("the answers differ (status 200 and 429)"),
+        "{}",
+        checked.stdout
+    );
+    assert!(checked.stdout.starts_with("# firstbyte check: undecided"), "{}", checked.stdout);
 }
 
 /// A server that takes early data and knows no ALPN: HTTP/1.1 is spoken, as in the connection before.

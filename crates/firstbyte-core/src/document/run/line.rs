@@ -68,6 +68,12 @@ pub fn sample_line(
     if row.metrics.resolution_ns > 0 {
         write!(out, r#","resolution_ns":{}"#, row.metrics.resolution_ns)?;
     }
+    if let Some(status) = row.answer.status() {
+        write!(out, r#","status":{status}"#)?;
+    }
+    if let Some(bytes) = row.answer.body_bytes() {
+        write!(out, r#","body_bytes":{bytes}"#)?;
+    }
     out.extend_from_slice(br#","metrics_ns":{"#);
     let mut first = true;
     for metric in Metric::ALL {
@@ -167,7 +173,8 @@ mod tests {
         r#"{"fact":3,"kind":"client","value":{"name":"curl","version":"8"}}"#,
         concat!(
             r#"{"variant":0,"round":7,"warmup":false,"outcome":"verified","started_unix_ns":1795183509123456000,"#,
-            r#""lateness_ns":12,"metrics_ns":{"connect":8,"total":9},"sample":{"requested_url":"https://a/é","#,
+            r#""lateness_ns":12,"status":200,"body_bytes":4,"metrics_ns":{"connect":8,"total":9},"#,
+            r#""sample":{"requested_url":"https://a/é","#,
             r#""connection":{"url":"https://b/","marks":{"connect_start":[-5,"u"],"response_end":[70,"r100"]},"#,
             r#""lookups":[{"record_type":"AAAA","start_ns":1,"end_ns":2,"addresses":["192.0.2.1","::1"],"#,
             r#""tries":[{"server":"192.0.2.53:53","transport":"udp","start_ns":1,"error":"no answer"},"#,
@@ -252,6 +259,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_row_has_status_and_size_and_does_without_them() {
+        let line = LINES.last().unwrap().as_bytes();
+        let (quick, _) = row::quick(line).unwrap();
+        assert_eq!((quick.answer.status(), quick.answer.body_bytes()), (Some(200), Some(4)));
+        // As another program writes it, and as earlier versions wrote it.
+        let spaced = LINES.last().unwrap().replacen("\"round\":", "\"round\": ", 1);
+        assert_eq!(row::row(spaced.as_bytes()).unwrap(), quick);
+        let earlier = LINES.last().unwrap().replacen("\"status\":200,\"body_bytes\":4,", "", 1);
+        let (earlier, _) = row::quick(earlier.as_bytes()).unwrap();
+        assert_eq!((earlier.answer.status(), earlier.answer.body_bytes()), (None, None));
+        assert_eq!(earlier.metrics, quick.metrics);
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::LineError;
-use crate::run::{Metric, Metrics, Row, Shortfall, Standing};
+use crate::run::{Metric, Metrics, Row, Shortfall, Standing, VisitAnswer};
 
 /// What a line of a run file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,14 @@ impl<'a> Cursor<'a> {
         if self.skip(b",\"resolution_ns\":").is_some() {
             metrics.resolution_ns = u32::try_from(self.number()?).ok()?;
         }
+        let (mut status, mut body_bytes) = (None, None);
+        if self.skip(b",\"status\":").is_some() {
+            status = Some(u16::try_from(self.number()?).ok()?);
+        }
+        if self.skip(b",\"body_bytes\":").is_some() {
+            body_bytes = Some(self.number()?);
+        }
+        let answer = VisitAnswer::new(status, body_bytes);
         self.skip(b",\"metrics_ns\":{")?;
         if self.skip(b"}").is_none() {
             // As they are written, each stands behind those before it.
@@ -110,7 +118,7 @@ impl<'a> Cursor<'a> {
                 self.skip(b",")?;
             }
         }
-        Some(Row { cell, round, warmup, standing, started_unix_ns, lateness_ns, metrics })
+        Some(Row { cell, round, warmup, standing, started_unix_ns, lateness_ns, metrics, answer })
     }
 
     fn skip(&mut self, text: &[u8]) -> Option<()> {
@@ -176,6 +184,8 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         lateness_ns: u64,
         #[serde(default)]
         resolution_ns: u32,
+        status: Option<u16>,
+        body_bytes: Option<u64>,
         #[serde(default)]
         metrics_ns: HashMap<String, u64>,
     }
@@ -204,5 +214,6 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         started_unix_ns: reduced.started_unix_ns.unwrap_or(0),
         lateness_ns: reduced.lateness_ns,
         metrics,
+        answer: VisitAnswer::new(reduced.status, reduced.body_bytes),
     })
 }

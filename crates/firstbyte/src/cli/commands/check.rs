@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use firstbyte_core::compare::describe_difference;
 use firstbyte_core::run::Cell;
 use firstbyte_core::stats::{Estimate, fewest_for_quantile};
 
@@ -178,7 +179,7 @@ fn markdown(
         let sign = match held.finding {
             Finding::Met => "❌ failed",
             Finding::NotMet => "✅ passed",
-            Finding::Open | Finding::TooFew { .. } => "❔ undecided",
+            Finding::Open | Finding::Unlike(_) | Finding::TooFew { .. } => "❔ undecided",
             Finding::NoSuchTime => "— has none",
             Finding::Unmeasured(_) => "❌ not measured",
         };
@@ -188,6 +189,7 @@ fn markdown(
             Finding::TooFew { there, needed } => {
                 format!("{there} of the {needed} samples needed")
             }
+            Finding::Unlike(difference) => describe_difference(difference),
             Finding::Met | Finding::NotMet | Finding::Open => String::new(),
         };
         let figure = match &held.figure {
@@ -210,9 +212,9 @@ fn markdown(
         writeln!(
             text,
             "\n\
-             Not decided: the interval includes the limit, or there are too few samples for an \
-             interval. More samples make it narrower. The exit code is then {}: neither passed nor \
-             failed.",
+             Not decided: the interval includes the limit, there are too few samples for an \
+             interval, or the answers differ. More samples make the interval narrower. The exit code \
+             is then {}: neither passed nor failed.",
             exit::NOT_DECIDED
         )?;
     }

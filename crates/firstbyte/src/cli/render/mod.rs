@@ -10,7 +10,7 @@ use super::exports::{print, whole};
 use super::{run_problem, terminal};
 use crate::plans::{Destination, Outputs, RenderPlan};
 use crate::runs::{Dataset, Run};
-use crate::study::Material;
+use crate::study::{ComparisonChoices, Material};
 use firstbyte_report::chart::Figure;
 use firstbyte_report::study::{Study, StudyStory};
 use firstbyte_report::warning::Warning;
@@ -45,9 +45,19 @@ pub(super) fn show_study(
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
     let examined =
         plan.packets.as_deref().map(|path| examined::examined(data, path)).transpose()?;
-    let by_percentile = outputs.percentiles.is_some() || outputs.html.is_some();
-    let material = Material::from_dataset(data, plan.by.as_deref(), by_percentile, examined);
-    material.map_err(run_problem)?.show(data, |study| {
+    let choices = ComparisonChoices {
+        by: plan.by.as_deref(),
+        with_percentiles: outputs.percentiles.is_some() || outputs.html.is_some(),
+        compare_unlike: plan.compare_unlike,
+    };
+    let material = Material::from_dataset(data, choices, examined).map_err(run_problem)?;
+    // Who asks for their comparison knows that they differ.
+    if !plan.compare_unlike && !material.unlike_answers().is_empty() {
+        let style = terminal::style(plan.colors);
+        let answers = material.unlike_answers().iter().map(|answer| style.safe(answer)).collect();
+        terminal::warn(&Warning::UnlikeAnswers { answers, compared: true });
+    }
+    material.show(data, |study| {
         let study = &Study { story, ..study.clone() };
         // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
         // terminal is gone.

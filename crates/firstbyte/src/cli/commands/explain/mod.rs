@@ -10,6 +10,7 @@ mod ways;
 
 use std::time::Duration;
 
+use firstbyte_core::compare::{AnswerCounts, describe_answers};
 use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
 use firstbyte_explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
@@ -46,6 +47,8 @@ pub(in crate::cli) fn run(plan: &ExplainPlan) -> Result<u8, Problem> {
     let Some(explanation) = explain(plan, &measured)? else {
         return Err(nothing(&measured));
     };
+    let is_unlike = |warning: &&Warning| matches!(warning, Warning::UnlikeAnswers { .. });
+    explanation.warnings.iter().filter(is_unlike).for_each(terminal::warn);
     if let Some(to) = &outputs.html {
         whole(to, explanation::page(&explanation).as_bytes())?;
     }
@@ -109,6 +112,13 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
     let few = equation.interval.is_none();
     let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
     let interrupted = measured.interrupted.then_some(Warning::Interrupted);
+    let described = |(kind, counts): &(WayKind, AnswerCounts)| {
+        let text = Some(describe_answers(counts)).filter(|text| !text.is_empty())?;
+        Some(format!("{}: {text}", kind.name()))
+    };
+    let answers = measured.evidence.unlike_answers.iter();
+    let answers: Vec<String> = answers.filter_map(described).collect();
+    let unlike = (!answers.is_empty()).then(|| Warning::UnlikeAnswers { answers, compared: false });
     Ok(Some(Explanation {
         url: shown_url(&measured.url),
         date: measured.date.clone(),
@@ -125,7 +135,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         equation,
         ways,
         reconciled,
-        warnings: few.then_some(too_few).into_iter().chain(interrupted).collect(),
+        warnings: few.then_some(too_few).into_iter().chain(unlike).chain(interrupted).collect(),
     }))
 }
 

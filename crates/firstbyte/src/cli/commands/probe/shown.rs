@@ -19,6 +19,7 @@ use firstbyte_report::flights::flights;
 use firstbyte_report::sequence::sequence;
 use firstbyte_report::table::{Middle, Tables};
 use firstbyte_report::units::count;
+use firstbyte_report::warning::Warning;
 use firstbyte_report::waterfall::waterfall;
 use firstbyte_report::write_out::{Format, Transfer, deliver};
 use firstbyte_report::{Style, csv, error, ndjson};
@@ -146,6 +147,10 @@ impl<'a> Shown<'a> {
             qlog.finish();
         }
         let Sink::Terminal(out, kept) = self.sink else { return Ok(self.code) };
+        let answers = kept.tables.as_ref().map(Tables::list_unlike_answers).unwrap_or_default();
+        if !answers.is_empty() {
+            terminal::warn(&Warning::UnlikeAnswers { answers, compared: false });
+        }
         out.write_all(kept.text(&self.style).as_bytes())?;
         for connection in kept.connections() {
             writeln!(out)?;

@@ -24,6 +24,7 @@ pub(in crate::cli::commands) fn check_forms(
         (png.is_some(), "--png"),
         (qlog.is_some(), "--qlog"),
         (plan.render.by.is_some(), "--by"),
+        (plan.render.compare_unlike, "--compare-unlike"),
         (plan.render.packets.is_some(), "--packets"),
     ];
     match named.into_iter().find(|(is_asked, flag)| *is_asked && !has.contains(flag)) {
