@@ -64,7 +64,7 @@ impl AnswerCounts {
 
     /// Whether any status says that the request failed: 400 or more.
     pub fn has_errors(&self) -> bool {
-        self.statuses.range(400..).next().is_some()
+        self.statuses.range(400_u16..).next().is_some()
     }
 
     /// The smallest and the largest body, bytes.
