@@ -24,6 +24,13 @@ pub enum Warning {
         /// What is wrong with it.
         detail: String,
     },
+    /// A file does not end with a line's end.
+    UnfinishedLine {
+        /// The file.
+        file: PathBuf,
+        /// Bytes behind the last line.
+        bytes: u64,
+    },
     /// A network log was cut short, or is damaged: what is whole before is shown.
     LogBrokenOff {
         /// The file.
@@ -126,6 +133,7 @@ impl Warning {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::UnreadLine { .. } => "unread-line",
+            Self::UnfinishedLine { .. } => "unfinished-line",
             Self::LogBrokenOff { .. } => "log-broken-off",
             Self::NotInTurn => "not-in-turn",
             Self::UnknownWriteOut { .. } => "unknown-write-out",
@@ -167,6 +175,7 @@ impl Warning {
             }
             Self::Lab(warning) => warning.advice()?.to_owned(),
             Self::UnreadLine { .. }
+            | Self::UnfinishedLine { .. }
             | Self::LogBrokenOff { .. }
             | Self::UnknownWriteOut { .. }
             | Self::UnlikeAnswers { compared: false, .. }
@@ -185,6 +194,11 @@ impl fmt::Display for Warning {
             Self::UnreadLine { file, line, detail } => {
                 write!(f, "{}, line {line}: {detail}", file.display())
             }
+            Self::UnfinishedLine { file, bytes } => write!(
+                f,
+                "{}: the last {bytes} bytes are no whole line: they are being written, or damaged",
+                file.display()
+            ),
             Self::LogBrokenOff { file, detail } => {
                 write!(f, "{}: the file is damaged ({detail}); only the intact part is shown", file.display())
             }
@@ -257,6 +271,7 @@ mod tests {
         let (file, reason) = (PathBuf::from("a.pcapng"), "the disk is full".to_owned());
         let mut all = vec![
             Warning::UnreadLine { file: "a.run".into(), line: 3, detail: "cut off".into() },
+            Warning::UnfinishedLine { file: "a.run".into(), bytes: 812 },
             Warning::LogBrokenOff { file: "a.json".into(), detail: "it ends".into() },
             Warning::NotInTurn,
             Warning::UnknownWriteOut { name: "tim".into() },

@@ -134,8 +134,7 @@ fn write(path: &Path, rounds: u32, cells: u32) {
         environment: environment::gather(),
     };
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
-    serde_json::to_writer(&mut out, &header).unwrap();
-    out.write_all(b"\n").unwrap();
+    out.write_all(&header.line().unwrap()).unwrap();
     let mut interner = Interner::default();
     let mut random = fastrand::Rng::with_seed(1);
     let mut line = Vec::new();

@@ -13,6 +13,7 @@ use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::seal;
 use super::stored::{StoredCertificate, StoredClient, StoredTls};
 
 /// How many values of a kind are given numbers.
@@ -126,7 +127,10 @@ impl Interner {
         *seen += 1;
         let number = self.next;
         self.next += 1;
-        self.fresh.push(format!("{{\"fact\":{number},{}\n", &key[1..]));
+        let mut line = format!("{{\"fact\":{number},{}", &key[1..]).into_bytes();
+        seal(&mut line, 0);
+        line.push(b'\n');
+        self.fresh.push(String::from_utf8(line).ok()?);
         self.numbers.insert(key, number);
         Some(number)
     }

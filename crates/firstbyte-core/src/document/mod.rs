@@ -10,6 +10,7 @@ mod navigation;
 mod requests;
 pub mod run;
 mod sample;
+mod seal;
 pub mod stored;
 mod times;
 
@@ -26,4 +27,5 @@ pub use navigation::{
 };
 pub use requests::{ExchangeRecord, RequestsRecord, StoredExchange, StoredRequests, StoredTime};
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
+pub use seal::{Seal, seal};
 pub use times::{nanoseconds, nanoseconds_if_any, nanoseconds_of_each};

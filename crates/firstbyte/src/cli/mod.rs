@@ -26,7 +26,7 @@ mod unpacked;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -36,7 +36,7 @@ use firstbyte_probe::probe::{Equipment, SetupError};
 
 use crate::plans::{CommandPlan, MonitorPlan};
 use crate::recording::Recorded;
-use crate::runs::RunError;
+use crate::runs::{Run, RunError};
 use args::{Cli, Command};
 use exit::Problem;
 use typed::Typed;
@@ -136,6 +136,13 @@ fn run_problem(error: RunError) -> Problem {
     }
 }
 
+/// Reads a run file, and warns of what is left out of it.
+fn read_run(path: &Path) -> Result<Run, Problem> {
+    let run = Run::read(path).map_err(run_problem)?;
+    run.warnings().iter().for_each(terminal::warn);
+    Ok(run)
+}
+
 fn report(problem: &Problem) -> ExitCode {
     // A reader that has seen enough (`firstbyte … | head`) is no error.
     if !problem.is_broken_pipe() {
@@ -147,7 +154,6 @@ fn report(problem: &Problem) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use clap::CommandFactory;
 

@@ -175,7 +175,7 @@ impl Dataset {
                 } else {
                     self.rows.append(&mut rows)
                 }
-                self.warn_of(run);
+                self.warnings.append(&mut run.warnings());
             }
             Source::Table(table) => {
                 let factors = name.cloned().into_iter().collect();
@@ -196,19 +196,6 @@ impl Dataset {
                         known.values.push(value.clone());
                     }
                 }
-            }
-        }
-    }
-
-    fn warn_of(&mut self, run: &Run) {
-        for bad in &run.bad_lines {
-            // What comes after all that is whole was being written.
-            if bad.offset < run.valid_bytes {
-                self.warnings.push(Warning::UnreadLine {
-                    file: run.path().to_owned(),
-                    line: bad.line as usize,
-                    detail: bad.detail.clone(),
-                });
             }
         }
     }

@@ -161,9 +161,11 @@ impl DayWriter {
             if length == 0 {
                 return Ok((RunWriter::create(&path, header, Creation::New)?, vec![0; cells]));
             }
-            match RunWriter::resume(&path, Some(header)) {
+            match RunWriter::resume_whole(&path, Some(header)) {
                 Ok((writer, resumed)) => return Ok((writer, resumed.done.next_rounds(cells))),
-                Err(RunError::Differs { .. }) => {}
+                // What is damaged stays as it is, with all that can still be read of it.
+                Err(RunError::Differs { .. } | RunError::Line { .. } | RunError::Header { .. }) => {
+                }
                 Err(error) => return Err(error),
             }
         }

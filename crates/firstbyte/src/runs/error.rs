@@ -52,9 +52,7 @@ impl RunError {
                  name",
                 path.display()
             ),
-            Self::Line { line, path, .. } => {
-                format!("to continue without that line: sed -i {line}d {}", path.display())
-            }
+            Self::Line { .. } => "firstbyte report shows what is not damaged".into(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some disk space, then continue the run: earlier samples are in the \
                  file"

@@ -13,7 +13,7 @@ use firstbyte_core::document::run::{LineKind, RunHeader, failure, kind, row};
 use firstbyte_core::run::Row;
 
 use super::RunError;
-use super::read::{Part, header, read_line};
+use super::read::{LineRules, Part, header, read_line};
 
 /// No sample takes longer.
 const MARGIN_NS: u64 = 600 * 1_000_000_000;
@@ -52,7 +52,7 @@ pub fn rows_of_period(
     let to = first_from(&file, from..length, latest).map_err(failed)?;
     // Up to the end of what was searched last, which may begin before its first sample.
     let to = to.saturating_add(WORTH_SEARCHING).min(length);
-    let part = Part::read(&file, from, to, from > begin, header.cells.len()).map_err(failed)?;
+    let part = Part::read(&file, from, to, from > begin, LineRules::of(&header)).map_err(failed)?;
     let mut found = Vec::new();
     let mut line = Vec::new();
     for (row, offset) in part.rows.into_iter().zip(part.offsets) {
@@ -101,7 +101,7 @@ fn sample_behind(file: &File, range: Range<u64>) -> io::Result<Option<u64>> {
 mod tests {
     use std::fmt::Write as _;
 
-    use firstbyte_core::document::run::{CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION};
+    use firstbyte_core::document::run::{CellRecord, DesignRecord, RUN_FORMAT};
     use firstbyte_core::run::Cell;
 
     use super::*;
@@ -113,7 +113,8 @@ mod tests {
         let cell = CellRecord::from_cell(&Cell::default());
         let header = RunHeader {
             format: RUN_FORMAT.into(),
-            version: RUN_VERSION,
+            // Without checksums.
+            version: 2,
             created_unix_ns: 0,
             firstbyte_version: "0".into(),
             command: Vec::new(),

@@ -10,12 +10,13 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::document::FactTable;
 use firstbyte_core::document::run::{
-    ContinuedRecord, HeaderError, LineKind, RunHeader, SampleDetail, failure, kind, row,
-    taken_in_detail,
+    BROKEN, ContinuedRecord, HeaderError, LineKind, RunHeader, SampleDetail, UNSEALED, failure,
+    kind, row, taken_in_detail,
 };
+use firstbyte_core::document::{FactTable, Seal};
 use firstbyte_core::run::{Row, Taken};
+use firstbyte_report::warning::Warning;
 use memchr::memchr;
 
 use super::RunError;
@@ -34,6 +35,8 @@ pub struct Run {
     /// Up to where the file is whole: what follows was being written when it was read, or when the
     /// process that wrote it was killed.
     pub valid_bytes: u64,
+    /// Bytes behind the last end of a line: being written, or what is left of a damaged line.
+    pub unfinished_bytes: u64,
     path: PathBuf,
     file: File,
     /// Where the line of each row begins.
@@ -77,7 +80,7 @@ impl Run {
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         let (header, begin) = header(&file, path)?;
-        let cells = header.cells.len();
+        let rules = LineRules::of(&header);
         let threads = match std::thread::available_parallelism() {
             Ok(n) if length >= WORTH_THREADS => n.get().min(8) as u64,
             _ => 1,
@@ -87,7 +90,7 @@ impl Run {
             let started: Vec<_> = (0..threads)
                 .map(|n| {
                     let (from, to, file) = (bound(n), bound(n + 1), &file);
-                    scope.spawn(move || Part::read(file, from, to, n > 0, cells))
+                    scope.spawn(move || Part::read(file, from, to, n > 0, rules))
                 })
                 .collect();
             started
@@ -111,6 +114,7 @@ impl Run {
             rows: all.rows,
             bad_lines: all.bad_lines,
             valid_bytes: all.valid.max(begin),
+            unfinished_bytes: length.saturating_sub(all.end.max(begin)),
             path: path.to_owned(),
             file,
             offsets: all.offsets,
@@ -131,6 +135,19 @@ impl Run {
     /// Where it was read from.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What whoever looks at it should know: lines that are left out.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let unread = self.bad_lines.iter().map(|bad| Warning::UnreadLine {
+            file: self.path.clone(),
+            line: usize::try_from(bad.line).unwrap_or(usize::MAX),
+            detail: bad.detail.clone(),
+        });
+        let bytes = self.unfinished_bytes;
+        let file = self.path.clone();
+        let unfinished = (bytes > 0).then_some(Warning::UnfinishedLine { file, bytes });
+        unread.chain(unfinished).collect()
     }
 
     pub(super) const fn facts(&self) -> &FactTable {
@@ -291,6 +308,28 @@ pub(super) fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunEr
     }
 }
 
+/// What every line of a run has to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineRules {
+    cells: usize,
+    is_sealed: bool,
+}
+
+impl LineRules {
+    pub(super) fn of(header: &RunHeader) -> Self {
+        Self { cells: header.cells.len(), is_sealed: header.is_sealed() }
+    }
+
+    /// What is wrong with the checksum of `line`, if anything is.
+    fn broken(self, line: &[u8]) -> Option<&'static str> {
+        match Seal::of(line) {
+            Seal::Whole => None,
+            Seal::Broken => Some(BROKEN),
+            Seal::Absent => self.is_sealed.then_some(UNSEALED),
+        }
+    }
+}
+
 /// What one thread has read.
 #[derive(Debug, Default)]
 pub(super) struct Part {
@@ -303,6 +342,8 @@ pub(super) struct Part {
     lines: u64,
     /// End of the last line that is whole.
     valid: u64,
+    /// End of the last line.
+    end: u64,
 }
 
 impl Part {
@@ -313,7 +354,7 @@ impl Part {
         from: u64,
         to: u64,
         is_inner: bool,
-        cells: usize,
+        rules: LineRules,
     ) -> io::Result<Self> {
         let mut part = Self::default();
         let mut buffer = vec![0; BLOCK];
@@ -329,7 +370,7 @@ impl Part {
                 } else if at >= to {
                     return Ok(part);
                 } else {
-                    part.line(line, at, cells);
+                    part.line(line, at, rules);
                 }
                 begin += n + 1;
                 at += n as u64 + 1;
@@ -354,16 +395,21 @@ impl Part {
         }
     }
 
-    fn line(&mut self, line: &[u8], at: u64, cells: usize) {
+    fn line(&mut self, line: &[u8], at: u64, rules: LineRules) {
         self.lines += 1;
+        let end = at + line.len() as u64 + 1;
+        self.end = end;
         if line.trim_ascii().is_empty() {
             return;
         }
-        let end = at + line.len() as u64 + 1;
         let bad = |detail: String, number| BadLine { line: number, offset: at, detail };
+        if let Some(broken) = rules.broken(line) {
+            self.bad_lines.push(bad(broken.to_owned(), self.lines));
+            return;
+        }
         match kind(line) {
             LineKind::Sample => match row(line) {
-                Ok(row) if usize::from(row.cell) >= cells => {
+                Ok(row) if usize::from(row.cell) >= rules.cells => {
                     let detail = format!("variant {} is not in the first line", row.cell);
                     self.bad_lines.push(bad(detail, self.lines));
                     return;
@@ -406,5 +452,6 @@ impl Part {
         self.bad_lines.append(&mut next.bad_lines);
         self.lines += next.lines;
         self.valid = self.valid.max(next.valid);
+        self.end = self.end.max(next.end);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -16,11 +16,13 @@ use firstbyte_core::document::run::{ContinuedRecord, RunHeader, sample_line};
 use firstbyte_core::run::Taken;
 
 use super::RunError;
-use super::read::Run;
+use super::read::{BadLine, Run};
 use firstbyte_report::advice;
 
 /// Mode of a run file.
 const OWNER_ONLY: u32 = 0o600;
+/// Files beside a run, of what was damaged in it.
+const MOST_ASIDE: u32 = 1_000;
 
 /// What to do with a file that has the name of a run to be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,13 @@ pub enum Creation {
     New,
     /// Begin anew: what is in it is lost.
     Overwrite,
+}
+
+/// What becomes of a run that is damaged in the middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    CutOff,
+    Refused,
 }
 
 /// A run that is being written.
@@ -52,8 +61,12 @@ pub struct Resumed {
     pub run: Run,
     /// Which samples it has.
     pub done: Done,
-    /// Bytes that were cut off: what was being written when the run ended.
+    /// Bytes that were cut off: what was being written when the run ended, or what is damaged and all behind it.
     pub torn_bytes: u64,
+    /// The line that is damaged, from which on they were cut off; absent where that was no whole line.
+    pub damaged: Option<BadLine>,
+    /// Where they are kept, if there were whole lines among them.
+    pub aside: Option<PathBuf>,
 }
 
 /// The samples that a run has, by round and cell.
@@ -121,9 +134,8 @@ impl RunWriter {
         // One that was there already may have been for others to read. Somebody else's stays as it is.
         let _ = file.set_permissions(Permissions::from_mode(OWNER_ONLY));
         let urls = header.cells.iter().map(|cell| cell.url.clone()).collect();
-        let mut preamble = serde_json::to_vec(header)
-            .map_err(|e| RunError::io(path, "write")(io::Error::other(e)))?;
-        preamble.push(b'\n');
+        let preamble =
+            header.line().map_err(|e| RunError::io(path, "write")(io::Error::other(e)))?;
         let mut writer = Self::new(file, path, urls, Interner::default(), 0);
         writer.preamble = preamble;
         writer.flush().map_err(RunError::io(path, "write"))?;
@@ -133,7 +145,9 @@ impl RunWriter {
         Ok(writer)
     }
 
-    /// Goes on with the run at `path`, after cutting off what was not written to its end.
+    /// Goes on with the run at `path`, behind its last line before which nothing is damaged. What stands behind that is cut
+    /// off, and kept in a file beside it where there are whole lines among it: a sample cannot be read without the lines
+    /// of facts that it refers to, and one of those may be what is damaged.
     ///
     /// `expected` is what the caller would begin anew: the run has to be one of the same cells,
     /// options, seed and load, and a line before the next sample says what is new since (command,
@@ -143,6 +157,25 @@ impl RunWriter {
     /// When there is no such run, another process is writing it, or its samples and those to come
     /// cannot be told apart.
     pub fn resume(path: &Path, expected: Option<&RunHeader>) -> Result<(Self, Resumed), RunError> {
+        Self::go_on(path, expected, Damage::CutOff)
+    }
+
+    /// The same, with a run that is not damaged but in its last line: where it is, it stays as it is.
+    ///
+    /// # Errors
+    /// Those of [`Self::resume`], and that a line is damaged.
+    pub fn resume_whole(
+        path: &Path,
+        expected: Option<&RunHeader>,
+    ) -> Result<(Self, Resumed), RunError> {
+        Self::go_on(path, expected, Damage::Refused)
+    }
+
+    fn go_on(
+        path: &Path,
+        expected: Option<&RunHeader>,
+        damage: Damage,
+    ) -> Result<(Self, Resumed), RunError> {
         tracing::info!(path = %path.display(), "continuing a run");
         let file = OpenOptions::new()
             .read(true)
@@ -150,31 +183,38 @@ impl RunWriter {
             .open(path)
             .map_err(RunError::io(path, "open"))?;
         let file = Locked::lock(file, path)?;
-        let run = Run::read(path)?;
+        let mut run = Run::read(path)?;
         if let Some(what) = expected.and_then(|header| run.header.difference(header)) {
             return Err(RunError::Differs { path: path.to_owned(), what });
         }
-        if let Some(bad) = run.bad_lines.iter().find(|bad| bad.offset < run.valid_bytes) {
-            return Err(bad.error(path));
+        let damaged = run.bad_lines.first().cloned();
+        let amid = damaged.as_ref().filter(|bad| bad.offset < run.valid_bytes);
+        let mut aside = None;
+        if let Some(bad) = amid {
+            if damage == Damage::Refused {
+                return Err(bad.error(path));
+            }
+            aside = Some(set_aside(path, bad.offset)?);
         }
+        let whole = amid.map_or(run.valid_bytes, |bad| bad.offset);
         let length = file.metadata().map_err(RunError::io(path, "read"))?.len();
-        let torn_bytes = length.saturating_sub(run.valid_bytes);
+        let torn_bytes = length.saturating_sub(whole);
         if torn_bytes > 0 {
-            file.set_len(run.valid_bytes)
+            file.set_len(whole)
                 .and_then(|()| file.sync_data())
                 .map_err(RunError::io(path, "cut"))?;
+            run = Run::read(path)?;
         }
         let done = run.rows.iter().map(|row| (row.round, row.cell)).collect();
         let urls = run.header.cells.iter().map(|cell| cell.url.clone()).collect();
         let interner = Interner::after(run.facts());
         let mut writer = Self::new(file, path, urls, interner, run.valid_bytes);
         if let Some(header) = expected
-            && let Ok(line) = serde_json::to_vec(&ContinuedRecord::from_header(header))
+            && let Ok(line) = ContinuedRecord::from_header(header).line()
         {
             writer.preamble = line;
-            writer.preamble.push(b'\n');
         }
-        Ok((writer, Resumed { run, done, torn_bytes }))
+        Ok((writer, Resumed { run, done, torn_bytes, damaged, aside }))
     }
 
     fn new(file: Locked, path: &Path, urls: Vec<String>, interner: Interner, length: u64) -> Self {
@@ -239,6 +279,31 @@ impl RunWriter {
         self.preamble.clear();
         Ok(())
     }
+}
+
+/// Keeps what the run at `path` has from `from` on in a file beside it.
+fn set_aside(path: &Path, from: u64) -> Result<PathBuf, RunError> {
+    for number in 1..=MOST_ASIDE {
+        let mut name = path.as_os_str().to_owned();
+        name.push(match number {
+            1 => ".damaged".to_owned(),
+            _ => format!(".damaged-{number}"),
+        });
+        let aside = PathBuf::from(name);
+        let made = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&aside);
+        let mut kept = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made.map_err(RunError::io(&aside, "create"))?,
+        };
+        let copied = File::open(path).and_then(|mut run| {
+            run.seek(SeekFrom::Start(from))?;
+            io::copy(&mut run, &mut kept)?;
+            kept.sync_all()
+        });
+        return copied.map(|()| aside.clone()).map_err(RunError::io(&aside, "write"));
+    }
+    let many = io::Error::other(format!("{MOST_ASIDE} files of what was damaged already exist"));
+    Err(RunError::io(path, "cut")(many))
 }
 
 fn no_such_cell() -> io::Error {

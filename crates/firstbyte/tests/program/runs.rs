@@ -11,7 +11,7 @@ use firstbyte_clock::Monotonic;
 use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
 
-use crate::support::runs::{created, header, taken};
+use crate::support::runs::{changed, created, header, taken};
 
 fn append(writer: &mut RunWriter, rounds: std::ops::Range<u32>) {
     for round in rounds {
@@ -49,7 +49,7 @@ fn a_large_run_is_read_by_several_threads_in_order() {
     let mut text = String::new();
     let rounds = 4 + (12 << 20) / line.len() as u32;
     for round in 4..rounds {
-        text += &line.replace("\"round\":3", &format!("\"round\":{round}"));
+        text += &changed(line, "\"round\":3", &format!("\"round\":{round}"));
         text += "\n";
     }
     file.write_all(text.as_bytes()).unwrap();
@@ -121,22 +121,79 @@ fn what_a_crash_of_the_machine_leaves_behind_the_last_sample_is_cut_off() {
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_told_and_not_thrown_away() {
+fn a_run_goes_on_from_the_line_before_a_damaged_one_and_nothing_is_thrown_away() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.run");
-    append(&mut created(&path), 0..2);
+    append(&mut created(&path), 0..3);
     let text = fs::read_to_string(&path).unwrap();
-    let number =
-        text.lines().position(|l| l.starts_with("{\"variant\":1,\"round\":0")).unwrap() + 1;
-    let damaged = text.replace("{\"variant\":1,\"round\":0", "{\"variant\":9,\"round\":0");
-    fs::write(&path, &damaged).unwrap();
-    let run = Run::read(&path).unwrap();
-    assert_eq!(run.rows.len(), 3);
-    assert_eq!(run.bad_lines[0].line, number as u64);
-    assert_eq!(run.bad_lines[0].detail, "variant 9 is not in the first line");
-    let error = RunWriter::resume(&path, None).unwrap_err();
-    assert!(error.to_string().contains(&format!("line {number} of ")), "{error}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+    let at = text.find("{\"variant\":1,\"round\":0").unwrap();
+    let number = text[..at].lines().count() as u64 + 1;
+    // Of another variant, with and without the checksum that belongs to that.
+    let line = text[at..].lines().next().unwrap();
+    let of_nine = changed(line, "{\"variant\":1", "{\"variant\":9");
+    for (other, detail) in [
+        (line.replace("\"round\":0", "\"round\":4"), "its checksum does not match"),
+        (line.replace(",\"crc32\":", ",\"crc33\":"), "its checksum is missing"),
+        (of_nine, "variant 9 is not in the first line"),
+    ] {
+        let damaged = text.replace(line, &other);
+        fs::write(&path, &damaged).unwrap();
+        let run = Run::read(&path).unwrap();
+        assert_eq!(run.rows.len(), 5);
+        assert_eq!((run.bad_lines[0].line, run.bad_lines[0].detail.as_str()), (number, detail));
+        let error = RunWriter::resume_whole(&path, None).unwrap_err();
+        assert!(error.to_string().contains(&format!("line {number} of ")), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+        let (mut writer, resumed) = RunWriter::resume(&path, None).unwrap();
+        assert_eq!(resumed.damaged.unwrap().line, number);
+        assert_eq!((resumed.done.len(), resumed.run.rows.len()), (1, 1));
+        assert_eq!(fs::read_to_string(&path).unwrap(), text[..at]);
+        assert_eq!(fs::read_to_string(resumed.aside.unwrap()).unwrap(), damaged[at..]);
+        append(&mut writer, 7..9);
+        drop(writer);
+        let run = Run::read(&path).unwrap();
+        assert_eq!((run.rows.len(), run.bad_lines.len()), (5, 0));
+        assert!(run.each_taken().all(|taken| taken.is_ok()));
+    }
+}
+
+#[test]
+fn no_bit_of_a_run_is_another_one_without_a_word() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..3);
+    let (mut writer, _) = RunWriter::resume(&path, Some(&header(2))).unwrap();
+    append(&mut writer, 3..4);
+    drop(writer);
+    let whole = fs::read(&path).unwrap();
+    assert!(Run::read(&path).unwrap().warnings().is_empty());
+    for bit in 0..whole.len() * 8 {
+        // Every bit of the ends of lines, and of the rest one in a while.
+        let at = bit / 8;
+        if bit % 41 != 0 && whole[at] != b'\n' {
+            continue;
+        }
+        let mut other = whole.clone();
+        other[at] ^= 1 << (bit % 8);
+        fs::write(&path, &other).unwrap();
+        match Run::read(&path) {
+            Err(_) => assert!(RunWriter::resume(&path, None).is_err(), "{bit}"),
+            Ok(run) => {
+                assert!(!run.warnings().is_empty(), "bit {bit}: {:?}", whole[at] as char);
+                let (_, resumed) = RunWriter::resume(&path, None).unwrap();
+                assert!(resumed.torn_bytes > 0, "{bit}");
+                assert!(Run::read(&path).unwrap().warnings().is_empty(), "{bit}");
+            }
+        }
+        let _ = resumed_files(directory.path());
+    }
+}
+
+/// Takes away what was kept of damaged runs.
+fn resumed_files(directory: &Path) -> usize {
+    let entries = fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
+    let kept = entries.filter(|path| path.to_string_lossy().contains(".damaged"));
+    kept.map(|path| fs::remove_file(path).unwrap()).count()
 }
 
 #[test]
@@ -182,7 +239,11 @@ fn what_is_not_a_run_is_told_so() {
     assert_eq!(message(""), format!("{name} is not a run file"));
     assert_eq!(message("DNS,Connect\n1,2\n"), format!("{name} is not a run file"));
     assert_eq!(message("{\"format\":\"x\",\"version\":1}\n"), format!("{name} is not a run file"));
-    assert_eq!(own("\"version\":3}\n"), format!("{name} has format version 3"));
+    assert_eq!(own("\"version\":4}\n"), format!("{name} has format version 4"));
+    assert_eq!(
+        own("\"version\":3}\n"),
+        format!("the first line of {name} is damaged: its checksum is missing")
+    );
     assert_eq!(
         own("\"vers"),
         format!("the first line of {name} is damaged: the line is cut short")

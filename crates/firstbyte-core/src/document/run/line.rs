@@ -10,6 +10,7 @@ use super::quick::{self, Otherwise, SampleDetail};
 use super::row;
 use crate::document::FailureRecord;
 use crate::document::interned::{FactTable, Interner};
+use crate::document::seal;
 use crate::document::stored::StoredSample;
 use crate::run::{Metric, Row, Standing, Taken};
 use crate::timeline::Sample;
@@ -52,6 +53,7 @@ pub fn sample_line(
     stored.connection.started_unix_ns = None;
     interner.fresh().iter().for_each(|line| out.extend_from_slice(line.as_bytes()));
     let row = taken.row();
+    let begin = out.len();
     write!(out, r#"{{"variant":{},"round":{},"warmup":{}"#, row.cell, row.round, row.warmup)?;
     match row.standing {
         Standing::Proven => write!(out, r#","outcome":"verified""#)?,
@@ -85,7 +87,9 @@ pub fn sample_line(
     }
     out.extend_from_slice(br#"},"sample":"#);
     serde_json::to_writer(&mut *out, &stored)?;
-    out.extend_from_slice(b"}\n");
+    out.push(b'}');
+    seal(out, begin);
+    out.push(b'\n');
     Ok(())
 }
 

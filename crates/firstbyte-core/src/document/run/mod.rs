@@ -13,12 +13,18 @@ pub use line::{LineError, failure, sample_line, taken, taken_in_detail};
 pub use quick::SampleDetail;
 pub use row::{LineKind, kind, row};
 
+use super::{Seal, seal};
 use crate::run::{Cell, Factor};
 
 /// Value of the field `format`.
 pub const RUN_FORMAT: &str = "firstbyte/run";
-/// Value of the field `version`. Since 2 there is a plan, and the command is as it may be shown to anybody.
-pub const RUN_VERSION: u32 = 2;
+/// Value of the field `version`. Since 2 there is a plan, and the command is as it may be shown to anybody; since 3 every
+/// line has a checksum.
+pub const RUN_VERSION: u32 = 3;
+/// What is wrong with a line that was changed.
+pub const BROKEN: &str = "its checksum does not match";
+/// What is wrong with a line that was changed where its checksum stood.
+pub const UNSEALED: &str = "its checksum is missing";
 /// How firstbyte begins a run file.
 const BEGIN: &[u8] = b"{\"format\":\"firstbyte/run\"";
 
@@ -67,6 +73,22 @@ impl ContinuedRecord {
             environment: header.environment.clone(),
         }
     }
+
+    /// Its line, with its end.
+    ///
+    /// # Errors
+    /// None that can occur.
+    pub fn line(&self) -> Result<Vec<u8>, serde_json::Error> {
+        sealed_line(self)
+    }
+}
+
+/// An object as a line with a checksum, and with its end.
+fn sealed_line(object: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(object)?;
+    seal(&mut line, 0);
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// How the samples were to be taken.
@@ -159,12 +181,20 @@ impl RunHeader {
     /// # Errors
     /// When it is not the header of a run, or of a version above [`RUN_VERSION`].
     pub fn parse(line: &[u8]) -> Result<Self, HeaderError> {
+        let invalid = |detail: &str| HeaderError::Invalid(detail.to_owned());
+        // Whatever the line then says of itself.
+        let seal = Seal::of(line);
+        if seal == Seal::Broken && line.starts_with(BEGIN) {
+            return Err(invalid(BROKEN));
+        }
         match named(line) {
             None if line.starts_with(BEGIN) => {
                 Err(HeaderError::Invalid("the line is cut short".into()))
             }
             None => Err(HeaderError::NotARun),
             Some(version) if version > RUN_VERSION => Err(HeaderError::Version(version)),
+            Some(_) if seal == Seal::Broken => Err(invalid(BROKEN)),
+            Some(3..) if seal == Seal::Absent => Err(invalid(UNSEALED)),
             Some(version) => {
                 let mut header: Self = serde_json::from_slice(line)
                     .map_err(|e| HeaderError::Invalid(e.to_string()))?;
@@ -174,6 +204,19 @@ impl RunHeader {
                 Ok(header)
             }
         }
+    }
+
+    /// Whether every line of the run has a checksum, the first one included: where one is missing, a line is damaged.
+    pub const fn is_sealed(&self) -> bool {
+        self.version >= 3
+    }
+
+    /// The first line, with its end.
+    ///
+    /// # Errors
+    /// None that can occur.
+    pub fn line(&self) -> Result<Vec<u8>, serde_json::Error> {
+        sealed_line(self)
     }
 
     /// Why samples of `other` cannot be added to this run; absent when they can.

@@ -14,7 +14,7 @@ use crate::cli::exports::whole;
 use crate::cli::files::Files;
 use crate::cli::plan::comparison::whence;
 use crate::cli::plan::plan_file::PlanFile;
-use crate::cli::run_problem;
+use crate::cli::read_run;
 use crate::cli::signals;
 use crate::cli::terminal;
 use crate::plans::{CheckPlan, CheckSource, Destination, RenderPlan};
@@ -26,7 +26,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     let conditions: Vec<Condition> = conditions
         .collect::<Result<_, _>>()
         .map_err(|why| Problem::new(exit::USAGE, format!("--fail-if {why}")))?;
-    let baseline = plan.baseline.as_deref().map(Run::read).transpose().map_err(run_problem)?;
+    let baseline = plan.baseline.as_deref().map(read_run).transpose()?;
     if let (None, Some(condition)) = (&baseline, conditions.iter().find(|c| c.needs_baseline())) {
         return Err(Problem::new(
             exit::USAGE,
@@ -45,7 +45,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     let (candidate, measured) = match &plan.what {
         CheckSource::Run(path) => {
             opened = files.open()?;
-            (Run::read(path).map_err(run_problem)?, exit::OK)
+            (read_run(path)?, exit::OK)
         }
         CheckSource::Plan { plan, samples, run, silent } => {
             let study = study(plan, *samples, run.clone(), *silent)?;

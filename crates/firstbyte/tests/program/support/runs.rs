@@ -7,6 +7,7 @@ use firstbyte::runs::{Creation, RunWriter};
 use firstbyte_core::document::run::{
     AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader,
 };
+use firstbyte_core::document::seal;
 use firstbyte_core::run::{Cell, Factor, Standing, Taken};
 use firstbyte_core::timeline::{Header, HttpFacts, Mark, Offset, Sample, Stamp};
 
@@ -62,6 +63,14 @@ pub(crate) fn taken(round: u32, cell: u16) -> Taken {
         ..HttpFacts::default()
     });
     Taken { cell, standing: Standing::Proven, lateness: Duration::from_nanos(5), sample }
+}
+
+/// A line of a run with another text in it, and the checksum that belongs to that.
+pub(crate) fn changed(line: &str, from: &str, to: &str) -> String {
+    let bare = line.rsplit_once(",\"crc32\":").map(|(before, _)| format!("{before}}}"));
+    let mut line = bare.unwrap_or_else(|| line.to_owned()).replace(from, to).into_bytes();
+    seal(&mut line, 0);
+    String::from_utf8(line).unwrap()
 }
 
 /// Begins a run of two cells.

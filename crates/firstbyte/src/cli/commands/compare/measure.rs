@@ -130,7 +130,17 @@ fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>)
         }
     };
     let (writer, resumed) = RunWriter::resume(path, Some(header)).map_err(run_problem)?;
-    if resumed.torn_bytes > 0 {
+    if let Some(bad) = &resumed.damaged {
+        let kept = resumed.aside.as_ref();
+        let kept = kept.map_or_else(String::new, |file| format!(", and are in {}", file.display()));
+        note(&format!(
+            "line {} of {} is damaged: {}; the run goes on from the line before it: {} bytes were cut off{kept}",
+            bad.line,
+            path.display(),
+            bad.detail,
+            resumed.torn_bytes
+        ));
+    } else if resumed.torn_bytes > 0 {
         note(&format!(
             "{}: the last {} bytes were half a sample and were cut off",
             path.display(),

@@ -9,13 +9,12 @@ use firstbyte_explain::{Evidence, MeasuredWay, MeasuredWays, WayKind};
 use super::Measured;
 use super::measure::WARMUP;
 use crate::cli::exit::{self, Problem};
-use crate::cli::run_problem;
-use crate::runs::Run;
+use crate::cli::{read_run, run_problem};
 use firstbyte_report::dates;
 
 /// Reads what `explain --run` has written.
 pub(super) fn read(path: &Path) -> Result<Measured, Problem> {
-    let run = Run::read(path).map_err(run_problem)?;
+    let run = read_run(path)?;
     let ways =
         run.header.axes.iter().all(|axis| axis.name == firstbyte_probe::experiment::axis::WAY);
     let known = run.header.cells().iter().all(|cell| kind(&cell.name()).is_some());

@@ -7,13 +7,12 @@ use std::time::Duration;
 use firstbyte_predict::Setup;
 
 use crate::cli::exit::{self, Problem};
-use crate::cli::run_problem;
+use crate::cli::read_run;
 use crate::cli::terminal::note;
 use crate::plans::PredictionPlan;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
 use crate::prediction::ways::Requests;
-use crate::runs::Run;
 use firstbyte_report::units::count;
 
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
@@ -116,7 +115,7 @@ fn requests(plan: &PredictionPlan, measured: &Measured) -> Option<Requests> {
 }
 
 fn measured(file: &Path) -> Result<Measured, Problem> {
-    let run = Run::read(file).map_err(run_problem)?;
+    let run = read_run(file)?;
     let why = |why| Problem::new(exit::READ, format!("--from {}: {why}", file.display()));
     Measured::from_run(&run).map_err(why)
 }
