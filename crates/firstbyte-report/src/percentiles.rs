@@ -10,6 +10,8 @@ use firstbyte_core::run::Cell;
 use firstbyte_core::shown_url::shown_urls_within;
 use firstbyte_core::stats::QuantileEffect;
 
+use super::columns::delimited::as_text_alone;
+
 const COLUMNS: &str = "role,base,variant,AXES,metric,rounds,percentile,base_us,variant_us,\
                        difference_us,difference_low_us,difference_high_us,change,change_low,change_high";
 
@@ -83,9 +85,10 @@ fn figures(effect: &QuantileEffect) -> String {
 
 /// As RFC 4180 has it.
 fn quoted(text: &str) -> String {
+    let text = as_text_alone(text);
     match text.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
+        false => text.into_owned(),
     }
 }
 

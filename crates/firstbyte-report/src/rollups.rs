@@ -187,7 +187,7 @@ impl<W: Write> RollupWriter<W> {
             serde_json::to_writer(&mut self.line, &object)?;
             self.line.push(b'\n');
         } else {
-            let values = COLUMNS.iter().map(|column| (column.get)(row).map(as_text_alone));
+            let values = COLUMNS.iter().map(|column| (column.get)(row));
             delimited::row(&mut self.line, values);
         }
         self.out.write_all(&self.line)
@@ -199,17 +199,6 @@ impl<W: Write> RollupWriter<W> {
     /// Those of the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
-    }
-}
-
-/// For CSV: a name that a spreadsheet would take for a formula is marked as text, by the `'` that they know for it. So is one that begins
-/// with `'` itself: who takes the first one off has the name.
-fn as_text_alone(value: ColumnValue<'_>) -> ColumnValue<'_> {
-    match value {
-        ColumnValue::Text(text) if text.starts_with(['=', '+', '-', '@', '\'', '\t', '\r']) => {
-            ColumnValue::Text(format!("'{text}").into())
-        }
-        value => value,
     }
 }
 

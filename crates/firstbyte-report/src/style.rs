@@ -133,6 +133,50 @@ impl Style {
     }
 }
 
+impl Style {
+    /// The same of each of the lines of `text`.
+    pub fn safe_lines(&self, text: &str) -> String {
+        text.split('\n').map(|line| self.safe(line)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// `text` without what could move a terminal's cursor or reorder its text; lines and our own colours stay. For text that
+/// is made of parts, each of which should have been made [safe](Style::safe) by itself.
+pub fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_fine = |c: char| c == '\n' || !(c.is_control() || is_direction_control(c));
+    if text.chars().all(is_fine) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let taken = match own_colour(rest) {
+            Some(length) => {
+                out.push_str(&rest[..length]);
+                length
+            }
+            None if is_fine(c) => {
+                out.push(c);
+                c.len_utf8()
+            }
+            None => {
+                let _ = write!(out, "{}", c.escape_default());
+                c.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    out.into()
+}
+
+/// How long the escape sequence is that `text` begins with, if it is one that [`Style::paint`] writes.
+fn own_colour(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\x1b[")?;
+    let (codes, _) = codes.split_once('m')?;
+    let is_code = |code: &str| code.len() <= 2 && code.bytes().all(|b| b.is_ascii_digit());
+    (codes.len() <= 5 && codes.split(';').all(is_code)).then_some(codes.len() + 3)
+}
+
 /// Characters that reorder what stands around them (Unicode TR 9 §2).
 pub(crate) fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -210,6 +254,18 @@ mod tests {
         assert_eq!(Style::default().safe(hostile), "CN=\\u{1b}[2Jx\\u{202e}\\r\\nö");
         let ascii = Style { unicode: false, ..Style::default() };
         assert_eq!(ascii.safe("ö"), "\\u{f6}");
+    }
+
+    #[test]
+    fn lines_and_colours_of_ours_are_all_that_controls() {
+        let style = Style { color: true, ..Style::default() };
+        let ours = format!("{}\n{}", style.paint(Ink::Loss, "a"), style.paint(Ink::FirstByte, "ö"));
+        assert_eq!(without_controls(&ours), ours);
+        let hostile = "a\x1b[2Jb\u{9b}2Jc\u{202e}d\x07\te\x1b]0;x\x1b[1;31;42;5mm\x1b";
+        let shown =
+            "a\\u{1b}[2Jb\\u{9b}2Jc\\u{202e}d\\u{7}\\te\\u{1b}]0;x\\u{1b}[1;31;42;5mm\\u{1b}";
+        assert_eq!(without_controls(hostile), shown);
+        assert_eq!(Style::default().safe_lines("a\x1b[31m\nb"), "a\\u{1b}[31m\nb");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rows as CSV: quoted as RFC 4180 says, but with the line ends of the system's other tools. Times are
 //! microseconds with the decimals that are needed, three at most: exact to the nanosecond.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use super::ColumnValue;
@@ -34,7 +35,7 @@ fn field(out: &mut Vec<u8>, value: &ColumnValue<'_>) {
         ColumnValue::Integer(number) => signed(out, i128::from(*number)),
         // Writing to a vector cannot fail.
         ColumnValue::Number(number) => _ = write!(out, "{number:.4}"),
-        ColumnValue::Text(text) => quoted(out, text.as_bytes()),
+        ColumnValue::Text(text) => quoted(out, as_text_alone(text).as_bytes()),
         ColumnValue::Boolean(true) => out.extend_from_slice(b"true"),
         ColumnValue::Boolean(false) => out.extend_from_slice(b"false"),
         ColumnValue::Time(ns) => micros(out, *ns),
@@ -43,6 +44,15 @@ fn field(out: &mut Vec<u8>, value: &ColumnValue<'_>) {
                 dates::write_rfc3339_micros(out, ns);
             }
         }
+    }
+}
+
+/// A text that a spreadsheet would take for a formula is marked as text, by the `'` that they know for it. So is one that
+/// begins with `'` itself: who takes the first one off has the text.
+pub(crate) fn as_text_alone(text: &str) -> Cow<'_, str> {
+    match text.starts_with(['=', '+', '-', '@', '\'', '\t', '\r']) {
+        true => format!("'{text}").into(),
+        false => text.into(),
     }
 }
 
@@ -122,6 +132,25 @@ mod tests {
     }
 
     #[test]
+    fn no_text_is_a_formula_and_numbers_stay_numbers() {
+        for (text, expected) in [
+            ("=1+1", "'=1+1"),
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("@SUM(A1,A2)", "\"'@SUM(A1,A2)\""),
+            ("+1", "'+1"),
+            ("-2+3", "'-2+3"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "\"'\r=1\""),
+            ("'a", "''a"),
+            ("a=1", "a=1"),
+        ] {
+            assert_eq!(written(ColumnValue::Text(text.into())), expected);
+        }
+        assert_eq!(written(ColumnValue::Integer(-1)), "-1");
+        assert_eq!(written(ColumnValue::Time(-1_000)), "-1");
+    }
+
+    #[test]
     fn exact_to_the_nanosecond() {
         let time = |ns| written(ColumnValue::Time(ns));
         assert_eq!(time(1_234_567), "1234.567");
@@ -145,11 +174,11 @@ mod tests {
 
         /// What the csv crate makes of the same fields, and reads back.
         #[test]
-        fn quotes_as_rfc_4180_says(fields in proptest::collection::vec("[a-c,\"\n\r ]{0,6}", 2..6)) {
+        fn quotes_as_rfc_4180_says(fields in proptest::collection::vec("[a-c,\"\n\r =+@'-]{0,6}", 2..6)) {
             let mut out = Vec::new();
             header(&mut out, fields.clone());
             let mut writer = csv::Writer::from_writer(Vec::new());
-            writer.write_record(&fields).unwrap();
+            writer.write_record(fields.iter().map(|text| as_text_alone(text).into_owned())).unwrap();
             let theirs = writer.into_inner().unwrap();
             prop_assert_eq!(String::from_utf8(out), String::from_utf8(theirs));
         }

@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, Write};
 use super::exit::Problem;
 use super::files::cannot_write;
 use crate::plans::Destination;
+use firstbyte_report::style::without_controls;
 
 /// Where bytes go.
 pub(super) type Sink = Box<dyn Write + Send>;
@@ -32,7 +33,7 @@ pub(super) fn whole(to: &Destination, bytes: &[u8]) -> Result<(), Problem> {
 
 /// Writes a result for people to standard output.
 pub(super) fn print(text: &str) -> Result<(), Problem> {
-    whole(&Destination::StandardOutput, text.as_bytes())
+    whole(&Destination::StandardOutput, without_controls(text).as_bytes())
 }
 
 /// One form that rows are written in: its beginning is written by who makes it.

@@ -33,6 +33,7 @@ use clap::Parser;
 use firstbyte_monitor::watch::{Series, Watched};
 use firstbyte_probe::experiment::Visitor;
 use firstbyte_probe::probe::{Equipment, SetupError};
+use firstbyte_report::Style;
 
 use crate::plans::{CommandPlan, MonitorPlan};
 use crate::recording::Recorded;
@@ -63,7 +64,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(read) => read,
         Err(error) => {
             // Help and version go to standard output and are no error.
-            let _ = error.print();
+            print_clap(&error);
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
@@ -143,10 +144,21 @@ fn read_run(path: &Path) -> Result<Run, Problem> {
     Ok(run)
 }
 
+/// What clap says of what was typed, which stands in it as it was typed.
+fn print_clap(error: &clap::Error) {
+    let text = error.render().to_string();
+    let safe = Style::default().safe_lines(&text);
+    if !error.use_stderr() || safe == text {
+        let _ = error.print();
+    } else {
+        let _ = io::stderr().write_all(safe.as_bytes());
+    }
+}
+
 fn report(problem: &Problem) -> ExitCode {
     // A reader that has seen enough (`firstbyte … | head`) is no error.
     if !problem.is_broken_pipe() {
-        let _ = writeln!(io::stderr(), "{problem}");
+        terminal::note(&problem.to_string());
     }
     ExitCode::from(problem.code())
 }

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use super::exit::{self, Problem};
 use crate::plans::ColorChoice;
 use firstbyte_report::Style;
+use firstbyte_report::style::without_controls;
 use firstbyte_report::warning::Warning;
 
 /// How results are to look on standard output.
@@ -48,9 +49,15 @@ fn unicode() -> bool {
         })
 }
 
-/// Tells something that is not a result, on standard error.
+/// Tells something that is not a result, on standard error. Names of files, hosts and scenarios in it do nothing to the
+/// terminal.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", Style::default().safe_lines(text));
+}
+
+/// Shows a result on standard error, where standard output is taken by something else.
+pub(super) fn show_beside(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", without_controls(text));
 }
 
 /// Warns, on standard error, and says what to do about it.

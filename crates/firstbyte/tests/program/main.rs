@@ -13,6 +13,7 @@ mod compare;
 mod curl_compat;
 mod files_apart;
 mod help;
+mod hostile_names;
 mod http;
 mod http3;
 mod monitor;

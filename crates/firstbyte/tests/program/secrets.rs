@@ -57,6 +57,22 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["https://{}@a.test/"], "\"https://<hidden>@a.test/\": a user and password in the URL"),
     (&["ftp://me:{}@a.test/"], "\"ftp://<hidden>@a.test/\": scheme ftp:// is not supported"),
     (&["https://me:{}@a.test:99999/"], "\"https://<hidden>@a.test:99999/\": not a URL"),
+    (
+        &["--resolver", "https://me:{}@dns.test/", "a.test"],
+        "--resolver \"https://<hidden>@dns.test/\"",
+    ),
+    (
+        &["--resolver", "me:{}@192.0.2.1", "a.test"],
+        "--resolver \"<hidden>@192.0.2.1\": not a resolver",
+    ),
+    (
+        &["--resolver", "https://dns.test/?k={}", "a.test"],
+        "--resolver \"https://dns.test/?k=<hidden>\"",
+    ),
+    (
+        &["--connect-to", "https://me:{}@dns.test/", "a.test"],
+        "--connect-to \"https://<hidden>@dns.test/\"",
+    ),
     (&["-u", "me:{}", "a.test"], "unexpected argument '-u'"),
     (&["-ume:{}", "a.test"], "unexpected argument '-u'"),
     (&["--user=me:{}", "a.test"], "unexpected argument '--user'"),

@@ -19,6 +19,7 @@ use crate::cli::signals;
 use crate::cli::terminal;
 use crate::plans::{CheckPlan, CheckSource, Destination, RenderPlan};
 use crate::runs::Run;
+use firstbyte_report::Style;
 use firstbyte_report::warning::Warning;
 
 pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
@@ -70,6 +71,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     let failed = verdicts.iter().any(|verdict| verdict.held.finding == Finding::Met);
     let unmeasured = is_unmeasured(&conditions, &verdicts);
     let text = markdown(&verdicts, &candidate, baseline.as_ref(), unmeasured).unwrap_or_default();
+    let text = Style::default().safe_lines(&text);
     whole(plan.summary.as_ref().unwrap_or(&Destination::StandardOutput), text.as_bytes())?;
     opened.keep();
     let open = verdicts.iter().any(|verdict| verdict.held.finding.is_open());

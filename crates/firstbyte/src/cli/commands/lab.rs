@@ -8,6 +8,7 @@ pub(in crate::cli) mod study;
 mod traffic;
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -24,8 +25,9 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::exports;
 use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
-use crate::plans::{ColorChoice, CommandWords, LabPlan, NewLabPlan};
+use crate::plans::{ColorChoice, CommandWords, Destination, LabPlan, NewLabPlan};
 use firstbyte_probe::probe::Secret;
+use firstbyte_report::Style;
 use firstbyte_report::style::wrap;
 use firstbyte_report::warning::Warning;
 
@@ -158,7 +160,12 @@ fn list() -> Result<u8, Problem> {
 fn show(name: &str, source: bool) -> Result<u8, Problem> {
     let scenario = load(name)?;
     if source {
-        return print(&scenario.source);
+        // To be copied it is as it was written; a terminal gets nothing that it would obey.
+        if io::stdout().is_terminal() {
+            return print(&scenario.source);
+        }
+        exports::whole(&Destination::StandardOutput, scenario.source.as_bytes())?;
+        return Ok(exit::OK);
     }
     let mut text = filled("", &format!("{}: {}", scenario.name, scenario.description));
     for paragraph in scenario.story.trim().split("\n\n").filter(|text| !text.is_empty()) {
@@ -322,7 +329,8 @@ pub(in crate::cli) fn problem(error: LabError) -> Problem {
     Problem::new(exit::LAB, error.to_string())
 }
 
+/// Prints a text without colours.
 fn print(text: &str) -> Result<u8, Problem> {
-    exports::print(text)?;
+    exports::print(&Style::default().safe_lines(text))?;
     Ok(exit::OK)
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::usage;
 use crate::cli::exit::Problem;
+use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::probe::options::{Client, ConnectTo, ResolveOverride, ResolverChoice};
 
 pub(super) fn client(text: &str) -> Result<Client, Problem> {
@@ -15,7 +16,7 @@ pub(super) fn client(text: &str) -> Result<Client, Problem> {
 
 pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     ResolverChoice::read(text).map_err(|why| {
-        usage(format!("--resolver {text:?}: {why}"))
+        usage(format!("--resolver {:?}: {why}", shown_url(text)))
             .hint("expected dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53")
     })
 }
@@ -30,7 +31,7 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
         return Ok(None);
     }
     let bad = |what: String| {
-        usage(format!("--resolve {text:?}: {what}"))
+        usage(format!("--resolve {:?}: {what}", shown_url(text)))
             .hint("write HOST:PORT:ADDRESS, such as example.com:443:192.0.2.1")
     };
     let mut parts = text.trim_start_matches('+').splitn(3, ':');
@@ -43,7 +44,11 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
     }
     let port = match port {
         "*" => None,
-        _ => Some(parse_port(port).ok_or_else(|| bad(format!("{port:?} is not a port")))?),
+        _ => Some(parse_port(port).ok_or_else(|| match text.contains('@') {
+            // It may be what stands before one.
+            true => bad("the port is not a number".into()),
+            false => bad(format!("{port:?} is not a port")),
+        })?),
     };
     let addresses = addresses
         .split(',')
@@ -57,7 +62,7 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
 /// `HOST1:PORT1:HOST2:PORT2`, any of them empty; addresses in brackets.
 pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     let bad = |what: String| {
-        usage(format!("--connect-to {text:?}: {what}"))
+        usage(format!("--connect-to {:?}: {what}", shown_url(text)))
             .hint("write HOST1:PORT1:HOST2:PORT2, any of them empty")
     };
     let parts = split_outside_brackets(text);

@@ -9,13 +9,14 @@ use crate::cli::exports;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{Lanes, Visit};
 use firstbyte_probe::probe::options::{HttpVersion, SessionUse, TlsVersion};
+use firstbyte_report::Style;
 
 /// Round-trip times that the duration is given for.
 const ROUND_TRIPS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(200)];
 
 pub(super) fn print(study: &Study) -> Result<u8, Problem> {
-    exports::print(&describe(study).unwrap_or_default())?;
+    exports::print(&Style::default().safe_lines(&describe(study).unwrap_or_default()))?;
     Ok(exit::OK)
 }
 

@@ -33,7 +33,7 @@ pub(super) fn sentence_problem(plan: Option<&StoryPlan>, names: &[&str]) -> Opti
 pub(super) fn print_story(story: &StudyStory, render: &RenderPlan) -> Result<(), Problem> {
     if render.outputs.use_stdout() {
         let text = render_story(story, &terminal::style_beside(render.colors));
-        terminal::note(text.trim_end());
+        terminal::show_beside(text.trim_end());
         return Ok(());
     }
     print(&render_story(story, &terminal::style(render.colors)))
