@@ -22,7 +22,9 @@ use crate::log_copies::LogCopies;
 use crate::network::{HostNetwork, Network};
 use crate::options::LabOptions;
 use crate::process::{self, Published};
-use crate::reports::{CaptureStats, ChangeReport, ForwarderStats, ServerReport, ServerTime};
+use crate::reports::{
+    CaptureStats, ChangeReport, ForwarderStats, ServerEnd, ServerReport, ServerTime,
+};
 use crate::scenario::{Role, Scenario};
 use crate::servers::{Servers, start_dns};
 use crate::sys::{PacketRing, RingSize, start_in_network};
@@ -53,7 +55,11 @@ pub struct Lab {
 impl Lab {
     /// Builds everything, in a process that has its own namespaces. The calling thread is on the
     /// client host afterwards.
-    pub(crate) fn set_up(scenario: &Scenario, options: &LabOptions) -> Result<Self, LabError> {
+    pub(crate) fn set_up(
+        scenario: &Scenario,
+        options: &LabOptions,
+        session: Option<i32>,
+    ) -> Result<Self, LabError> {
         let (scratch, mut warnings) = process::prepare_mounts(scenario, options)?;
         let ca = Ca::new().map_err(|error| LabError::Certificates { reason: error.to_string() })?;
         let ca = Arc::new(ca);
@@ -89,6 +95,7 @@ impl Lab {
             scenario: scenario.name.clone(),
             started: clock::wall(),
             client: client.clone(),
+            session,
             hosts: network
                 .hosts
                 .iter()
@@ -200,6 +207,11 @@ impl Lab {
     /// What each web server has taken of the processor so far.
     pub fn server_times(&self) -> Vec<ServerTime> {
         self.with_servers(Servers::processor_times)
+    }
+
+    /// Servers that have ended, though the lab goes on, each said once: who connects to them is refused.
+    pub fn ended_servers(&self) -> Vec<ServerEnd> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).ended()
     }
 
     /// What has changed so far of what the scenario says will.

@@ -41,7 +41,9 @@ mod unsupported;
 
 pub use error::LabError;
 pub use options::LabOptions;
-pub use reports::{CaptureStats, ChangeReport, ForwarderStats, ServerReport, ServerTime};
+pub use reports::{
+    CaptureStats, ChangeReport, ForwarderStats, ServerEnd, ServerReport, ServerTime,
+};
 pub use scenario::{Scenario, ScenarioError, ServerChoice};
 pub use warning::LabWarning;
 

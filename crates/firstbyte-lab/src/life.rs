@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid, setsid};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid, getsid, setsid};
 
 use crate::error::LabError;
 use crate::lab::Lab;
@@ -96,8 +96,10 @@ fn start<F: FnOnce(&Lab) -> i32>(
         reason: error.to_string(),
     })?;
     let caller = getpid();
+    // Of one that ends with its caller nobody need know whose it is.
+    let session = (tie == Tie::None).then(|| getsid(None).ok().map(Pid::as_raw)).flatten();
     let front = fork_with(|| {
-        front(Start { scenario, options, tie, signals, report: writer }, caller, main)
+        front(Start { scenario, options, tie, signals, report: writer, session }, caller, main)
     })
     .map_err(failed("fork"))?;
     Ok((front, reader))
@@ -110,6 +112,8 @@ struct Start<'a> {
     tie: Tie,
     signals: &'a HeldSignals,
     report: PipeWriter,
+    /// The caller's.
+    session: Option<i32>,
 }
 
 fn front<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, caller: Pid, main: &mut Option<F>) -> i32 {
@@ -169,7 +173,7 @@ fn init<F: FnOnce(&Lab) -> i32>(
 
 fn lab<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, main: &mut Option<F>) -> i32 {
     let _ = prctl::set_name(c"firstbyte-lab");
-    let lab = match Lab::set_up(start.scenario, start.options) {
+    let lab = match Lab::set_up(start.scenario, start.options, start.session) {
         Ok(lab) => lab,
         Err(error) => return fail(&mut start.report, error),
     };

@@ -16,6 +16,19 @@ pub struct ServerReport {
     pub kind: String,
 }
 
+/// A web server of the lab that has ended before the lab did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerEnd {
+    /// Its host.
+    pub host: String,
+    /// What it was.
+    pub kind: String,
+    /// How it ended.
+    pub reason: String,
+    /// What it wrote to stderr.
+    pub output: String,
+}
+
 /// What a web server of the lab has taken of the processor, with all processes that it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTime {

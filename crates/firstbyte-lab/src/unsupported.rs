@@ -8,7 +8,9 @@ use std::time::SystemTime;
 use crate::access_log::Entry;
 use crate::error::LabError;
 use crate::options::LabOptions;
-use crate::reports::{CaptureStats, ChangeReport, ForwarderStats, ServerReport, ServerTime};
+use crate::reports::{
+    CaptureStats, ChangeReport, ForwarderStats, ServerEnd, ServerReport, ServerTime,
+};
 use crate::scenario::Scenario;
 use crate::warning::LabWarning;
 
@@ -91,6 +93,11 @@ impl Lab {
         match self.0 {}
     }
 
+    /// See the same method on Linux.
+    pub fn ended_servers(&self) -> Vec<ServerEnd> {
+        match self.0 {}
+    }
+
     /// What has changed so far of what the scenario says will.
     pub fn changes(&self) -> Vec<ChangeReport> {
         match self.0 {}
@@ -122,6 +129,11 @@ impl Lab {
 pub struct RunningLab(Infallible);
 
 impl RunningLab {
+    /// See the same method on Linux.
+    pub fn is_of_this_session(&self) -> bool {
+        match self.0 {}
+    }
+
     /// None.
     pub fn all() -> Vec<Self> {
         Vec::new()

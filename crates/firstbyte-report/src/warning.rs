@@ -110,6 +110,13 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// A server of the lab ended before the lab did.
+    LabServerEnded {
+        /// Which server, on which host.
+        server: String,
+        /// How it ended, and what it said.
+        reason: String,
+    },
     /// The servers' logs could not be copied.
     LogsNotSaved {
         /// Why.
@@ -147,6 +154,7 @@ impl Warning {
             Self::MachineTooBusy { .. } => "machine-too-busy",
             Self::CaptureLacksFrames { .. } => "capture-lacks-frames",
             Self::CaptureIncomplete { .. } => "capture-incomplete",
+            Self::LabServerEnded { .. } => "lab-server-ended",
             Self::LogsNotSaved { .. } => "logs-not-saved",
             Self::LabDidNotChange { .. } => "lab-did-not-change",
             Self::Lab(warning) => warning.code(),
@@ -182,6 +190,7 @@ impl Warning {
             | Self::Unprepared { .. }
             | Self::Interrupted
             | Self::CaptureIncomplete { .. }
+            | Self::LabServerEnded { .. }
             | Self::LogsNotSaved { .. }
             | Self::LabDidNotChange { .. } => return None,
         })
@@ -243,6 +252,7 @@ impl fmt::Display for Warning {
             Self::CaptureIncomplete { file, reason } => {
                 write!(f, "{} is incomplete: {reason}", file.display())
             }
+            Self::LabServerEnded { server, reason } => write!(f, "the server {server} ended before the lab did: {reason}"),
             Self::LogsNotSaved { reason } => f.write_str(reason),
             Self::LabDidNotChange { after, hosts, reason } => {
                 let after = print_time(*after);
@@ -289,6 +299,7 @@ mod tests {
             Warning::MachineTooBusy { lost: 3, of: 4_000 },
             Warning::CaptureLacksFrames { file: file.clone(), frames: 3 },
             Warning::CaptureIncomplete { file, reason: reason.clone() },
+            Warning::LabServerEnded { server: "nginx on web".into(), reason: reason.clone() },
             Warning::LogsNotSaved { reason: reason.clone() },
             Warning::LabDidNotChange {
                 after: Duration::from_secs(30),

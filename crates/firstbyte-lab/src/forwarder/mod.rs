@@ -10,7 +10,7 @@ mod wake;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -26,13 +26,10 @@ use crate::sys::{PacketRing, prefer_this_thread};
 use frame::{ETHERNET_HEADER, Envelope};
 use wake::WakeMargin;
 
+pub(crate) use crate::scenario::{GATEWAY_IPV4, GATEWAY_IPV6};
 pub(crate) use frame::Mac;
 pub(crate) use stats::{Counter, Counters};
 
-/// The gateway of every host, as its routes name it.
-pub(crate) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
-/// The gateway of every host, as its routes name it.
-pub(crate) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// The gateway's hardware address. No interface has it: the router's kernel then takes no frame for
 /// its own.
 pub(crate) const GATEWAY_MAC: Mac = [0x02, 0xfb, 0xff, 0xff, 0xff, 0xff];

@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::{Pid, geteuid, getsid};
 use serde::{Deserialize, Serialize};
 
 use super::relay::{Collect, HeldSignals};
@@ -36,6 +36,8 @@ pub(crate) struct Published {
     pub(crate) scenario: String,
     pub(crate) started: SystemTime,
     pub(crate) client: String,
+    /// The session (setsid(2)) of who started it: a terminal's.
+    pub(crate) session: Option<i32>,
     /// Each host, and the number of the descriptor of its network namespace.
     pub(crate) hosts: Vec<(String, i32)>,
     pub(crate) servers: Vec<ServerReport>,
@@ -85,6 +87,12 @@ impl RunningLab {
     /// When it was started.
     pub fn started(&self) -> SystemTime {
         self.about.started
+    }
+
+    /// Whether it was started in this session: from this terminal.
+    pub fn is_of_this_session(&self) -> bool {
+        let here = getsid(None).ok().map(Pid::as_raw);
+        here.is_some() && self.about.session == here
     }
 
     /// Its hosts' names.

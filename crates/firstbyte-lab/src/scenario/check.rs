@@ -1,6 +1,7 @@
 //! From the file as written to a [`Scenario`] that can be relied on.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::{
     CongestionControl, Host, LinkSettings, PathSettings, Rate, ResolverSettings, Role, Scenario,
     change, server, units,
 };
+use super::{GATEWAY_IPV4, GATEWAY_IPV6};
 
 const MILLISECONDS: &str = r#"whole milliseconds from "1ms" to "60s", such as "20ms""#;
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
@@ -126,6 +128,13 @@ pub(super) fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, Scenari
     };
     let ipv4 = address(&place.at("ipv4"), raw.ipv4, "an IPv4 address, such as \"192.0.2.1\"")?;
     let ipv6 = address(&place.at("ipv6"), raw.ipv6, "an IPv6 address, such as \"2001:db8::1\"")?;
+    for (key, address) in [("ipv4", ipv4.map(IpAddr::V4)), ("ipv6", ipv6.map(IpAddr::V6))] {
+        let refused = address.and_then(|address| Some((address, no_hosts_own(address)?)));
+        if let Some((address, what)) = refused {
+            let allowed = format!("an address that a host can have; this is {what}");
+            return Err(place.at(key).bad(quoted(&address.to_string()), allowed));
+        }
+    }
     if ipv4.is_none() && ipv6.is_none() {
         return Err(place.at("ipv4").missing("an ipv4 or an ipv6 address, or both"));
     }
@@ -189,6 +198,34 @@ fn address<A: FromStr>(
 ) -> Result<Option<A>, ScenarioError> {
     let Some(text) = text else { return Ok(None) };
     text.parse().map(Some).map_err(|_| place.bad(quoted(&text), allowed))
+}
+
+/// What `address` is, where no host on a link can have it.
+fn no_hosts_own(address: IpAddr) -> Option<&'static str> {
+    let is_gateway = match address {
+        IpAddr::V4(v4) => v4 == GATEWAY_IPV4,
+        IpAddr::V6(v6) => v6 == GATEWAY_IPV6,
+    };
+    let v4 = match address {
+        IpAddr::V4(v4) => Some(v4),
+        IpAddr::V6(v6) => v6.to_ipv4_mapped(),
+    };
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    let is = |holds: bool, what| holds.then_some(what);
+    is(is_gateway, "the lab's gateway")
+        .or(is(address.is_loopback(), "a loopback address"))
+        .or(is(address.is_multicast(), "a multicast address"))
+        .or(is(v4.is_some_and(|v4| v4.is_broadcast()), "the broadcast address"))
+        .or(is(link_local, "a link-local address"))
+        .or(is(address.is_unspecified(), "no address"))
+        .or(is(
+            v4.is_some_and(|v4| v4.octets()[0] == 0 || v4.octets()[0] >= 240),
+            "a reserved address",
+        ))
+        .or(is(address.is_ipv6() && v4.is_some(), "an IPv4 address"))
 }
 
 /// A lower-case name as certificates and DNS servers take it.

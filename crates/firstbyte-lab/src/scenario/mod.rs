@@ -140,6 +140,11 @@ pub struct PathSettings {
     pub drop_data: u32,
 }
 
+/// The router's address on every link, which no host can have.
+pub(crate) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
+/// The same over IPv6.
+pub(crate) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
 impl Scenario {
     /// Name and description of every shipped scenario.
     pub fn shipped() -> impl Iterator<Item = (&'static str, String)> {

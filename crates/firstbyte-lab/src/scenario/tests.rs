@@ -498,3 +498,34 @@ fn a_name_is_of_several_servers_and_of_nobody_else() {
     let client = source.replace("192.0.2.1\"", "192.0.2.1\"\nnames = [\"www.test\"]");
     assert!(message(&client).contains("is already used by"), "{}", message(&client));
 }
+
+#[test]
+fn addresses_that_no_host_can_have_are_refused() {
+    for (key, address, what) in [
+        ("ipv4", "127.0.0.1", "a loopback address"),
+        ("ipv4", "224.0.0.1", "a multicast address"),
+        ("ipv4", "255.255.255.255", "the broadcast address"),
+        ("ipv4", "169.254.7.7", "a link-local address"),
+        ("ipv4", "169.254.1.1", "the lab's gateway"),
+        ("ipv4", "0.0.0.0", "no address"),
+        ("ipv4", "0.1.2.3", "a reserved address"),
+        ("ipv4", "240.0.0.1", "a reserved address"),
+        ("ipv6", "::1", "a loopback address"),
+        ("ipv6", "ff02::1", "a multicast address"),
+        ("ipv6", "fe80::7", "a link-local address"),
+        ("ipv6", "fe80::1", "the lab's gateway"),
+        ("ipv6", "::", "no address"),
+        ("ipv6", "::ffff:192.0.2.1", "an IPv4 address"),
+    ] {
+        let host = format!(
+            "[[host]]\nname = \"x\"\nrole = \"server\"\n{key} = \"{address}\"\nnames = [\"x.test\"]"
+        );
+        assert_eq!(
+            message(&with_server(&host)),
+            format!(
+                "scenario bad.toml: x.{key} = \"{address}\" is not allowed\n  \
+                 allowed: an address that a host can have; this is {what}"
+            )
+        );
+    }
+}

@@ -24,7 +24,7 @@ use crate::ca::{Ca, LeafOptions, ServerCertificate};
 use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::network::{HostNetwork, Network};
-use crate::reports::{ServerReport, ServerTime};
+use crate::reports::{ServerEnd, ServerReport, ServerTime};
 use crate::scenario::{CommandSettings, Host, Paths, Scenario, ServerChoice, ServerSettings};
 use spawned::Spawned;
 
@@ -156,6 +156,17 @@ impl Servers {
             true => Ok(Some(start.running(NONE, None, Vec::new()))),
             false => start.all(choice, &mut self.installed).map(Some),
         }
+    }
+
+    /// Those whose programs have ended, though nobody has ended them, each said once.
+    pub(crate) fn ended(&mut self) -> Vec<ServerEnd> {
+        let end = |running: &mut Running| {
+            let process = running.process.as_mut()?;
+            let reason = process.ended_anew()?;
+            let ServerReport { host, kind } = running.report.clone();
+            Some(ServerEnd { host, kind, reason, output: process.output() })
+        };
+        self.running.iter_mut().filter_map(end).collect()
     }
 
     pub(crate) fn reports(&self) -> Vec<ServerReport> {

@@ -42,6 +42,8 @@ pub(super) fn write_pages(directory: &Path, page_bytes: usize) -> io::Result<()>
 pub(super) struct Spawned {
     child: Child,
     stderr: PathBuf,
+    /// Its end has been told.
+    is_told: bool,
 }
 
 impl Spawned {
@@ -55,7 +57,7 @@ impl Spawned {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr)?);
         start_in_network(&mut command, place.namespace.descriptor()?);
         start_with_signals(&mut command, SigSet::empty());
-        Ok(Self { child: command.spawn()?, stderr })
+        Ok(Self { child: command.spawn()?, stderr, is_told: false })
     }
 
     /// The number of its process.
@@ -67,6 +69,13 @@ impl Spawned {
     pub(super) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the program ended with {status}"))
+    }
+
+    /// The same, once.
+    pub(super) fn ended_anew(&mut self) -> Option<String> {
+        let reason = self.ended().filter(|_| !self.is_told)?;
+        self.is_told = true;
+        Some(reason)
     }
 
     pub(super) fn output(&self) -> String {

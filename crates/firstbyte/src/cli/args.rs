@@ -582,9 +582,9 @@ pub(super) enum LabCommand {
     },
     /// List running labs
     Status,
-    /// Stop the lab of a scenario, or all labs
+    /// Stop the lab of a scenario, or those of this terminal
     Down {
-        /// Scenario of the lab to stop [default: all]
+        /// Scenario of the lab to stop [default: all that were started from this terminal]
         scenario: Option<String>,
     },
     /// Measure published figures again and compare them

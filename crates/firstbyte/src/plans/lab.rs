@@ -45,7 +45,7 @@ pub enum LabPlan {
     Status,
     /// Labs are taken down.
     Down {
-        /// That of this scenario; all when absent.
+        /// That of this scenario; those of this terminal when absent.
         scenario: Option<String>,
     },
     /// A study, held against what is expected.

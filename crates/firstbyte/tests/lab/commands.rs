@@ -1,13 +1,17 @@
 //! `firstbyte lab …`, as its user sees it.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use firstbyte_lab::access_log::Entry;
 
 use crate::processes::Family;
-use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, run, text};
+use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, open_to_all, run, text};
+
+/// Any user that is not root.
+const ORDINARY_USER: u32 = 65_534;
 
 /// A lab that is up, under a name that no other lab of this machine has, until this is dropped.
 struct Up {
@@ -203,4 +207,61 @@ fn sleeping() -> Child {
     command.args(["lab", "run", "quiet", "--", "sleep", "1000"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
+}
+
+/// As the documents recommend: `setcap cap_net_raw=ep`. What such a program's user may see of it in /proc is root's alone.
+#[test]
+fn a_program_with_a_capability_of_its_own_makes_labs_too() {
+    let _permits = Permits::one();
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    open_to_all(directory.path());
+    let program = directory.path().join("firstbyte");
+    std::fs::copy(PROGRAM, &program).unwrap();
+    let status = Command::new("setcap").arg("cap_net_raw=ep").arg(&program).status();
+    assert!(status.unwrap().success(), "install setcap (libcap2-bin)");
+    std::fs::copy(Scene::new(LINKS).file(), directory.path().join("capable.toml")).unwrap();
+    // By a shell: whoever was root has lost nothing yet when it starts another program.
+    let script = "umask 022; \"$0\" lab run ./capable.toml -- true && \"$0\" lab up ./capable.toml && \
+                  \"$0\" lab status && \"$0\" lab exec capable -- true && \"$0\" lab down capable";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(&program).current_dir(directory.path());
+    command.uid(ORDINARY_USER).gid(ORDINARY_USER).env_remove("HOME").env_remove("TMPDIR");
+    let output = run(&mut command);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text(&output.stdout).starts_with("capable "), "{output:?}");
+}
+
+#[test]
+fn a_server_that_dies_is_told() {
+    let _permits = Permits::one();
+    let scene = Scene::new(LINKS);
+    // Of the lab's processes, which are all that are seen within.
+    let script = "for p in /proc/[0-9]*; do case $(cat $p/comm) in nginx) kill -9 ${p#/proc/};; esac; done; sleep 0.2";
+    let file = scene.file();
+    let output = run(firstbyte(&["lab", "run", file.to_str().unwrap(), "--server", "nginx", "--"])
+        .args(["sh", "-c", script]));
+    let notes = text(&output.stderr);
+    assert!(output.status.success(), "{notes}");
+    assert!(notes.contains("warning: the server nginx 1."), "{notes}");
+    assert!(notes.contains(" on server ended before the lab did: "), "{notes}");
+}
+
+#[test]
+fn down_without_a_name_leaves_labs_of_other_terminals() {
+    let _permits = Permits::one();
+    let up = Up::new();
+    // A session of its own, as every terminal has.
+    let mut command = Command::new("setsid");
+    command.args(["--wait", PROGRAM, "lab", "up"]).arg(up.file());
+    assert!(run(&mut command).status.success());
+    // In this test's own session there may be labs of others.
+    let output = run(Command::new("setsid").args(["--wait", PROGRAM, "lab", "down"]));
+    let (name, notes) = (&up.name, text(&output.stderr));
+    assert!(output.status.success(), "{notes}");
+    assert!(notes.contains(&format!("stop it with: firstbyte lab down {name}\n")), "{notes}");
+    assert!(up.lab(&["status"]).1.contains(name.as_str()));
+    assert_eq!(up.lab(&["down", name]).0, 0);
 }

@@ -139,11 +139,23 @@ fn down(scenario: Option<&str>) -> Result<u8, Problem> {
         Some(name) => {
             vec![running(name).map_err(|p| p.hint("firstbyte lab status lists the running labs"))?]
         }
-        None => RunningLab::all(),
+        None => {
+            let (here, others): (Vec<_>, Vec<_>) =
+                RunningLab::all().into_iter().partition(RunningLab::is_of_this_session);
+            for lab in &others {
+                let name = lab.scenario();
+                note(&format!(
+                    "lab {name} (process {}) was started elsewhere and stays; stop it with: \
+                     firstbyte lab down {name}",
+                    lab.pid()
+                ));
+            }
+            if here.is_empty() && others.is_empty() {
+                note("no lab is up");
+            }
+            here
+        }
     };
-    if labs.is_empty() {
-        note("no lab is up");
-    }
     for lab in labs {
         lab.down().map_err(problem)?;
         note(&format!("lab {} is down", lab.scenario()));
@@ -260,6 +272,16 @@ pub(in crate::cli) fn introduce(lab: &Lab) {
     }
 }
 
+/// Says on standard error which servers are no longer there.
+pub(in crate::cli) fn warn_of_ended(lab: &Lab) {
+    for end in lab.ended_servers() {
+        let last: Vec<&str> = end.output.lines().rev().take(3).collect();
+        let said = last.iter().rev().map(|line| format!("\n  {line}")).collect::<String>();
+        let server = format!("{} on {}", end.kind, end.host);
+        terminal::warn(&Warning::LabServerEnded { server, reason: end.reason + &said });
+    }
+}
+
 /// Says on standard error what the user would not want to miss.
 fn take_leave(lab: &Lab) {
     for change in lab.changes() {
@@ -268,6 +290,7 @@ fn take_leave(lab: &Lab) {
             terminal::warn(&Warning::LabDidNotChange { after: change.after, hosts, reason });
         }
     }
+    warn_of_ended(lab);
     let stats = lab.forwarder_stats();
     let unwanted = stats.ring_full + stats.send_failed;
     if unwanted > 0 {
