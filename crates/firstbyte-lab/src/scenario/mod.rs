@@ -17,6 +17,7 @@ mod shipped;
 mod tests;
 mod units;
 
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -140,6 +141,20 @@ pub struct PathSettings {
     pub drop_data: u32,
 }
 
+/// The most that a scenario's file has.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A text file of a size that people write: what has no end is not read to it.
+fn read_text(path: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    let bytes = file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    match bytes as u64 > MOST_BYTES {
+        true => Err(std::io::Error::other("more than 1 MB")),
+        false => Ok(text),
+    }
+}
+
 /// The router's address on every link, which no host can have.
 pub(crate) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 /// The same over IPv6.
@@ -167,8 +182,9 @@ impl Scenario {
                 shipped: SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect(),
             });
         }
-        let source = std::fs::read_to_string(name_or_path).map_err(|error| {
-            ScenarioError::Read { file: name_or_path.to_owned(), reason: error::reason_of(&error) }
+        let source = read_text(name_or_path).map_err(|error| ScenarioError::Read {
+            file: name_or_path.to_owned(),
+            reason: error::reason_of(&error),
         })?;
         let path = Path::new(name_or_path);
         let stem = path.file_stem().unwrap_or_default();

@@ -104,6 +104,8 @@ pub struct Ended {
     pub rounds: usize,
     /// Whether intervals became as narrow as was asked for.
     pub narrow_enough: Option<bool>,
+    /// All samples of the warm-up failed, and it ended with them.
+    pub all_failed: bool,
 }
 
 impl Campaign<'_> {
@@ -134,6 +136,13 @@ impl Campaign<'_> {
         let enough = || self.until.is_some_and(|u| u.is_reached(&rows.borrow(), self.cells.len()));
         let mut ended = Ended { unprepared: vec![None; self.cells.len()], ..Ended::default() };
         let mut reached = false;
+        // One that goes on has been looked at by whoever goes on with it.
+        let warmup = match self.design.ends_if_all_fail && before.samples == 0 {
+            true => self.design.warmup_samples(self.cells.len()),
+            false => 0,
+        };
+        let (failed_at_first, mut last_of_warmup) = (Cell::new(0_u64), None);
+        let all_failed = || warmup > 0 && failed_at_first.get() == warmup;
         let done = |round: u32, cell: usize| {
             let given_up = given_up.borrow()[cell];
             if given_up {
@@ -142,7 +151,7 @@ impl Campaign<'_> {
             given_up || before.done.is_some_and(|done| done(round, cell))
         };
         let goes_on = |round: u32| {
-            reached = reached || (round > self.design.warmup && enough());
+            reached = reached || (round > self.design.warmup && enough()) || all_failed();
             !reached
         };
         let took = |visited: Visited| {
@@ -157,6 +166,10 @@ impl Campaign<'_> {
             let taken = self.judge_sample(cell, lateness, sample);
             debug!(cell, round = taken.sample.sequence, standing = ?taken.standing, ?lateness, "sample");
             let failed_at_once = taken.sample.warmup && taken.standing == Standing::Failed;
+            if failed_at_once {
+                failed_at_first.set(failed_at_first.get() + 1);
+                last_of_warmup = taken.sample.failure().cloned();
+            }
             if self.design.gives_up && cell > 0 && failed_at_once {
                 given_up.borrow_mut()[cell] = true;
             }
@@ -173,6 +186,10 @@ impl Campaign<'_> {
         };
         info!(stopped, taken = control.taken(), "campaign ends");
         ended.stopped = stopped;
+        ended.all_failed = all_failed() && !stopped;
+        if ended.all_failed {
+            ended.failure = last_of_warmup;
+        }
         ended.rounds = counted_rounds(&rows.borrow());
         ended.narrow_enough = self.until.map(|_| enough());
         Ok(ended)
@@ -231,16 +248,25 @@ mod tests {
         Matrix::new(&[axis], &Visit { target, options }).variants
     }
 
-    /// The second way fails.
-    fn visitors(cells: &[Variant]) -> Vec<Rc<Visitor>> {
+    /// The second way fails, or `all` do.
+    fn visitors(cells: &[Variant], all: bool) -> Vec<Rc<Visitor>> {
         let visitor = |(place, cell): (usize, &Variant)| {
-            let prober = Box::new(Steady { fails: place == 1 });
+            let prober = Box::new(Steady { fails: all || place == 1 });
             Rc::new(Visitor { prober, target: cell.visit.target.clone() })
         };
         cells.iter().enumerate().map(visitor).collect()
     }
 
     async fn run(design: Design, control: &Control, stop_at: usize) -> (Ended, Vec<(u32, u16)>) {
+        run_where(false, design, control, stop_at).await
+    }
+
+    async fn run_where(
+        all_fail: bool,
+        design: Design,
+        control: &Control,
+        stop_at: usize,
+    ) -> (Ended, Vec<(u32, u16)>) {
         let cells = cells();
         let campaign = Campaign { cells: &cells, design: &design, until: None };
         let mut taken = Vec::new();
@@ -252,7 +278,8 @@ mod tests {
             Ok::<(), ()>(())
         };
         let before = Before::default();
-        let ended = campaign.run(&visitors(&cells), before, control, &mut sink).await.unwrap();
+        let ended =
+            campaign.run(&visitors(&cells, all_fail), before, control, &mut sink).await.unwrap();
         (ended, taken)
     }
 
@@ -276,5 +303,23 @@ mod tests {
         let (ended, taken) = run(Design { gives_up: false, ..design }, &control, 0).await;
         assert_eq!(taken.len(), 8);
         assert!(ended.failure.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_of_the_warm_up_fails_nothing_more_is_measured() {
+        let design = Design { rounds: 9, warmup: 2, ends_if_all_fail: true, ..Design::default() };
+        let control = Control::default();
+        let (ended, taken) = run_where(true, design.clone(), &control, 0).await;
+        assert_eq!((taken.len(), ended.all_failed, ended.stopped), (4, true, false));
+        assert!(ended.failure.is_some());
+        // One that succeeds is enough; and it has to be asked for, and there has to be a warm-up.
+        for (all_fail, design) in [
+            (false, design.clone()),
+            (true, Design { ends_if_all_fail: false, ..design.clone() }),
+            (true, Design { warmup: 0, rounds: 11, ..design }),
+        ] {
+            let (ended, taken) = run_where(all_fail, design, &Control::default(), 0).await;
+            assert_eq!((taken.len(), ended.all_failed), (22, false));
+        }
     }
 }

@@ -135,6 +135,7 @@ impl ExperimentPlan {
             seed: self.seed,
             interval: self.interval_ns.map(Duration::from_nanos),
             lanes: lanes(self.concurrent.as_deref(), &axes, &matrix)?,
+            ends_if_all_fail: true,
             ..Design::default()
         };
         Ok(Experiment { axes, matrix, design, until })

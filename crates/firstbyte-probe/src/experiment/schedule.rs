@@ -39,6 +39,9 @@ pub struct Design {
     /// A cell whose first connection fails is given up, unless it is the first: what it costs to fail is not paid
     /// again and again.
     pub gives_up: bool,
+    /// Where every sample of the warm-up fails, nothing more is measured: what cannot be reached is not tried a hundred
+    /// times more.
+    pub ends_if_all_fail: bool,
 }
 
 impl Default for Design {
@@ -51,6 +54,7 @@ impl Default for Design {
             lanes: Lanes::One,
             each_visit: EachVisit::Sample,
             gives_up: false,
+            ends_if_all_fail: false,
         }
     }
 }
@@ -111,6 +115,11 @@ impl Design {
     /// Samples that will be taken of `cells` cells, at most.
     pub const fn samples(&self, cells: usize) -> u64 {
         (self.warmup as u64 + self.rounds as u64) * cells as u64 * self.each_visit.samples() as u64
+    }
+
+    /// Those of them that are taken to warm up.
+    pub const fn warmup_samples(&self, cells: usize) -> u64 {
+        self.warmup as u64 * cells as u64 * self.each_visit.samples() as u64
     }
 
     /// The order in which round `round` visits `cells` cells.
@@ -312,6 +321,7 @@ mod tests {
         lanes: Lanes::One,
         each_visit: EachVisit::Sample,
         gives_up: false,
+        ends_if_all_fail: false,
     };
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod again;
 mod body;
+mod bounded;
 mod clients;
 mod connect;
 mod equipment;
@@ -43,6 +44,7 @@ use firstbyte_core::timeline::{
 
 use tokio::sync::Notify;
 
+pub use self::bounded::{MOST_BODY, MOST_TEXT, read_all, read_file, read_text};
 pub use self::clients::{Clients, ProberMaker};
 pub use self::connect::describe as describe_io;
 pub use self::equipment::Equipment;

@@ -293,7 +293,7 @@ pub(super) struct VisitArgs {
     /// Follow redirects, each on a new connection
     #[arg(short = 'L', long, help_heading = "HTTP")]
     pub location: bool,
-    /// Maximum number of redirects with -L; -1 means unlimited
+    /// Maximum number of redirects with -L; -1 means 1000
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "HTTP",
           allow_negative_numbers = true, value_parser = number_within::<i64>(-1..=1_000_000))]
     pub max_redirs: i64,

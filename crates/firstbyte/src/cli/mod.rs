@@ -127,6 +127,7 @@ pub fn monitor_by(
 fn run_problem(error: RunError) -> Problem {
     let code = match error {
         RunError::Exists { .. } | RunError::Locked { .. } => exit::WRITE,
+        RunError::NotRegular { .. } => exit::USAGE,
         RunError::Io { operation: "create" | "write", .. } => exit::WRITE,
         _ => exit::READ,
     };

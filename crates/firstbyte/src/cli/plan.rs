@@ -49,6 +49,9 @@ use firstbyte_probe::probe::{BadTarget, Secret, Target};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::write_out::Format;
 
+/// Redirects that are followed where no number is given (`--max-redirs -1`): each is kept in the sample.
+const MOST_REDIRECTS: u32 = 1_000;
+
 /// What the command that was typed is to do.
 pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> {
     Ok(match &cli.command {
@@ -272,7 +275,9 @@ pub(super) fn options(
             None => max_time,
         },
         reuse: false,
-        max_redirects: args.location.then(|| u32::try_from(args.max_redirs).unwrap_or(u32::MAX)),
+        max_redirects: args
+            .location
+            .then(|| u32::try_from(args.max_redirs).unwrap_or(MOST_REDIRECTS)),
         requests: None,
     })
 }

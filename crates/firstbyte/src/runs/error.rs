@@ -12,6 +12,8 @@ use firstbyte_probe::probe::describe_io;
 pub enum RunError {
     /// A file is there, and was not to be overwritten.
     Exists { path: PathBuf },
+    /// It is a pipe or a device.
+    NotRegular { path: PathBuf },
     /// Another process is writing it.
     Locked { path: PathBuf },
     /// It is not a run file.
@@ -43,6 +45,9 @@ impl RunError {
             Self::Exists { .. } => {
                 "give another name, or continue it: firstbyte compare --continue FILE".into()
             }
+            Self::NotRegular { .. } => {
+                "a run is read again from its beginning: give the name of a file".into()
+            }
             Self::Locked { .. } => "wait until the other process ends, or give another name".into(),
             Self::NotARun { .. } => "check the file name".into(),
             Self::Version { .. } => "a newer firstbyte wrote it: use that version".into(),
@@ -67,6 +72,9 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exists { path } => write!(f, "{} already exists", path.display()),
+            Self::NotRegular { path } => {
+                write!(f, "{} is a pipe or a device, not a file", path.display())
+            }
             Self::Locked { path } => {
                 write!(f, "{} is being written by another firstbyte", path.display())
             }

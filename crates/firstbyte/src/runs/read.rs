@@ -76,6 +76,7 @@ impl Run {
     /// When it cannot be read, or is not a run, or of a later version.
     pub fn read(path: &Path) -> Result<Self, RunError> {
         tracing::info!(path = %path.display(), "reading a run");
+        regular(path)?;
         let failed = |e| RunError::io(path, "read")(e);
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -128,6 +129,7 @@ impl Run {
     /// # Errors
     /// When it cannot be read, or is not a run, or of a later version.
     pub fn read_header(path: &Path) -> Result<RunHeader, RunError> {
+        regular(path)?;
         let file = File::open(path).map_err(RunError::io(path, "read"))?;
         Ok(header(&file, path)?.0)
     }
@@ -280,6 +282,17 @@ pub(super) fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Res
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an incomplete line"));
         }
         block = block.saturating_mul(2).min(BLOCK);
+    }
+}
+
+/// That what is at `path`, if anything is, is a file: to open a pipe would wait for somebody at its other end, and a run is
+/// read from many places.
+pub(super) fn regular(path: &Path) -> Result<(), RunError> {
+    match path.metadata() {
+        Ok(there) if !there.is_file() && !there.is_dir() => {
+            Err(RunError::NotRegular { path: path.to_owned() })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use firstbyte_core::document::run::{ContinuedRecord, RunHeader, sample_line};
 use firstbyte_core::run::Taken;
 
 use super::RunError;
-use super::read::{BadLine, Run};
+use super::read::{BadLine, Run, regular};
 use firstbyte_report::advice;
 
 /// Mode of a run file.
@@ -115,6 +115,7 @@ impl RunWriter {
     /// process, or cannot be written.
     pub fn create(path: &Path, header: &RunHeader, creation: Creation) -> Result<Self, RunError> {
         tracing::info!(path = %path.display(), ?creation, "starting a run");
+        regular(path)?;
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -177,6 +178,7 @@ impl RunWriter {
         damage: Damage,
     ) -> Result<(Self, Resumed), RunError> {
         tracing::info!(path = %path.display(), "continuing a run");
+        regular(path)?;
         let file = OpenOptions::new()
             .read(true)
             .append(true)

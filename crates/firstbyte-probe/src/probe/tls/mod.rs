@@ -37,9 +37,9 @@ use certificate::Certificates;
 use client_auth::ClientAuth;
 use verifier::{Trust, Verifier};
 
-use super::describe_io;
 use super::kept::KeptCertificates;
 use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
+use super::{MOST_TEXT, describe_io, read_file};
 use session::SessionStore;
 
 /// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
@@ -524,7 +524,7 @@ fn trust(
 }
 
 fn read_certificates(path: &Path, flag: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = std::fs::read(path)
+    let text = read_file(path, MOST_TEXT)
         .map_err(|e| format!("{flag} {}: {}", path.display(), describe_io(&e)))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
@@ -541,7 +541,10 @@ fn client_certificate(
     let chain =
         read_certificates(certificate, "--cert").map_err(TlsSetupError::ClientCertificate)?;
     let (flag, path) = key.map_or(("--cert", certificate), |path| ("--key", path));
-    let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
+    let text = read_file(path, MOST_TEXT).map_err(|e| {
+        TlsSetupError::ClientCertificate(format!("{flag} {}: {}", path.display(), describe_io(&e)))
+    })?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         let why = match (&error, key) {
             (PemError::NoItemsFound, None) => {
                 "the file has no private key; give one with --key".into()

@@ -15,7 +15,7 @@ use crate::cli::files::{Files, cannot_write};
 use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::{self, note};
 use crate::plans::{CertificatePlan, Destination, ServePlan};
-use firstbyte_probe::probe::describe_io;
+use firstbyte_probe::probe::{MOST_TEXT, describe_io, read_text};
 
 pub(in crate::cli) fn run(plan: &ServePlan) -> Result<u8, Problem> {
     let (reads, issuer) = match &plan.certificate {
@@ -75,7 +75,7 @@ fn certificate(plan: &CertificatePlan) -> Result<ServerCertificate, Problem> {
 }
 
 fn read(file: &Path) -> Result<String, Problem> {
-    std::fs::read_to_string(file).map_err(|error| {
+    read_text(file, MOST_TEXT).map_err(|error| {
         let why = describe_io(&error);
         Problem::new(exit::READ, format!("cannot read {}: {why}", file.display()))
     })

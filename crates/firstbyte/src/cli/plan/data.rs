@@ -1,19 +1,19 @@
 //! Texts and bodies that come from the command line, a file or standard input.
 
-use std::io::Read;
+use std::path::Path;
 
 use bytes::Bytes;
 
 use crate::cli::args::VisitArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::typed::BodyText;
-use firstbyte_probe::probe::Secret;
+use firstbyte_probe::probe::{MOST_BODY, MOST_TEXT, Secret, read_all, read_file};
 use firstbyte_report::write_out::Format;
 
 /// The format for `--write-out`: itself, or what is in the file after `@`.
 pub(super) fn write_out(format: &str) -> Result<String, Problem> {
     let Some(path) = format.strip_prefix('@') else { return Ok(format.to_owned()) };
-    let text = String::from_utf8(read("--write-out", path)?).map_err(|_| {
+    let text = String::from_utf8(read("--write-out", path, MOST_TEXT)?).map_err(|_| {
         Problem::new(exit::READ, format!("--write-out @{path}: the file is not text"))
     })?;
     Ok(Format::in_file(&text))
@@ -25,28 +25,28 @@ pub(super) fn body(args: &VisitArgs) -> Result<Option<Secret<Bytes>>, Problem> {
     for BodyText(text) in &args.data {
         parts.push(match text.strip_prefix('@') {
             // curl drops carriage returns, newlines and NULs from files given with -d.
-            Some(path) => {
-                read("-d", path)?.into_iter().filter(|b| !matches!(b, b'\r' | b'\n' | 0)).collect()
-            }
+            Some(path) => read("-d", path, MOST_BODY)?
+                .into_iter()
+                .filter(|b| !matches!(b, b'\r' | b'\n' | 0))
+                .collect(),
             None => text.clone().into_bytes(),
         });
     }
     parts.extend(args.data_raw.iter().map(|text| text.0.clone().into_bytes()));
     for BodyText(text) in &args.data_binary {
         parts.push(match text.strip_prefix('@') {
-            Some(path) => read("--data-binary", path)?,
+            Some(path) => read("--data-binary", path, MOST_BODY)?,
             None => text.clone().into_bytes(),
         });
     }
     Ok((!parts.is_empty()).then(|| Secret::new(Bytes::from(parts.join(&b'&')))))
 }
 
-fn read(flag: &str, path: &str) -> Result<Vec<u8>, Problem> {
+fn read(flag: &str, path: &str, most: u64) -> Result<Vec<u8>, Problem> {
     let result = if path == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        read_all(std::io::stdin().lock(), most)
     } else {
-        std::fs::read(path)
+        read_file(Path::new(path), most)
     };
     result.map_err(|e| {
         let why = firstbyte_probe::probe::describe_io(&e);

@@ -13,7 +13,7 @@ use super::comparison::of_words;
 use crate::cli::exit::{self, Problem};
 use crate::plans::ComparisonPlan;
 use firstbyte_core::toml_errors::describe_toml_error;
-use firstbyte_probe::probe::describe_io;
+use firstbyte_probe::probe::{MOST_TEXT, describe_io, read_text};
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -99,7 +99,7 @@ impl PlanFile {
 
     /// The text in the file of a plan.
     pub(in crate::cli) fn text(path: &Path) -> Result<String, Problem> {
-        std::fs::read_to_string(path).map_err(|error| {
+        read_text(path, MOST_TEXT).map_err(|error| {
             let shown = path.display();
             Problem::new(exit::READ, format!("--plan {shown}: {}", describe_io(&error)))
         })

@@ -10,6 +10,8 @@ mod table;
 mod tests;
 
 use firstbyte_report::warning::Warning;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +21,12 @@ use firstbyte_core::timeline::{
 };
 
 use super::RunError;
+use firstbyte_probe::probe::read_all;
+
+/// So much of a file is looked at first.
+const BEGIN: u64 = 4_096;
+/// The most that a table has, which is held in memory.
+const MOST_TABLE: u64 = 256 << 20;
 
 /// A column: one of curl's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +82,15 @@ impl CurlTable {
     /// # Errors
     /// When it cannot be read, its columns are not known, or no line of it is usable.
     pub fn read(path: &Path) -> Result<Self, RunError> {
-        let bytes = std::fs::read(path).map_err(RunError::io(path, "read"))?;
+        let failed = |error| RunError::io(path, "read")(error);
+        let mut file = File::open(path).map_err(failed)?;
+        // What is no text shows soon; it may have no end.
+        let mut begin = Vec::new();
+        file.by_ref().take(BEGIN).read_to_end(&mut begin).map_err(failed)?;
+        if begin.contains(&0) {
+            return Self::parse(path, &begin);
+        }
+        let bytes = read_all((&begin[..]).chain(file), MOST_TABLE).map_err(failed)?;
         Self::parse(path, &bytes)
     }
 
@@ -85,7 +101,7 @@ impl CurlTable {
             return Err(refused(1, "the text is UTF-16; save it as UTF-8".into()));
         }
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        if bytes.iter().take(4096).any(|b| *b == 0) {
+        if bytes.iter().take(BEGIN as usize).any(|b| *b == 0) {
             return Err(refused(1, "neither a run file nor a table of curl's timers".into()));
         }
         let text = String::from_utf8_lossy(bytes);

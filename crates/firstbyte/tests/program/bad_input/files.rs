@@ -1,5 +1,7 @@
 //! Files that are not there, or not what they should be.
 
+use nix::sys::stat::Mode;
+
 use super::refused::{self, Row};
 use crate::support::files::Directory;
 
@@ -71,6 +73,36 @@ const ROWS: &[Row] = &[
         26,
         "error: --data-binary @missing: no such file or directory\n",
     ),
+    // What has no end is not read to it.
+    (&["--cacert", "/dev/zero", "a.test"], 77, "error: --cacert /dev/zero: more than 16 MB\n"),
+    (&["--cert", "/dev/zero", "a.test"], 58, "error: --cert /dev/zero: more than 16 MB\n"),
+    (
+        &["--cert", "client.pem", "--key", "/dev/zero", "a.test"],
+        58,
+        "error: --key /dev/zero: more than 16 MB\n",
+    ),
+    (&["-d", "@/dev/zero", "a.test"], 26, "error: -d @/dev/zero: more than 256 MB\n"),
+    (&["-w", "@/dev/zero", "a.test"], 26, "error: --write-out @/dev/zero: more than 16 MB\n"),
+    (&["compare", "--plan", "/dev/zero"], 26, "error: --plan /dev/zero: more than 16 MB\n"),
+    (&["lab", "show", "/dev/zero"], 100, "error: cannot read scenario /dev/zero: more than 1 MB\n"),
+    (
+        &["report", "/dev/zero"],
+        2,
+        "error: /dev/zero is a pipe or a device, not a file\n\
+         hint: a run is read again from its beginning: give the name of a file\n",
+    ),
+    (
+        &["compare", "https://a.test/", "--vary", "tls=1.2,1.3", "--run", "pipe"],
+        2,
+        "error: pipe is a pipe or a device, not a file\n\
+         hint: a run is read again from its beginning: give the name of a file\n",
+    ),
+    (
+        &["compare", "--continue", "pipe"],
+        2,
+        "error: pipe is a pipe or a device, not a file\n\
+         hint: a run is read again from its beginning: give the name of a file\n",
+    ),
     (&["-w", "@missing", "a.test"], 26, "error: --write-out @missing: no such file or directory\n"),
     (&["-w", "@not-text", "a.test"], 26, "error: --write-out @not-text: the file is not text\n"),
     (&["-w", "@.", "a.test"], 26, "error: --write-out @.: is a directory\n"),
@@ -87,6 +119,7 @@ const ROWS: &[Row] = &[
 fn files() {
     let directory = Directory::with_client();
     directory.write("empty.pem", "");
+    nix::unistd::mkfifo(&directory.path().join("pipe"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     directory
         .write("damaged.pem", "-----BEGIN CERTIFICATE-----\nAAAA!!!!\n-----END CERTIFICATE-----\n");
     directory.write("cut.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n");

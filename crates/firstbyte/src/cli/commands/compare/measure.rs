@@ -96,10 +96,15 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
         }
     }
     if let (Some(until), Some(narrow), false) =
-        (&study.experiment.until, ended.narrow_enough, ended.stopped)
+        (&study.experiment.until, ended.narrow_enough, ended.stopped || ended.all_failed)
     {
         let reached = if narrow { "reached" } else { "not reached" };
         note(&format!("{reached} after {} rounds: {}", ended.rounds, until.describe()));
+    }
+    if ended.all_failed {
+        let why = ended.failure.as_ref().map_or_else(String::new, |failure| format!(": {failure}"));
+        note(&format!("all attempts of the warm-up failed, and nothing more was measured{why}"));
+        note("hint: --warmup 0 measures however many fail");
     }
     Ok(Measured { path, interrupted: ended.stopped, failure: ended.failure, opened })
 }

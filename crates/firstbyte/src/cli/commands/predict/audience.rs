@@ -1,9 +1,9 @@
 //! `--population`: a whole audience, before and after a change.
 
-use std::fs;
 use std::io;
 
 use firstbyte_predict::{Http, Way};
+use firstbyte_probe::probe::{MOST_TEXT, describe_io, read_file};
 
 use super::{problem, setup, threads, ways};
 use crate::cli::exit::{self, Problem};
@@ -32,7 +32,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
             .hint("expected a CSV file with the header rtt_ms,weight and optionally loss")
     };
-    let text = fs::read(file).map_err(|e| unreadable(firstbyte_probe::probe::describe_io(&e)))?;
+    let text = read_file(file, MOST_TEXT).map_err(|e| unreadable(describe_io(&e)))?;
     let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
     let mut warnings = Vec::new();
     let quic = [before, after].iter().any(|way| way.http == Http::V3);

@@ -3,6 +3,7 @@
 //! Few askers at once, few bytes of each, little time: whoever may connect must not be able to disturb the
 //! capture. By hand, as one request is all that a connection carries.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::cli::exit::{self, Problem};
@@ -58,20 +59,26 @@ impl Endpoint {
     /// Serves for ever.
     pub(super) async fn serve(self) {
         let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) else { return };
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut askers: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of descriptors: others have to go first.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
             let metrics = Arc::clone(&self.metrics);
-            tokio::spawn(async move {
+            askers.retain(|asker| !asker.is_finished());
+            // Who asks is answered at once: who has been there longest is idle, or takes his time.
+            if askers.len() >= AT_ONCE
+                && let Some(oldest) = askers.pop_front()
+            {
+                oldest.abort();
+            }
+            let asker = tokio::spawn(async move {
                 // An asker that goes away or dawdles is its own loss.
                 let _ = timeout(PATIENCE, answer(stream, &metrics)).await;
-                drop(place);
             });
+            askers.push_back(asker.abort_handle());
         }
     }
 }
@@ -110,4 +117,37 @@ async fn answer(mut stream: TcpStream, metrics: &Mutex<Metrics>) -> io::Result<(
         stream.write_all(body.as_bytes()).await?;
     }
     stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn idle_connections_keep_nobody_from_the_metrics() {
+        let endpoint = Endpoint::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let at = endpoint.address();
+        let serving = tokio::spawn(endpoint.serve());
+        let mut idle = Vec::new();
+        for n in 0..3 * AT_ONCE {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            // Some have begun to ask.
+            if n % 2 == 0 {
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+            }
+            idle.push(stream);
+        }
+        let asking = async {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let answer = timeout(PATIENCE / 5, asking).await.expect("the idle hold the place");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        serving.abort();
+    }
 }
