@@ -65,12 +65,23 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         Cause::QuicConnectTimedOut { .. } => {
             "no datagram came back: a firewall drops UDP, or the server does not speak QUIC"
         }
+        Cause::CertificateExpired { authority: Some(_), .. } => {
+            "have the server send its issuer's current intermediate; -k measures anyway, unverified"
+        }
         Cause::CertificateExpired { .. } => {
             "renew the server's certificate; -k measures anyway, unverified"
         }
         Cause::CertificateNotYetValid { .. } => "check both clocks; -k measures anyway, unverified",
+        Cause::CertificateWrongName { as_dns_name: true, .. } => {
+            "issue it with the address as an IP address (subjectAltName = IP:…), or use a name; -k measures \
+             anyway, unverified"
+        }
         Cause::CertificateWrongName { .. } => {
             "use a name from the certificate, or -k to measure unverified"
+        }
+        Cause::CertificateUnknownIssuer { alone: true, .. } => {
+            "have the server send the intermediates too (fullchain.pem); for a private CA pass it with --cacert \
+             FILE, or -k to measure unverified"
         }
         Cause::CertificateUnknownIssuer { .. } => {
             "pass the issuing CA with --cacert FILE, or -k to measure unverified"

@@ -321,7 +321,10 @@ pub fn expired_certificate() -> Sample {
     }
     c.failure = Some(Failure {
         phase: PhaseName::Tls,
-        cause: Cause::CertificateExpired { not_after: Some("2026-10-01 12:00:00 UTC".into()) },
+        cause: Cause::CertificateExpired {
+            not_after: Some("2026-10-01 12:00:00 UTC".into()),
+            authority: None,
+        },
         at: Some(us(23_740)),
     });
     sample(c)

@@ -94,10 +94,14 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
             let cause = Cause::Unreachable { remote: known.remote?, detail: detail() };
             in_phase(PhaseName::Connect, cause)
         }
-        "ERR_CERT_AUTHORITY_INVALID" => tls(Cause::CertificateUnknownIssuer { issuer: None }),
-        "ERR_CERT_DATE_INVALID" => tls(Cause::CertificateExpired { not_after: None }),
+        "ERR_CERT_AUTHORITY_INVALID" => {
+            tls(Cause::CertificateUnknownIssuer { issuer: None, alone: false })
+        }
+        "ERR_CERT_DATE_INVALID" => {
+            tls(Cause::CertificateExpired { not_after: None, authority: None })
+        }
         "ERR_CERT_COMMON_NAME_INVALID" => {
-            tls(Cause::CertificateWrongName { host: host(), names: Vec::new() })
+            tls(Cause::CertificateWrongName { host: host(), names: Vec::new(), as_dns_name: false })
         }
         "ERR_CERT_INVALID"
         | "ERR_CERT_REVOKED"

@@ -188,11 +188,11 @@ fn handshake(known: &Circumstances<'_>) -> Cause {
 fn certificate(known: &Circumstances<'_>) -> Cause {
     let says = |text: &str| known.message.contains(text);
     if says("has expired") {
-        Cause::CertificateExpired { not_after: None }
+        Cause::CertificateExpired { not_after: None, authority: None }
     } else if says("not yet valid") {
         Cause::CertificateNotYetValid { not_before: None }
     } else if says("self-signed") || says("self signed") || says("unable to get") {
-        Cause::CertificateUnknownIssuer { issuer: None }
+        Cause::CertificateUnknownIssuer { issuer: None, alone: false }
     } else if says("no alternative certificate")
         || says("does not match")
         || says("not match target")

@@ -50,20 +50,20 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
             in_phase(PhaseName::Connect, known.remote.map_or_else(other, unreachable))
         }
         "SEC_ERROR_UNKNOWN_ISSUER" | "SEC_ERROR_UNTRUSTED_ISSUER" => {
-            tls(Cause::CertificateUnknownIssuer { issuer: None })
+            tls(Cause::CertificateUnknownIssuer { issuer: None, alone: false })
         }
         "MOZILLA_PKIX_ERROR_SELF_SIGNED_CERT" => {
             tls(Cause::CertificateSelfSigned { subject: host() })
         }
         "SEC_ERROR_EXPIRED_CERTIFICATE" | "SEC_ERROR_EXPIRED_ISSUER_CERTIFICATE" => {
-            tls(Cause::CertificateExpired { not_after: None })
+            tls(Cause::CertificateExpired { not_after: None, authority: None })
         }
         "MOZILLA_PKIX_ERROR_NOT_YET_VALID_CERTIFICATE"
         | "MOZILLA_PKIX_ERROR_NOT_YET_VALID_ISSUER_CERTIFICATE" => {
             tls(Cause::CertificateNotYetValid { not_before: None })
         }
         "SSL_ERROR_BAD_CERT_DOMAIN" => {
-            tls(Cause::CertificateWrongName { host: host(), names: Vec::new() })
+            tls(Cause::CertificateWrongName { host: host(), names: Vec::new(), as_dns_name: false })
         }
         "SSL_ERROR_UNSUPPORTED_VERSION" | "SSL_ERROR_PROTOCOL_VERSION_ALERT" => {
             tls(Cause::ProtocolVersionRefused { offered: "the requested versions".to_owned() })

@@ -191,14 +191,15 @@ pub enum Cause {
     QuicConnectTimedOut { remote: SocketAddr, after: Duration },
     /// The socket could not be made or bound as asked.
     SocketSetup { detail: String },
-    /// The certificate's validity has ended.
-    CertificateExpired { not_after: Option<String> },
+    /// The certificate's validity has ended; or, with `authority`, that of one which the server sends of its issuers.
+    CertificateExpired { not_after: Option<String>, authority: Option<String> },
     /// The certificate's validity has not begun.
     CertificateNotYetValid { not_before: Option<String> },
-    /// The certificate is for other names.
-    CertificateWrongName { host: String, names: Vec<String> },
-    /// No trust anchor issued the certificate.
-    CertificateUnknownIssuer { issuer: Option<String> },
+    /// The certificate is for other names. With `as_dns_name` it has the address, but as a DNS name, which does not count
+    /// (RFC 6125 §1.7.2).
+    CertificateWrongName { host: String, names: Vec<String>, as_dns_name: bool },
+    /// No trust anchor issued the certificate; with `alone` the server has sent nobody's but its own.
+    CertificateUnknownIssuer { issuer: Option<String>, alone: bool },
     /// Nobody but itself has signed the certificate, and it is no trust anchor.
     CertificateSelfSigned { subject: String },
     /// The certificate is bad in another way.
@@ -465,27 +466,54 @@ impl fmt::Display for Cause {
                 write!(f, "no answer from {remote} within {}", seconds(*after))
             }
             Self::SocketSetup { detail } => write!(f, "could not set up the socket: {detail}"),
-            Self::CertificateExpired { not_after: Some(date) } => {
-                write!(f, "certificate expired on {date}")
+            Self::CertificateExpired { not_after, authority } => {
+                match authority {
+                    Some(authority) => write!(
+                        f,
+                        "an intermediate certificate that the server sends has expired ({authority}"
+                    )?,
+                    None => f.write_str("certificate expired")?,
+                }
+                match (not_after, authority) {
+                    (Some(date), Some(_)) => write!(f, ", on {date}); its own is still valid"),
+                    (None, Some(_)) => f.write_str("); its own is still valid"),
+                    (Some(date), None) => write!(f, " on {date}"),
+                    (None, None) => Ok(()),
+                }
             }
-            Self::CertificateExpired { not_after: None } => f.write_str("certificate expired"),
             Self::CertificateNotYetValid { not_before: Some(date) } => {
                 write!(f, "certificate not valid before {date}")
             }
             Self::CertificateNotYetValid { not_before: None } => {
                 f.write_str("certificate not valid yet")
             }
-            Self::CertificateWrongName { host, names } if names.is_empty() => {
+            Self::CertificateWrongName { host, as_dns_name: true, .. } => write!(
+                f,
+                "certificate does not cover the address {host}: it has it as a DNS name, not as an IP address"
+            ),
+            Self::CertificateWrongName { host, names, .. } if names.is_empty() => {
                 write!(f, "certificate does not cover {host}: it names no host")
             }
-            Self::CertificateWrongName { host, names } => {
-                write!(f, "certificate does not cover {host}: it is for {}", names.join(", "))
+            Self::CertificateWrongName { host, names, .. } => {
+                let shown = &names[..names.len().min(NAMES_SHOWN)];
+                write!(f, "certificate does not cover {host}: it is for {}", shown.join(", "))?;
+                match names.len() - shown.len() {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
             }
-            Self::CertificateUnknownIssuer { issuer: Some(issuer) } => {
-                write!(f, "certificate issued by an unknown authority: {issuer}")
-            }
-            Self::CertificateUnknownIssuer { issuer: None } => {
-                f.write_str("certificate issued by an unknown authority")
+            Self::CertificateUnknownIssuer { issuer, alone } => {
+                f.write_str("certificate issued by an unknown authority")?;
+                if let Some(issuer) = issuer {
+                    write!(f, ": {issuer}")?;
+                }
+                match alone {
+                    true => f.write_str(
+                        "; the server sends its own certificate alone: the chain is incomplete, or \
+                         that authority is a private one",
+                    ),
+                    false => Ok(()),
+                }
             }
             Self::CertificateSelfSigned { subject } => {
                 write!(f, "self-signed certificate: {subject}")
@@ -590,6 +618,9 @@ impl fmt::Display for Cause {
     }
 }
 
+/// So many of a certificate's names are shown: some have hundreds.
+const NAMES_SHOWN: usize = 8;
+
 /// Whether a TLS version was kept from being offered.
 fn narrowed_versions(offered: &str) -> bool {
     !offered.contains("and")
@@ -606,4 +637,34 @@ fn seconds(duration: Duration) -> String {
         return format!("{} µs", duration.as_micros());
     }
     if millis < 1000 { format!("{millis} ms") } else { format!("{} s", millis as f64 / 1e3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_say_which_is_wrong_and_how_in_a_line() {
+        let wrong = |host: &str, names: Vec<String>, as_dns_name| {
+            Cause::CertificateWrongName { host: host.into(), names, as_dns_name }.to_string()
+        };
+        let many: Vec<String> = (0..500).map(|n| format!("host{n}.example.test")).collect();
+        let text = wrong("a.test", many, false);
+        assert!(text.ends_with("host7.example.test and 492 more") && text.len() < 300, "{text}");
+        assert_eq!(
+            wrong("127.0.0.1", vec!["127.0.0.1".into()], true),
+            "certificate does not cover the address 127.0.0.1: it has it as a DNS name, not as an IP address"
+        );
+        let expired = |authority: Option<&str>| {
+            let authority = authority.map(str::to_owned);
+            Cause::CertificateExpired { not_after: Some("2026-11-23".into()), authority }
+                .to_string()
+        };
+        assert_eq!(expired(None), "certificate expired on 2026-11-23");
+        assert_eq!(
+            expired(Some("CN=old intermediate")),
+            "an intermediate certificate that the server sends has expired (CN=old intermediate, on 2026-11-23); \
+             its own is still valid"
+        );
+    }
 }

@@ -231,7 +231,7 @@ impl NetProber {
                 match deadline {
                     Some((limit, at)) => tokio::time::timeout_at(at, steps)
                         .await
-                        .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
+                        .unwrap_or_else(|_| Err(limit_reached(&seen, limit, TimeLimit::Visit))),
                     None => steps.await,
                 }
             };
@@ -296,7 +296,7 @@ impl NetProber {
             });
             self.timers.within(limit, opening).await
         };
-        opened.unwrap_or_else(|| Err(connect_timed_out(seen, limit)))
+        opened.unwrap_or_else(|| Err(limit_reached(seen, limit, TimeLimit::Connection)))
     }
 
     /// An exchange on a connection that is open.
@@ -564,8 +564,15 @@ fn was_closed_unused(connection: &Connection) -> bool {
         && connection.marks.at(Mark::ResponseStart).is_none()
 }
 
-fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
+/// Who has not answered for so long does not: a SYN is sent again after a second (RFC 6298 §2), and a question too.
+const LONG: Duration = Duration::from_secs(1);
+
+/// What a limit ended: before there is a connection it says who has not answered.
+fn limit_reached(seen: &Shared, after: Duration, limit: TimeLimit) -> Cause {
     let seen = seen.borrow();
+    if limit == TimeLimit::Visit && after < LONG {
+        return timed_out(after, limit);
+    }
     match seen.phase {
         PhaseName::Resolve => {
             let asked = Lookup::servers_asked(&seen.connection.lookups);
@@ -573,13 +580,13 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, TimeLimit::Connection),
+            None => timed_out(after, limit),
         },
         PhaseName::Quic if !seen.has_received() => match seen.connection.attempts.last() {
             Some(attempt) => Cause::QuicConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, TimeLimit::Connection),
+            None => timed_out(after, limit),
         },
-        _ => timed_out(after, TimeLimit::Connection),
+        _ => timed_out(after, limit),
     }
 }
 

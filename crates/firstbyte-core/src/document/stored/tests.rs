@@ -487,7 +487,7 @@ fn a_failure_is_told_in_the_same_words() {
     let mut sample = Sample::default();
     sample.connection.failure = Some(Failure {
         phase: PhaseName::Tls,
-        cause: Cause::CertificateExpired { not_after: Some("2026-10-01".into()) },
+        cause: Cause::CertificateExpired { not_after: Some("2026-10-01".into()), authority: None },
         at: Some(Offset::from_nanos(7)),
     });
     let before = sample.connection.failure.clone().unwrap();

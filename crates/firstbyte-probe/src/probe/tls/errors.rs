@@ -1,7 +1,7 @@
 //! What the TLS stack reports, as causes that say whose fault it is.
 
 use firstbyte_core::timeline::{Cause, Certificate};
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use super::Offered;
@@ -77,22 +77,25 @@ pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Caus
 
 fn certificate(error: &CertificateError, shown: &Shown<'_>) -> Cause {
     match error {
-        CertificateError::Expired => Cause::CertificateExpired { not_after: None },
-        CertificateError::ExpiredContext { not_after, .. } => {
-            Cause::CertificateExpired { not_after: Some(date(*not_after)) }
-        }
+        CertificateError::Expired => Cause::CertificateExpired { not_after: None, authority: None },
+        CertificateError::ExpiredContext { not_after, .. } => Cause::CertificateExpired {
+            not_after: Some(date(*not_after)),
+            authority: expired_authority(*not_after, &(shown.certificates)()),
+        },
         CertificateError::NotValidYet => Cause::CertificateNotYetValid { not_before: None },
         CertificateError::NotValidYetContext { not_before, .. } => {
             Cause::CertificateNotYetValid { not_before: Some(date(*not_before)) }
         }
         CertificateError::NotValidForName => {
-            Cause::CertificateWrongName { host: "the host".into(), names: Vec::new() }
+            let host = "the host".into();
+            Cause::CertificateWrongName { host, names: Vec::new(), as_dns_name: false }
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
-            Cause::CertificateWrongName {
-                host: expected.to_str().into_owned(),
-                names: presented.iter().map(|name| plain_name(name)).collect(),
-            }
+            let host = expected.to_str().into_owned();
+            let names: Vec<String> = presented.iter().map(|name| plain_name(name)).collect();
+            let is_address = matches!(expected, ServerName::IpAddress(_));
+            let as_dns_name = is_address && names.contains(&host);
+            Cause::CertificateWrongName { host, names, as_dns_name }
         }
         CertificateError::UnknownIssuer => {
             let chain = (shown.certificates)();
@@ -102,6 +105,7 @@ fn certificate(error: &CertificateError, shown: &Shown<'_>) -> Cause {
                 }
                 chain => Cause::CertificateUnknownIssuer {
                     issuer: chain.last().map(|c| c.issuer.clone()),
+                    alone: chain.len() == 1,
                 },
             }
         }
@@ -112,6 +116,19 @@ fn certificate(error: &CertificateError, shown: &Shown<'_>) -> Cause {
             detail: shown.weakness.map_or_else(|| in_words(error), str::to_owned),
         },
     }
+}
+
+/// Whose certificate it is that expired at `not_after`, where it is not the first of `chain`.
+fn expired_authority(not_after: UnixTime, chain: &[Certificate]) -> Option<String> {
+    let seconds = i64::try_from(not_after.as_secs()).ok();
+    let is_it = |certificate: &&Certificate| {
+        certificate.not_after_unix.is_some() && certificate.not_after_unix == seconds
+    };
+    let (leaf, others) = chain.split_first()?;
+    if is_it(&leaf) {
+        return None;
+    }
+    others.iter().find(is_it).map(|certificate| certificate.subject.clone())
 }
 
 /// What else can be wrong with a certificate.

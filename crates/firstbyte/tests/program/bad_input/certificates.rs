@@ -79,8 +79,10 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-unknown-issuer",
-        says: "tls: certificate issued by an unknown authority: CN=somebody else's CA\n\
-               hint: pass the issuing CA with --cacert FILE, or -k to measure unverified",
+        says: "tls: certificate issued by an unknown authority: CN=somebody else's CA; the server sends its own \
+               certificate alone: the chain is incomplete, or that authority is a private one\n\
+               hint: have the server send the intermediates too (fullchain.pem); for a private CA pass \
+               it with --cacert FILE, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
@@ -90,8 +92,10 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 60,
         cause: "certificate-unknown-issuer",
-        says: "tls: certificate issued by an unknown authority: CN=the tests' own CA\n\
-               hint: pass the issuing CA with --cacert FILE, or -k to measure unverified",
+        says: "tls: certificate issued by an unknown authority: CN=the tests' own CA; the server sends its own \
+               certificate alone: the chain is incomplete, or that authority is a private one\n\
+               hint: have the server send the intermediates too (fullchain.pem); for a private CA pass \
+               it with --cacert FILE, or -k to measure unverified",
         marks: IN_TLS,
         curl: Curl::Same,
     },
