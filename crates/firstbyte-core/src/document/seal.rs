@@ -24,7 +24,7 @@ pub enum Seal {
 
 impl Seal {
     /// That of `line`, which is without its end.
-    pub fn of(line: &[u8]) -> Self {
+    pub fn read(line: &[u8]) -> Self {
         let Some((sealed, seal)) = line.split_last_chunk::<BYTES>() else { return Self::Absent };
         let digits = seal.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(BEHIND));
         match digits {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn it_is_the_last_member_and_the_rest_as_before() {
         let line = sealed(r#"{"fact":1}"#);
-        assert_eq!(Seal::of(&line), Seal::Whole);
+        assert_eq!(Seal::read(&line), Seal::Whole);
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(value["fact"], 1);
         assert_eq!(value["crc32"].as_str().map(str::len), Some(8));
@@ -74,8 +74,8 @@ mod tests {
             value["crc32"].as_str(),
             Some(format!("{:08x}", crc32fast::hash(b"{\"fact\":1")).as_str())
         );
-        assert_eq!(Seal::of(br#"{"fact":1}"#), Seal::Absent);
-        assert_eq!(Seal::of(b""), Seal::Absent);
+        assert_eq!(Seal::read(br#"{"fact":1}"#), Seal::Absent);
+        assert_eq!(Seal::read(b""), Seal::Absent);
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         for bit in 0..line.len() * 8 {
             let mut other = line.clone();
             other[bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(Seal::of(&other), Seal::Whole, "{bit}");
+            assert_ne!(Seal::read(&other), Seal::Whole, "{bit}");
         }
     }
 }

@@ -81,7 +81,7 @@ impl Run {
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         let (header, begin) = header(&file, path)?;
-        let rules = LineRules::of(&header);
+        let rules = LineRules::from_header(&header);
         let threads = match std::thread::available_parallelism() {
             Ok(n) if length >= WORTH_THREADS => n.get().min(8) as u64,
             _ => 1,
@@ -329,13 +329,13 @@ pub(super) struct LineRules {
 }
 
 impl LineRules {
-    pub(super) fn of(header: &RunHeader) -> Self {
+    pub(super) fn from_header(header: &RunHeader) -> Self {
         Self { cells: header.cells.len(), is_sealed: header.is_sealed() }
     }
 
     /// What is wrong with the checksum of `line`, if anything is.
     fn broken(self, line: &[u8]) -> Option<&'static str> {
-        match Seal::of(line) {
+        match Seal::read(line) {
             Seal::Whole => None,
             Seal::Broken => Some(BROKEN),
             Seal::Absent => self.is_sealed.then_some(UNSEALED),

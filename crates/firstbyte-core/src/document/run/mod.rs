@@ -183,7 +183,7 @@ impl RunHeader {
     pub fn parse(line: &[u8]) -> Result<Self, HeaderError> {
         let invalid = |detail: &str| HeaderError::Invalid(detail.to_owned());
         // Whatever the line then says of itself.
-        let seal = Seal::of(line);
+        let seal = Seal::read(line);
         if seal == Seal::Broken && line.starts_with(BEGIN) {
             return Err(invalid(BROKEN));
         }
