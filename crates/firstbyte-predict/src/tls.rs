@@ -70,9 +70,11 @@ pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> Http
         headers: Vec::new(),
         request_bytes: Some(request_bytes as u64),
         upload_bytes: (upload > 0).then_some(upload),
+        upload_sent_bytes: None,
         header_bytes: Some(if way.http == Http::V1_1 { head } else { http::packed(head) + 9 }),
         body_bytes: Some(exchange.response_bytes),
         decoded_bytes: None,
+        undecoded_bytes: None,
         may_be_cut_short: false,
     }
 }

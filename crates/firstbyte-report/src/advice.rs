@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use firstbyte_core::run::Taken;
-use firstbyte_core::timeline::{Cause, Connection, LastSeen, Sample, TimeLimit};
+use firstbyte_core::timeline::{Cause, Connection, LastSeen, OfferedGroups, Sample, TimeLimit};
 use firstbyte_explain::{Finding, FindingKind, WayKind};
 
 /// What to do about a sample's failure, by all that is known of its connection.
@@ -96,7 +96,17 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         Cause::ProtocolVersionRefused { .. } if cause.was_narrowed() => {
             "drop --tlsv1.3 to offer TLS 1.2 too"
         }
-        Cause::NoCommonParameters { .. } => "offer other groups with --curves",
+        Cause::NoCommonParameters { groups: OfferedGroups::Chosen, .. } => {
+            "drop --curves, or offer other groups with it"
+        }
+        Cause::NoCommonParameters { groups: OfferedGroups::Usual, .. } => {
+            "--client curl measures servers that have RSA key exchange or CBC alone; where it fails \
+             too, the server's log says what it wants"
+        }
+        Cause::RenegotiationRefused => {
+            "--client curl renegotiates; servers often do so to ask for a client certificate: let this \
+             one ask in the handshake"
+        }
         Cause::AlpnMismatch { offered } if offered == "h2" => {
             "drop --http2-prior-knowledge to offer HTTP/1.1 too"
         }
@@ -114,10 +124,27 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         Cause::TimedOut { peer: LastSeen::Hole | LastSeen::HelloStuck { .. }, .. } => {
             "find the hop that drops large packets with tracepath; a smaller MTU or MSS avoids it"
         }
+        Cause::SpeaksTls { .. } => "use https:// for this port",
+        Cause::ShutDown { asked: 1, .. } => {
+            "measure again: the server was ending the connection, and has not processed the request"
+        }
+        Cause::ShutDown { .. } => {
+            "ask for fewer with --requests N, or for more connections with --parallel N"
+        }
+        Cause::TimedOut { peer: LastSeen::WindowFull, .. } => {
+            "it is not the network: see at the server why it does not read (overloaded, stopped, a tarpit)"
+        }
         Cause::TimedOut { limit: TimeLimit::Connection, .. } => {
             "allow more with --connect-timeout TIME"
         }
         Cause::TimedOut { limit: TimeLimit::Visit, .. } => "allow more with --max-time TIME",
+        Cause::TooManyRedirects { circle: Some(circle), .. } if circle.sets_cookie => {
+            "send the cookie: -H 'Cookie: NAME=VALUE'"
+        }
+        Cause::TooManyRedirects { circle: Some(_), .. } => {
+            "more redirects do not help: the server redirects in a circle; check scheme, host and final \
+             slash of the URL"
+        }
         Cause::TooManyRedirects { .. } => "allow more with --max-redirs N",
         _ => return None,
     };

@@ -15,6 +15,8 @@ use super::units::{Scale, bytes, count};
 use firstbyte_core::shown_url::shown_url;
 
 const LABEL_WIDTH: usize = 12;
+/// What is shorter is not worth a clause.
+const WHILE: Duration = Duration::from_millis(1);
 
 /// Every fact that is known, as lines.
 pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String> {
@@ -138,7 +140,6 @@ impl Facts<'_> {
     /// The interim response and the first packet, if they came 1 ms or more before the head could be read; and whether
     /// the response came too soon to be an answer.
     fn first_byte(&mut self, connection: &Connection, split: &Split) {
-        const WHILE: Duration = Duration::from_millis(1);
         let at = |mark| connection.marks.at(mark);
         let Some(readable) = at(Mark::ResponseStart) else { return };
         let earlier = |name: &str, mark| {
@@ -233,6 +234,9 @@ impl Facts<'_> {
             tcp.retransmits.map(|n| count(u64::from(n), "retransmit")),
             tcp.congestion_control.clone(),
             tcp.send_mss.map(|mss| format!("segments of {}", bytes(u64::from(mss)))),
+            tcp.receive_window_limited.filter(|limited| *limited >= WHILE).map(|limited| {
+                format!("the server's receive window was full for {}", time(limited, self.style))
+            }),
         ];
         self.clauses("tcp", clauses.into_iter().flatten().collect());
     }
@@ -244,6 +248,10 @@ impl Facts<'_> {
             http.header_bytes.map(|n| format!("response headers {}", bytes(n))),
             http.body_bytes.map(|n| format!("body {}", bytes(n))),
             http.decoded_bytes.map(|n| format!("decoded {}", bytes(n))),
+            http.undecoded_bytes.map(|n| format!("{} behind the coded body ignored", bytes(n))),
+            http.upload_sent_bytes.zip(http.upload_bytes).map(|(sent, all)| {
+                format!("answered before the upload ended: {} of {} sent", bytes(sent), bytes(all))
+            }),
             http.may_be_cut_short.then(|| {
                 "ended without close_notify and without an announced length; it may be cut short"
                     .to_owned()

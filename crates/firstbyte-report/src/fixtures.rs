@@ -153,6 +153,7 @@ pub fn tls12_sydney() -> Sample {
             send_mss: Some(1_448),
             receive_mss: Some(1_448),
             out_of_order: Some(0),
+            receive_window_limited: None,
             congestion_control: Some("cubic".into()),
             syn_departure_uncertainty: Some(micros(9)),
         }),
@@ -237,6 +238,7 @@ pub fn tls13_http2() -> Sample {
         send_mss: Some(1_428),
         receive_mss: Some(1_448),
         out_of_order: Some(0),
+        receive_window_limited: None,
         congestion_control: Some("bbr".into()),
         syn_departure_uncertainty: Some(micros(7)),
     });
@@ -285,6 +287,7 @@ pub fn plain_http() -> Sample {
         send_mss: Some(1_448),
         receive_mss: Some(1_448),
         out_of_order: Some(0),
+        receive_window_limited: None,
         congestion_control: Some("cubic".into()),
         syn_departure_uncertainty: None,
     });
@@ -461,6 +464,7 @@ pub fn loopback() -> Sample {
         send_mss: Some(32_741),
         receive_mss: Some(1_448),
         out_of_order: Some(0),
+        receive_window_limited: None,
         congestion_control: Some("cubic".into()),
         syn_departure_uncertainty: None,
     });
@@ -558,6 +562,7 @@ pub fn every_fact() -> Sample {
         send_mss: Some(1_414),
         receive_mss: Some(1_415),
         out_of_order: Some(16),
+        receive_window_limited: None,
         congestion_control: None,
         syn_departure_uncertainty: Some(Duration::from_nanos(17)),
     });

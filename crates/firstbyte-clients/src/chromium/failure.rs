@@ -3,7 +3,7 @@
 //! Input: an error by its number in the log, or its name in DevTools ("net::ERR_CONNECTION_REFUSED"), with what is known
 //! besides. Output: phase and cause. Errors that have no cause of their own keep their name.
 
-use firstbyte_core::timeline::{Cause, Failure, FailureType, PhaseName, TimeLimit};
+use firstbyte_core::timeline::{Cause, Failure, FailureType, OfferedGroups, PhaseName, TimeLimit};
 use firstbyte_probe::probe::options::Client;
 
 use crate::browser::failure::{Circumstances, Meaning};
@@ -109,7 +109,9 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
         | "ERR_CERT_WEAK_KEY"
         | "ERR_CERT_VALIDITY_TOO_LONG"
         | "ERR_QUIC_CERT_ROOT_NOT_KNOWN" => tls(Cause::CertificateInvalid { detail: detail() }),
-        "ERR_SSL_VERSION_OR_CIPHER_MISMATCH" => tls(Cause::NoCommonParameters { detail: detail() }),
+        "ERR_SSL_VERSION_OR_CIPHER_MISMATCH" => {
+            tls(Cause::NoCommonParameters { detail: detail(), groups: OfferedGroups::Unknown })
+        }
         "ERR_SSL_PROTOCOL_ERROR" => tls(Cause::TlsMisbehaved { detail: detail() }),
         "ERR_SSL_CLIENT_AUTH_CERT_NEEDED" => tls(Cause::ClientCertificateRequired),
         "ERR_CONNECTION_CLOSED" if known.phase_reached() == PhaseName::Tls => {
@@ -132,7 +134,7 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
         "ERR_INVALID_HTTP_RESPONSE" => {
             in_phase(PhaseName::Wait, Cause::NotHttp { detail: detail(), tls: false })
         }
-        "ERR_TOO_MANY_REDIRECTS" => reached(Cause::TooManyRedirects { limit: 20 }),
+        "ERR_TOO_MANY_REDIRECTS" => reached(Cause::TooManyRedirects { limit: 20, circle: None }),
         "ERR_CONNECTION_TIMED_OUT" | "ERR_TIMED_OUT" => known.timed_out(TimeLimit::Connection),
         _ => None,
     }

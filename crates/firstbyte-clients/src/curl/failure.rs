@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Failure, FailureType, Fault, LastSeen, Offset, PhaseName, TimeLimit,
+    Cause, Failure, FailureType, Fault, LastSeen, OfferedGroups, Offset, PhaseName, TimeLimit,
 };
 
 use super::log::Proven;
@@ -170,7 +170,10 @@ fn handshake(known: &Circumstances<'_>) -> Cause {
     } else if says("certificate required") {
         Cause::ClientCertificateRequired
     } else if says("alert handshake failure") {
-        Cause::NoCommonParameters { detail: "server sent the alert handshake_failure".into() }
+        Cause::NoCommonParameters {
+            detail: "server sent the alert handshake_failure".into(),
+            groups: OfferedGroups::Unknown,
+        }
     } else if says("wrong version number") || says("packet length too long") || says("http request")
     {
         Cause::NotTls { looks_like: None, server: None }

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Cause, Connection, Failure, Mark, PhaseName, Sample};
+use firstbyte_core::timeline::{
+    Cause, Connection, Failure, Mark, PhaseName, RedirectCircle, Sample,
+};
 use firstbyte_probe::probe::options::{HttpOptions, Options};
 use firstbyte_probe::probe::{Prober, ProberMaker, SetupError, Target, Visiting};
 use tempfile::TempDir;
@@ -196,11 +198,14 @@ impl Visitor {
         while let Some(limit) = options.max_redirects
             && let Some(location) = redirect(&connection)
         {
+            let next = current.follow_location(&location);
             if sample.redirects.len() as u64 >= u64::from(limit) {
-                fail(&mut connection, Cause::TooManyRedirects { limit });
+                let been = sample.redirects.iter().chain([&connection]);
+                let circle = next.as_ref().and_then(|next| RedirectCircle::find(been, next.url.as_str()));
+                fail(&mut connection, Cause::TooManyRedirects { limit, circle });
                 break;
             }
-            let Some(next) = current.follow_location(&location) else {
+            let Some(next) = next else {
                 let location = firstbyte_core::shown_url::shown_url(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;

@@ -3,7 +3,7 @@
 //! Input: an error by its name, of the channel ("NS_ERROR_CONNECTION_REFUSED", "SEC_ERROR_UNKNOWN_ISSUER") or of WebDriver
 //! BiDi, with what is known besides. Output: phase and cause. Errors that have no cause of their own keep their name.
 
-use firstbyte_core::timeline::{Cause, Failure, FailureType, PhaseName, TimeLimit};
+use firstbyte_core::timeline::{Cause, Failure, FailureType, OfferedGroups, PhaseName, TimeLimit};
 use firstbyte_probe::probe::options::Client;
 
 use crate::browser::failure::{self, Circumstances, Meaning};
@@ -69,7 +69,7 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
             tls(Cause::ProtocolVersionRefused { offered: "the requested versions".to_owned() })
         }
         "SSL_ERROR_NO_CYPHER_OVERLAP" | "SSL_ERROR_HANDSHAKE_FAILURE_ALERT" => {
-            tls(Cause::NoCommonParameters { detail: detail() })
+            tls(Cause::NoCommonParameters { detail: detail(), groups: OfferedGroups::Unknown })
         }
         "SSL_ERROR_RX_CERTIFICATE_REQUIRED_ALERT" => tls(Cause::ClientCertificateRequired),
         "NS_ERROR_NET_INTERRUPT" | "PR_END_OF_FILE_ERROR" if in_handshake => {
@@ -98,7 +98,7 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
         "NS_ERROR_UNEXPECTED_HTTP_VERSION" | "NS_ERROR_PARSING_HTTP_STATUS_LINE" => {
             in_phase(PhaseName::Wait, Cause::NotHttp { detail: detail(), tls: false })
         }
-        "NS_ERROR_REDIRECT_LOOP" => reached(Cause::TooManyRedirects { limit: 20 }),
+        "NS_ERROR_REDIRECT_LOOP" => reached(Cause::TooManyRedirects { limit: 20, circle: None }),
         "NS_ERROR_INVALID_CONTENT_ENCODING" => {
             let encoding = "the response's Content-Encoding".to_owned();
             in_phase(PhaseName::Receive, Cause::BadContentEncoding { encoding, detail: detail() })

@@ -124,7 +124,7 @@ fn redirects_are_legs() {
     assert!(sample.connection.marks.at(Mark::HandshakeComplete).is_some());
     let none =
         bench.visit_to(&bench.target("/redirect"), |options| options.max_redirects = Some(0));
-    assert!(matches!(none.failure().unwrap().cause, Cause::TooManyRedirects { limit: 0 }));
+    assert!(matches!(none.failure().unwrap().cause, Cause::TooManyRedirects { limit: 0, .. }));
     // Not asked to follow, it is an answer.
     let answer = bench.visit_to(&bench.target("/redirect"), |_| {});
     assert_eq!((answer.failure(), answer.redirects.len()), (None, 0));

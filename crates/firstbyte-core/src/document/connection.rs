@@ -177,6 +177,8 @@ pub struct TcpRecord {
     pub send_mss_bytes: Option<u32>,
     pub receive_mss_bytes: Option<u32>,
     pub out_of_order: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_window_limited_ns: Option<u64>,
     pub congestion_control: Option<String>,
     pub syn_departure_uncertainty_ns: Option<u64>,
 }
@@ -262,9 +264,13 @@ pub struct HttpRecord {
     pub headers: Vec<(String, String)>,
     pub request_bytes: Option<u64>,
     pub upload_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload_sent_bytes: Option<u64>,
     pub header_bytes: Option<u64>,
     pub body_bytes: Option<u64>,
     pub decoded_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecoded_bytes: Option<u64>,
     pub may_be_cut_short: bool,
 }
 
@@ -456,6 +462,7 @@ impl TcpRecord {
             send_mss_bytes: tcp.send_mss,
             receive_mss_bytes: tcp.receive_mss,
             out_of_order: tcp.out_of_order,
+            receive_window_limited_ns: tcp.receive_window_limited.map(ns),
             congestion_control: tcp.congestion_control.clone(),
             syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
         }
@@ -548,9 +555,11 @@ impl HttpRecord {
             headers: http.headers.iter().map(|h| (h.name.clone(), h.value.clone())).collect(),
             request_bytes: http.request_bytes,
             upload_bytes: http.upload_bytes,
+            upload_sent_bytes: http.upload_sent_bytes,
             header_bytes: http.header_bytes,
             body_bytes: http.body_bytes,
             decoded_bytes: http.decoded_bytes,
+            undecoded_bytes: http.undecoded_bytes,
             may_be_cut_short: http.may_be_cut_short,
         }
     }

@@ -102,6 +102,8 @@ pub(super) struct Path {
     sent_again: Vec<(Offset, Duration)>,
     /// When that came which had waited behind something that was lost.
     waited: Vec<Offset>,
+    /// How long the server's full receive window kept the client from sending.
+    pub window_full: Duration,
     /// Over QUIC.
     packets: bool,
 }
@@ -117,6 +119,8 @@ impl Path {
     ) -> Self {
         let packets = connection.facts.quic.is_some();
         let mut path = Self { rtt, packets, ..Self::default() };
+        let limited = connection.facts.tcp.as_ref().and_then(|tcp| tcp.receive_window_limited);
+        path.window_full = limited.unwrap_or_default();
         path.acknowledged = acknowledged(connection);
         path.sent_again = rtt.map(|rtt| sent_again(connection, rtt)).unwrap_or_default();
         if connection.facts.quic.is_some() {

@@ -13,6 +13,9 @@ use crate::split::server_model::By;
 use crate::split::server_model::{Release, Released, Why};
 use crate::timeline::{Offset, PhaseName};
 
+/// A congestion window doubles with each round trip, so an upload waits for no more than these.
+const DOUBLINGS: u32 = 64;
+
 /// What a stretch of time went to. The parts are those of [`Parts`](super::Parts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
@@ -336,10 +339,20 @@ impl Laid {
     /// acknowledgements, its congestion window full.
     fn sent(&mut self, found: Found<'_>, from: Offset, to: Offset) {
         let rtt = found.path.rtt.unwrap_or_default();
+        let trips_in =
+            |took: Duration| (took + rtt / 20).as_nanos().checked_div(rtt.as_nanos()).unwrap_or(0);
+        let mut from = from;
+        let held = found.path.window_full.min(to.since(from));
+        // A window of one round trip's bytes is full as well. Above as many round trips as a window doubles in, what held
+        // the client up was the server, which did not read.
+        if trips_in(to.since(from)) > u128::from(DOUBLINGS) && held * 2 > to.since(from) {
+            self.lay(found, Part::Server, Place::Server, from, from + held);
+            from = from + held;
+        }
         let took = to.since(from);
-        let trips = (took + rtt / 20).as_nanos().checked_div(rtt.as_nanos()).unwrap_or(0);
         // A window doubles with each.
-        let trips = u32::try_from(trips).map_or(64, |trips| trips.min(64));
+        let trips = trips_in(took).min(u128::from(DOUBLINGS));
+        let trips = u32::try_from(trips).unwrap_or(DOUBLINGS);
         let waited = rtt.saturating_mul(trips).min(took);
         self.lay(found, Part::Network, Place::Path, from, from + waited);
         self.lay(found, Part::Transfer, Place::Client, from + waited, to);

@@ -81,6 +81,8 @@ pub struct TcpFacts {
     pub receive_mss: Option<u32>,
     /// Segments from the server that arrived before one that they follow (`TCP_INFO.tcpi_rcv_ooopack`).
     pub out_of_order: Option<u32>,
+    /// How long the server's receive window kept data from being sent (`TCP_INFO.tcpi_rwnd_limited`); absent where it did not.
+    pub receive_window_limited: Option<Duration>,
     /// Congestion control algorithm of the client's socket.
     pub congestion_control: Option<String>,
     /// How long after connect was called, at the latest, the SYN may have left: the uncertainty of
@@ -282,12 +284,16 @@ pub struct HttpFacts {
     pub request_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,
+    /// How many of them were sent, where the response came before the last; about, as some may wait in the kernel.
+    pub upload_sent_bytes: Option<u64>,
     /// Bytes of the response up to the body, before encryption.
     pub header_bytes: Option<u64>,
     /// Bytes of the body as received, before content decoding.
     pub body_bytes: Option<u64>,
     /// Bytes of the body after content decoding; absent where it was not decoded.
     pub decoded_bytes: Option<u64>,
+    /// Bytes behind the end of the coded body, which nothing is decoded of.
+    pub undecoded_bytes: Option<u64>,
     /// The body's length was not announced, and the connection ended without close_notify
     /// (RFC 8446 §6.1): nothing shows that it is whole.
     pub may_be_cut_short: bool,

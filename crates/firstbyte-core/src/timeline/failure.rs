@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{FailureType, Offset};
+use super::{Connection, FailureType, Offset};
 
 /// A phase of a connection. Phases are derived from marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,6 +155,8 @@ pub enum LastSeen {
         /// It has a later segment of it.
         end_arrived: bool,
     },
+    /// It did not read what was sent: its receive window was full.
+    WindowFull,
 }
 
 /// Within so short a time nobody's silence means anything.
@@ -167,6 +169,46 @@ pub enum TimeLimit {
     Connection,
     /// For the whole visit.
     Visit,
+}
+
+/// Why a client offered the groups that it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OfferedGroups {
+    /// It always offers them.
+    #[default]
+    Usual,
+    /// It was asked to.
+    Chosen,
+    /// It is another client, which does not say.
+    Unknown,
+}
+
+/// Redirects that lead back to where they began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedirectCircle {
+    /// URLs in it.
+    pub urls: usize,
+    /// One of them sets a cookie, which may be what ends it.
+    pub sets_cookie: bool,
+}
+
+impl RedirectCircle {
+    /// The circle that `connections`, each redirected to the next, make with `next`, to which the last one redirects.
+    pub fn find<'a>(
+        connections: impl DoubleEndedIterator<Item = &'a Connection>,
+        next: &str,
+    ) -> Option<Self> {
+        let (mut urls, mut sets_cookie) = (0, false);
+        for connection in connections.rev() {
+            urls += 1;
+            let http = connection.facts.http.as_ref();
+            sets_cookie |= http.is_some_and(|http| http.header("set-cookie").is_some());
+            if connection.url == next {
+                return Some(Self { urls, sets_cookie });
+            }
+        }
+        None
+    }
 }
 
 /// What happened, with the values a person needs to act on it.
@@ -207,7 +249,9 @@ pub enum Cause {
     /// The server speaks none of the TLS versions that are allowed.
     ProtocolVersionRefused { offered: String },
     /// The two sides have no cipher suite or group in common.
-    NoCommonParameters { detail: String },
+    NoCommonParameters { detail: String, groups: OfferedGroups },
+    /// The server wants to negotiate the session anew (RFC 5246 §7.4.1.1), which the client does not do.
+    RenegotiationRefused,
     /// The server chose none of the application protocols offered.
     AlpnMismatch { offered: String },
     /// The server wants a client certificate.
@@ -240,8 +284,13 @@ pub enum Cause {
     BadTransferCoding { detail: String },
     /// The response is not HTTP, but TLS, where `tls` is set.
     NotHttp { detail: String, tls: bool },
+    /// The server ended the connection, which it `reset` or closed, without a word, because it speaks TLS.
+    SpeaksTls { reset: bool },
     /// The server broke HTTP/2, or ended the connection with an error.
     Http2 { detail: String },
+    /// The server takes no more requests on the connection (GOAWAY without an error, RFC 9113 §6.8), and has not processed
+    /// all that there were.
+    ShutDown { answered: usize, asked: usize },
     /// The QUIC handshake or connection came to an end of its own (RFC 9000 §20).
     Quic {
         /// What happened.
@@ -269,7 +318,7 @@ pub enum Cause {
     /// The body could not be written where it was asked to go.
     WriteOutput { path: String, detail: String },
     /// More redirects than allowed.
-    TooManyRedirects { limit: u32 },
+    TooManyRedirects { limit: u32, circle: Option<RedirectCircle> },
     /// The redirect leads to something that is no http or https URL.
     BadRedirect { location: String },
     /// What a capture shows: who has to act cannot be seen.
@@ -290,7 +339,10 @@ impl Cause {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Recorded { fault, .. } => *fault,
-            Self::TimedOut { peer: LastSeen::Acknowledged | LastSeen::Stopped, .. } => Fault::Peer,
+            Self::TimedOut {
+                peer: LastSeen::Acknowledged | LastSeen::Stopped | LastSeen::WindowFull,
+                ..
+            } => Fault::Peer,
             // Nothing is wrong but that it takes longer than it may.
             Self::TimedOut { peer: LastSeen::Sending | LastSeen::TooSoon, .. } => {
                 Fault::Configuration
@@ -327,6 +379,8 @@ impl Cause {
             | Self::AlpnMismatch { .. }
             | Self::ClientCertificateRequired
             | Self::ClientCertificateRefused { .. }
+            | Self::SpeaksTls { .. }
+            | Self::ShutDown { .. }
             | Self::TooManyRedirects { .. } => Fault::Configuration,
             Self::Refused { .. }
             | Self::CertificateExpired { .. }
@@ -336,6 +390,7 @@ impl Cause {
             | Self::CertificateSelfSigned { .. }
             | Self::CertificateInvalid { .. }
             | Self::NoCommonParameters { .. }
+            | Self::RenegotiationRefused
             | Self::TlsAlert { .. }
             | Self::TlsMisbehaved { .. }
             | Self::NotTls { .. }
@@ -377,6 +432,7 @@ impl Cause {
             "closed-in-handshake",
             "reset-in-handshake",
             "closed-before-response",
+            "renegotiation-refused",
             "reset",
             "head-cut-short",
             "body-cut-short",
@@ -405,6 +461,7 @@ impl Cause {
             Self::CertificateInvalid { .. } => "certificate-invalid",
             Self::ProtocolVersionRefused { .. } => "protocol-version-refused",
             Self::NoCommonParameters { .. } => "no-common-parameters",
+            Self::RenegotiationRefused => "renegotiation-refused",
             Self::AlpnMismatch { .. } => "alpn-mismatch",
             Self::ClientCertificateRequired => "client-certificate-required",
             Self::ClientCertificateRefused { .. } => "client-certificate-refused",
@@ -420,8 +477,8 @@ impl Cause {
             Self::HeadTooLarge { .. } => "head-too-large",
             Self::BodyCutShort { .. } => "body-cut-short",
             Self::BadTransferCoding { .. } => "bad-transfer-coding",
-            Self::NotHttp { .. } => "not-http",
-            Self::Http2 { .. } => "http2",
+            Self::NotHttp { .. } | Self::SpeaksTls { .. } => "not-http",
+            Self::Http2 { .. } | Self::ShutDown { .. } => "http2",
             Self::Http2Stream { .. } => "http2-stream",
             Self::Quic { .. } => "quic",
             Self::Http3 { .. } => "http3",
@@ -522,9 +579,12 @@ impl fmt::Display for Cause {
             Self::ProtocolVersionRefused { offered } => {
                 write!(f, "server refused the TLS version ({offered} offered)")
             }
-            Self::NoCommonParameters { detail } => {
+            Self::NoCommonParameters { detail, .. } => {
                 write!(f, "no TLS parameters in common: {detail}")
             }
+            Self::RenegotiationRefused => f.write_str(
+                "server wants to renegotiate the TLS 1.2 session, which this client does not do",
+            ),
             Self::AlpnMismatch { offered } => {
                 write!(f, "server supports none of the protocols offered by ALPN ({offered})")
             }
@@ -568,6 +628,14 @@ impl fmt::Display for Cause {
                 write!(f, "the transfer coding of the body is invalid: {detail}")
             }
             Self::NotHttp { detail, .. } => write!(f, "the answer is not HTTP: {detail}"),
+            Self::SpeaksTls { reset } => {
+                let ended = if *reset { "reset" } else { "closed" };
+                write!(f, "server {ended} the connection without a response: the port speaks TLS")
+            }
+            Self::ShutDown { answered, asked } => write!(
+                f,
+                "server shut the connection down after {answered} of {asked} requests (GOAWAY NO_ERROR)"
+            ),
             Self::Quic { detail, .. } => write!(f, "QUIC error: {detail}"),
             Self::Http3 { detail } => write!(f, "HTTP/3 error: {detail}"),
             Self::Http2 { detail } | Self::Http2Stream { detail } => {
@@ -602,6 +670,9 @@ impl fmt::Display for Cause {
                              {arrived} arrived after {retransmits} retransmissions (a path-MTU black hole?)"
                         );
                     }
+                    LastSeen::WindowFull => {
+                        ": the server does not read what it is sent; its receive window is full"
+                    }
                 };
                 f.write_str(said)
             }
@@ -610,7 +681,18 @@ impl fmt::Display for Cause {
             Self::WriteOutput { path, detail } => {
                 write!(f, "could not write the body to {path}: {detail}")
             }
-            Self::TooManyRedirects { limit } => write!(f, "more than {limit} redirects"),
+            Self::TooManyRedirects { limit, circle } => {
+                write!(f, "more than {limit} redirects")?;
+                let Some(circle) = circle else { return Ok(()) };
+                let urls = if circle.urls == 1 { "URL" } else { "URLs" };
+                write!(f, ", in a circle of {} {urls}", circle.urls)?;
+                match circle.sets_cookie {
+                    true => {
+                        f.write_str(" that sets a cookie, which this client does not send back")
+                    }
+                    false => Ok(()),
+                }
+            }
             Self::BadRedirect { location } => {
                 write!(f, "redirect to a URL that is not http or https: {location}")
             }

@@ -173,9 +173,10 @@ impl FailureType {
             Cause::ClientCertificateRequired | Cause::ClientCertificateRefused { .. } => {
                 Self::TlsBadClientAuthCert
             }
-            Cause::TlsAlert { .. } | Cause::TlsMisbehaved { .. } | Cause::NotTls { .. } => {
-                Self::TlsProtocolError
-            }
+            Cause::TlsAlert { .. }
+            | Cause::TlsMisbehaved { .. }
+            | Cause::NotTls { .. }
+            | Cause::RenegotiationRefused => Self::TlsProtocolError,
             Cause::AlpnMismatch { .. } => Self::TlsFailed,
             Cause::ClosedInHandshake => Self::TcpClosed,
             Cause::ResetInHandshake | Cause::Reset => Self::TcpReset,
@@ -187,7 +188,9 @@ impl FailureType {
             | Cause::BadContentEncoding { .. }
             | Cause::BadRedirect { .. } => Self::HttpResponseInvalid,
             Cause::NotHttp { .. }
+            | Cause::SpeaksTls { .. }
             | Cause::Http2 { .. }
+            | Cause::ShutDown { .. }
             | Cause::Http2Stream { .. }
             | Cause::Http3 { .. } => Self::HttpProtocolError,
             Cause::HttpStatus { .. } => Self::HttpError,

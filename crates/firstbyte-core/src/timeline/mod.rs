@@ -22,7 +22,9 @@ pub use facts::{
     Certificate, ClientFacts, EarlyData, Facts, Handshake, Header, HttpFacts, PanelTime,
     ProcessorTime, QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
 };
-pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName, TimeLimit};
+pub use failure::{
+    Cause, Failure, Fault, LastSeen, OfferedGroups, PhaseName, RedirectCircle, TimeLimit,
+};
 pub use failure_type::FailureType;
 pub use flight::{Chunk, Direction, Flight};
 pub use mark::{Mark, Marks};

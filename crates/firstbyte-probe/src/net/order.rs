@@ -60,6 +60,7 @@ mod tests {
             sacked: 0,
             since_data: Duration::from_millis(since_data),
             out_of_order,
+            receive_window_limited: None,
             segments: 1,
             data_segments: 0,
             received_mss: 1448,

@@ -437,6 +437,7 @@ impl StampedStream for SimulatedStream {
             sacked: wire.sacked,
             since_data: Duration::ZERO,
             out_of_order: Some(wire.out_of_order),
+            receive_window_limited: None,
             segments: wire.segments,
             data_segments: wire.data_segments,
             received_mss: wire.path.segment as u32,

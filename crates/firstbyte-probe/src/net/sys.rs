@@ -53,6 +53,8 @@ pub(super) struct TcpInfo {
     pub since_data: Duration,
     /// Segments that arrived out of order.
     pub out_of_order: Option<u32>,
+    /// How long the peer's receive window kept data from being sent.
+    pub receive_window_limited: Option<Duration>,
     /// Segments that arrived.
     pub segments: u32,
     /// Those of them with data.
@@ -453,6 +455,7 @@ mod linux {
             min_rtt: u32_at(info, 148).filter(|us| *us != u32::MAX && *us != 0).map(micros),
             since_data: Duration::from_millis(u64::from(u32_at(info, 52)?)),
             out_of_order: u32_at(info, 224),
+            receive_window_limited: u64_at(info, 176).map(Duration::from_micros),
             segments: u32_at(info, 140)?,
             data_segments: u32_at(info, 152)?,
             received_mss: u32_at(info, 20)?,

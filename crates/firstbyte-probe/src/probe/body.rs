@@ -126,6 +126,8 @@ impl Body {
         if let Some(http) = &mut self.seen.borrow_mut().connection.facts.http {
             http.body_bytes = Some(self.received);
             http.decoded_bytes = self.decoded.as_ref().map(|bytes| bytes.get());
+            let behind = self.writer.as_ref().map_or(0, |writer| writer.behind());
+            http.undecoded_bytes = (behind > 0).then_some(behind);
         }
     }
 

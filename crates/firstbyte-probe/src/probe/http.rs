@@ -3,7 +3,7 @@
 //! hyper speaks the protocol; this module decides what leaves together. Until the request has been
 //! written, the stream holds everything back; then all of it leaves in one send.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ use super::options::{HeaderChange, HttpOptions};
 use super::several::all_of;
 use super::stream::{SharedTimes, Stream};
 use super::target::Target;
-use super::watch::{HttpWatch, wrong_line};
+use super::watch::{GoAway, HttpWatch, wrong_line};
 
 /// A stream as hyper wants it, and as this module still needs it.
 #[derive(Clone)]
@@ -178,9 +178,7 @@ impl Open {
         result.map_err(|error| match error {
             Problem::Told(cause) => cause,
             Problem::Hyper(error) => {
-                let head = self.head.borrow();
-                let head = head.bytes();
-                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), head, body))
+                failure_cause(&error, &mut stream, self.head.borrow().bytes(), body)
             }
         })
     }
@@ -210,11 +208,30 @@ impl Open {
                     detail: "the server does not speak HTTP/2".into(),
                 }));
             };
+            let unprocessed = Cell::new(0_usize);
+            let (unprocessed, stream) = (&unprocessed, &stream);
             let streams = seen.iter().map(|seen| {
                 let request = request(target, options, true);
-                one_of_several(sender.clone(), request, options, seen, &stream)
+                let exchange = one_of_several(sender.clone(), request, options, seen, stream);
+                // Others go on: those before it are answered.
+                async move {
+                    let result = exchange.await;
+                    let is_shut_down = || stream.borrow().watch().is_shut_down();
+                    if matches!(result, Err(Problem::Hyper(_))) && is_shut_down() {
+                        unprocessed.set(unprocessed.get() + 1);
+                        return Ok(());
+                    }
+                    result
+                }
             });
-            all_of(streams).await
+            all_of(streams).await?;
+            match unprocessed.get() {
+                0 => Ok(()),
+                left => Err(Problem::Told(Cause::ShutDown {
+                    answered: seen.len() - left,
+                    asked: seen.len(),
+                })),
+            }
         };
         let result = drive(conversation, &beside, &stream).await;
         drop(facts);
@@ -223,7 +240,7 @@ impl Open {
             Problem::Told(cause) => cause,
             Problem::Hyper(error) => {
                 let body = Body::new(options, false, first);
-                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), &[], &body))
+                failure_cause(&error, &mut stream, &[], &body)
             }
         })
     }
@@ -572,10 +589,33 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
         http.upload_bytes =
             Some(options.body.as_ref().map_or(0, |body| body.reveal().len() as u64));
         http.header_bytes = watch.response_started.then_some(watch.header_bytes);
+        let answered_early = watch.response_started
+            && !watch.request_complete
+            && http.upload_bytes.is_some_and(|bytes| bytes > 0);
+        http.upload_sent_bytes = answered_early.then(|| stream.upload_sent());
     }
 }
 
 const HEAD_TOO_LARGE: Cause = Cause::HeadTooLarge { limit_bytes: LARGEST_HEAD as u64 };
+
+/// What `error` comes from: what the server said as it ended the connection, else what became of the stream.
+fn failure_cause(error: &hyper::Error, stream: &mut Stream, head: &[u8], body: &Body) -> Cause {
+    let h2 = error.source().and_then(|e| e.downcast_ref::<h2::Error>());
+    let watch = stream.watch();
+    if let Some(go_away) = watch.go_away().filter(|_| !h2.is_some_and(h2::Error::is_library)) {
+        let GoAway { code, debug, .. } = go_away;
+        if code != 0 {
+            let text = if debug.is_empty() { String::new() } else { format!(" ({debug:?})") };
+            let reason = h2::Reason::from(code);
+            let detail = format!("server ended the connection with GOAWAY {reason:?}{text}");
+            return Cause::Http2 { detail };
+        }
+        if watch.is_unprocessed() && !watch.response_started {
+            return Cause::ShutDown { answered: 0, asked: 1 };
+        }
+    }
+    stream.fault.take().unwrap_or_else(|| cause(error, stream.watch(), head, body))
+}
 
 /// `head` is what came of an HTTP/1 response's head.
 fn cause(error: &hyper::Error, watch: &HttpWatch, head: &[u8], body: &Body) -> Cause {

@@ -31,15 +31,16 @@ mod tls;
 mod told;
 mod watch;
 
-use std::cell::RefCell;
-use std::future::Future;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, HttpFacts, LastSeen, Lookup, Mark, Offset, PhaseName, Sample,
-    Stamp, TimeLimit,
+    Cause, Connection, Direction, Failure, HttpFacts, LastSeen, Lookup, Mark, Offset, PhaseName,
+    RedirectCircle, Sample, Stamp, TimeLimit,
 };
 
 use tokio::sync::Notify;
@@ -64,7 +65,8 @@ use self::several::SharedAddresses;
 use self::stream::Stream;
 use self::timers::Timers;
 use self::tls::{Session, Spoken, Tls};
-use crate::net::SynWatch;
+use crate::net::{self, Connected, SynWatch};
+use firstbyte_clock::Timebase;
 
 /// Something that can take a sample: a client. Ours is [`NetProber`]; probers of different kinds can stand in
 /// one experiment.
@@ -99,6 +101,8 @@ pub struct NetProber {
     syns: Option<Rc<SynWatch>>,
     /// The connection that samples are taken on, where they share one.
     kept: RefCell<Option<Box<Kept>>>,
+    /// Whether the server that was asked without TLS, and said nothing, speaks it.
+    speaks_tls: Cell<Option<(SocketAddr, bool)>>,
 }
 
 /// An open connection, and what its opening was like.
@@ -167,7 +171,8 @@ impl NetProber {
         let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
         let (interrupted, kept) = (Notify::new(), RefCell::new(None));
         let timers = Timers::default();
-        Ok(Self { options, resolver, tls, interrupted, timers, syns, kept })
+        let speaks_tls = Cell::default();
+        Ok(Self { options, resolver, tls, interrupted, timers, syns, kept, speaks_tls })
     }
 
     /// The open connection, if there is one that another exchange can follow on: a server that said
@@ -190,11 +195,52 @@ impl NetProber {
         deadline: &mut Deadline,
         after: After,
     ) -> Connection {
-        let connection = self.visit_once(target, http, deadline, after).await;
+        let mut connection = self.visit_once(target, http, deadline, after).await;
         if http.method.is_idempotent() && was_closed_unused(&connection) {
-            return self.visit_once(target, http, deadline, after).await;
+            connection = self.visit_once(target, http, deadline, after).await;
+        }
+        if !target.tls && ended_without_a_word(&connection) {
+            Box::pin(self.look_for_tls(target, &mut connection)).await;
         }
         connection
+    }
+
+    /// A server that ends a connection without a word may expect TLS: another connection, after the visit, tells. It is made
+    /// once, so that all samples of such a server say the same.
+    async fn look_for_tls(&self, target: &Target, connection: &mut Connection) {
+        let Some(remote) = connection.facts.remote else { return };
+        let speaks_tls = match self.speaks_tls.get() {
+            Some((known, speaks_tls)) if known == remote => speaks_tls,
+            _ => {
+                let answers = tokio::time::timeout(TLS_LOOK, self.answers_in_tls(target, remote));
+                let answers = answers.await.unwrap_or(false);
+                self.speaks_tls.set(Some((remote, answers)));
+                answers
+            }
+        };
+        if let Some(failure) = connection.failure.as_mut().filter(|_| speaks_tls) {
+            failure.cause = Cause::SpeaksTls { reset: failure.cause == Cause::Reset };
+        }
+    }
+
+    /// Whether a ClientHello is answered with a record of TLS: an alert, or a handshake message.
+    async fn answers_in_tls(&self, target: &Target, remote: SocketAddr) -> bool {
+        let (mut hello, mut answer) = (Vec::new(), [0; RECORD_BEGIN]);
+        let Ok(mut session) = self.tls.begin(&target.host) else { return false };
+        if session.connection.write_tls(&mut hello).is_err() {
+            return false;
+        }
+        let connected = net::connect(remote, &self.options.bind, Timebase::start(), None).await;
+        let Ok(Connected { stream, .. }) = connected else { return false };
+        let mut left = hello.as_slice();
+        while !left.is_empty() {
+            let Ok((sent, _)) = poll_fn(|cx| stream.poll_send(cx, left)).await else {
+                return false;
+            };
+            left = &left[sent..];
+        }
+        let received = poll_fn(|cx| stream.poll_receive(cx, &mut answer, RECORD_BEGIN)).await;
+        received.is_ok() && matches!(answer, [21 | 22, 3, 0..=4])
     }
 
     async fn visit_once(
@@ -461,11 +507,14 @@ impl NetProber {
         while let Some(limit) = self.options.max_redirects
             && let Some(location) = redirect(&connection)
         {
+            let next = current.follow_location(&location);
             if sample.redirects.len() as u64 >= u64::from(limit) {
-                fail(&mut connection, Cause::TooManyRedirects { limit });
+                let been = sample.redirects.iter().chain([&connection]);
+                let circle = next.as_ref().and_then(|next| RedirectCircle::find(been, next.url.as_str()));
+                fail(&mut connection, Cause::TooManyRedirects { limit, circle });
                 break;
             }
-            let Some(next) = current.follow_location(&location) else {
+            let Some(next) = next else {
                 let location = firstbyte_core::shown_url::shown_url(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
@@ -556,12 +605,28 @@ fn fail(connection: &mut Connection, cause: Cause) {
     });
 }
 
-/// Whether an open connection ended under a request of which the server has said nothing.
+/// Type and version of a TLS record (RFC 8446 §5.1).
+const RECORD_BEGIN: usize = 3;
+
+/// So long a server has for its answer to a ClientHello that no time is measured of.
+const TLS_LOOK: Duration = Duration::from_secs(1);
+
+/// Whether an open connection ended under a request of which the server has said nothing, or that it has not processed.
 fn was_closed_unused(connection: &Connection) -> bool {
     let failure = connection.failure.as_ref().map(|failure| &failure.cause);
     connection.facts.reused
-        && matches!(failure, Some(Cause::ClosedBeforeResponse | Cause::Reset))
+        && matches!(
+            failure,
+            Some(Cause::ClosedBeforeResponse | Cause::Reset | Cause::ShutDown { .. })
+        )
         && connection.marks.at(Mark::ResponseStart).is_none()
+}
+
+/// Whether the server ended the connection and has sent nothing at all.
+fn ended_without_a_word(connection: &Connection) -> bool {
+    let failure = connection.failure.as_ref().map(|failure| &failure.cause);
+    matches!(failure, Some(Cause::ClosedBeforeResponse | Cause::Reset))
+        && connection.flights.iter().all(|flight| flight.direction == Direction::Sent)
 }
 
 /// Who has not answered for so long does not: a SYN is sent again after a second (RFC 6298 §2), and a question too.

@@ -46,6 +46,8 @@ pub(super) struct Observation {
     pub phase: PhaseName,
     /// Facts known at connect; those known at the end come from the recorder.
     pub tcp: Option<TcpFacts>,
+    /// The server asked for another handshake, and nothing that follows is an answer to the request.
+    pub renegotiates: bool,
     pending: Vec<(Mark, When)>,
     recorder: Option<Rc<RefCell<Recorder>>>,
 }
@@ -67,6 +69,7 @@ impl Observation {
             connection,
             phase: PhaseName::Resolve,
             tcp: None,
+            renegotiates: false,
             pending: Vec::new(),
             recorder: None,
         }))
@@ -154,6 +157,12 @@ impl Observation {
                 {
                     cause = resolver;
                 }
+            }
+            if self.renegotiates
+                && matches!(self.phase, PhaseName::Send | PhaseName::Wait)
+                && cause != Cause::Interrupted
+            {
+                cause = Cause::RenegotiationRefused;
             }
             if self.connection.facts.quic.is_some() {
                 self.never_answered(&cause, at);
@@ -280,6 +289,9 @@ fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
     let flights = &connection.flights;
     let acknowledged = |chunk: &Chunk| chunk.acknowledged.is_some();
     match (phase, flights.last().map(|flight| flight.direction)) {
+        (PhaseName::Tls | PhaseName::Send, _) if window_was_full(phase, connection, at) => {
+            LastSeen::WindowFull
+        }
         (PhaseName::Tls | PhaseName::Quic, Some(Direction::Received)) => LastSeen::Stopped,
         (PhaseName::Tls, Some(Direction::Sent)) => {
             let waits = flights.last().is_some_and(|flight| flight.chunks.iter().all(acknowledged));
@@ -314,6 +326,15 @@ fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
         }
         _ => LastSeen::Nothing,
     }
+}
+
+/// Whether the server's receive window has stopped the client for most of the time since `phase` began.
+fn window_was_full(phase: PhaseName, connection: &Connection, at: Offset) -> bool {
+    let begin = if phase == PhaseName::Tls { None } else { Some(Mark::HandshakeComplete) };
+    let begun = begin.and_then(|mark| connection.marks.at(mark));
+    let begun = begun.or(connection.marks.at(Mark::TcpConnected));
+    let limited = connection.facts.tcp.as_ref().and_then(|tcp| tcp.receive_window_limited);
+    begun.zip(limited).is_some_and(|(begun, limited)| limited * 2 > at.since(begun))
 }
 
 /// An answer of which nothing has come for so long has stopped: segments of a slow link, and what a

@@ -30,6 +30,66 @@ pub(super) struct HttpWatch {
     received_bytes: u64,
     /// Where each stream stands, if several are to be told apart.
     streams: Option<Box<StreamWatch>>,
+    /// The last stream that a request went out on.
+    asked_stream: u32,
+    /// The last GOAWAY that came, as far as it has.
+    go_away: Option<Box<GoAwayBytes>>,
+    /// Bytes of the request's body written so far.
+    pub body_written: u64,
+}
+
+/// What the server says as it ends an HTTP/2 connection (RFC 9113 §6.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GoAway {
+    /// Requests on later streams were not processed.
+    pub last_stream: u32,
+    /// An error code (RFC 9113 §7).
+    pub code: u32,
+    /// What it adds for people.
+    pub debug: String,
+}
+
+/// A GOAWAY's payload, which may come in pieces.
+#[derive(Debug)]
+struct GoAwayBytes {
+    /// Where it begins in the received plaintext.
+    begin: u64,
+    payload: Vec<u8>,
+    /// So much of it is kept.
+    wanted: usize,
+}
+
+/// Bytes of a GOAWAY's last stream and code.
+const GO_AWAY_FIXED: usize = 8;
+/// So many of its text are kept.
+const GO_AWAY_TEXT: usize = 64;
+
+impl GoAwayBytes {
+    fn begin_behind(frame: FrameHeader) -> Self {
+        let wanted = (frame.payload_bytes as usize).min(GO_AWAY_FIXED + GO_AWAY_TEXT);
+        Self { begin: frame.offset + 9, payload: Vec::new(), wanted }
+    }
+
+    /// Takes its part of `bytes`, which begin at `offset`.
+    fn take(&mut self, offset: u64, bytes: &[u8]) {
+        let next = self.begin + self.payload.len() as u64;
+        let Some(skipped) = next.checked_sub(offset).and_then(|n| usize::try_from(n).ok()) else {
+            return;
+        };
+        let rest = bytes.get(skipped..).unwrap_or_default();
+        let left = self.wanted - self.payload.len();
+        self.payload.extend_from_slice(&rest[..rest.len().min(left)]);
+    }
+
+    fn parse(&self) -> Option<GoAway> {
+        let (fixed, text) = self.payload.split_first_chunk::<GO_AWAY_FIXED>()?;
+        let [s0, s1, s2, s3, c0, c1, c2, c3] = *fixed;
+        Some(GoAway {
+            last_stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
+            code: u32::from_be_bytes([c0, c1, c2, c3]),
+            debug: String::from_utf8_lossy(text).into_owned(),
+        })
+    }
 }
 
 /// What has come by of several HTTP/2 streams since it was asked last.
@@ -174,7 +234,26 @@ impl HttpWatch {
             written: 0,
             received_bytes: 0,
             streams: None,
+            asked_stream: 0,
+            go_away: None,
+            body_written: 0,
         }
+    }
+
+    /// What the server has said as it ended the connection, if it did.
+    pub(super) fn go_away(&self) -> Option<GoAway> {
+        self.go_away.as_ref()?.parse()
+    }
+
+    /// Whether the server ends the connection without an error.
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.go_away().is_some_and(|go_away| go_away.code == 0)
+    }
+
+    /// Whether it does, and has not processed the last request.
+    pub(super) fn is_unprocessed(&self) -> bool {
+        let before = |go_away: GoAway| go_away.code == 0 && go_away.last_stream < self.asked_stream;
+        self.go_away().is_some_and(before)
     }
 
     /// From here on several HTTP/2 streams are told apart.
@@ -206,6 +285,7 @@ impl HttpWatch {
         }
         self.interim_offset = None;
         (self.request_bytes, self.header_bytes, self.written) = (0, 0, 0);
+        self.body_written = 0;
         (self.request_complete, self.response_started) = (false, false);
         self.answer = None;
         self.answer_is_tls = false;
@@ -243,6 +323,7 @@ impl HttpWatch {
             Protocol::Http1 { request, body_left, .. } => {
                 let body = (bytes.len() - request.feed(bytes)) as u64;
                 *body_left = body_left.saturating_sub(body);
+                self.body_written += body;
                 self.request_complete |= request.complete && *body_left == 0;
                 vec![if first { request_line(bytes) } else { "request body".into() }]
             }
@@ -258,6 +339,11 @@ impl HttpWatch {
                 let mut complete = false;
                 sent.feed(&bytes[preface..], |frame| {
                     complete |= ends_stream(frame);
+                    match frame.frame_type {
+                        FrameType::Headers => self.asked_stream = frame.stream,
+                        FrameType::Data => self.body_written += u64::from(frame.payload_bytes),
+                        _ => {}
+                    }
                     if let Some(streams) = self.streams.as_mut().filter(|_| ends_stream(frame)) {
                         streams.asked.push(frame.stream);
                     }
@@ -320,8 +406,14 @@ impl HttpWatch {
                     if let Some(streams) = self.streams.as_mut() {
                         streams.note_received(frame);
                     }
+                    if frame.frame_type == FrameType::GoAway {
+                        self.go_away = Some(Box::new(GoAwayBytes::begin_behind(frame)));
+                    }
                     names.push(frame_name(frame));
                 });
+                if let Some(go_away) = &mut self.go_away {
+                    go_away.take(before, bytes);
+                }
                 names
             }
         }
@@ -419,6 +511,23 @@ mod tests {
     use memchr::memmem;
 
     use super::*;
+
+    #[test]
+    fn a_goaway_is_read_wherever_it_is_cut() {
+        // SETTINGS; GOAWAY behind stream 3, ENHANCE_YOUR_CALM, with a text; PING.
+        let mut bytes = vec![0, 0, 0, 4, 0, 0, 0, 0, 0];
+        bytes.extend([0, 0, 12, 7, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 11]);
+        bytes.extend(b"calm");
+        bytes.extend([0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        for cut in 0..bytes.len() {
+            let mut watch = HttpWatch::new(true, 0);
+            watch.received(&bytes[..cut]);
+            watch.received(&bytes[cut..]);
+            let expected = GoAway { last_stream: 3, code: 11, debug: "calm".into() };
+            assert_eq!(watch.go_away(), Some(expected), "cut at {cut}");
+            assert!(!watch.is_shut_down());
+        }
+    }
 
     #[test]
     fn http2_settings_are_no_response() {

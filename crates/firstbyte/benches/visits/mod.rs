@@ -126,6 +126,7 @@ impl Visit<'_> {
                 send_mss: Some(1_448),
                 receive_mss: Some(1_448),
                 out_of_order: Some(0),
+                receive_window_limited: None,
                 congestion_control: Some("cubic".into()),
                 syn_departure_uncertainty: Some(Duration::from_micros(9)),
             }),

@@ -89,8 +89,8 @@ pub(crate) fn code(cause: &Cause) -> u8 {
     match cause {
         Cause::NameNotFound { .. } | Cause::NoAddresses { .. } | Cause::ResolverFailed { .. } => 6,
         Cause::Refused { .. } | Cause::Unreachable { .. } => 7,
-        Cause::NotHttp { .. } => 8,
-        Cause::Http2 { .. } => 16,
+        Cause::NotHttp { .. } | Cause::SpeaksTls { .. } => 8,
+        Cause::Http2 { .. } | Cause::ShutDown { .. } => 16,
         Cause::HeadCutShort | Cause::BodyCutShort { .. } => 18,
         Cause::HttpStatus { .. } => 22,
         Cause::WriteOutput { .. } => WRITE,
@@ -100,6 +100,7 @@ pub(crate) fn code(cause: &Cause) -> u8 {
         | Cause::ResolverTimedOut { .. } => 28,
         Cause::ProtocolVersionRefused { .. }
         | Cause::NoCommonParameters { .. }
+        | Cause::RenegotiationRefused
         | Cause::AlpnMismatch { .. }
         | Cause::TlsAlert { .. }
         | Cause::TlsMisbehaved { .. }

@@ -424,6 +424,7 @@ impl<'a> Cursor<'a> {
             send_mss: self.optional("send_mss_bytes", Self::small)?,
             receive_mss: self.optional("receive_mss_bytes", Self::small)?,
             out_of_order: self.optional("out_of_order", Self::small)?,
+            receive_window_limited: self.optional("receive_window_limited_ns", Self::duration)?,
             congestion_control: self.optional("congestion_control", Self::text)?,
             syn_departure_uncertainty: self
                 .optional("syn_departure_uncertainty_ns", Self::duration)?,
@@ -518,9 +519,11 @@ impl<'a> Cursor<'a> {
             headers: self.optional("headers", |c| c.headers(facts))?.unwrap_or_default(),
             request_bytes: self.optional("request_bytes", Self::unsigned)?,
             upload_bytes: self.optional("upload_bytes", Self::unsigned)?,
+            upload_sent_bytes: self.optional("upload_sent_bytes", Self::unsigned)?,
             header_bytes: self.optional("header_bytes", Self::unsigned)?,
             body_bytes: self.optional("body_bytes", Self::unsigned)?,
             decoded_bytes: self.optional("decoded_bytes", Self::unsigned)?,
+            undecoded_bytes: self.optional("undecoded_bytes", Self::unsigned)?,
             may_be_cut_short: self.flag("may_be_cut_short")?,
         };
         self.close()?;

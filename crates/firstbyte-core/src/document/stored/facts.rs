@@ -79,6 +79,8 @@ pub struct StoredTcp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_window_limited_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub syn_departure_uncertainty_ns: Option<u64>,
@@ -172,11 +174,15 @@ pub struct StoredHttp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upload_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub upload_sent_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub header_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoded_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecoded_bytes: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_cut_short: bool,
 }
@@ -194,6 +200,7 @@ impl StoredTcp {
             send_mss_bytes: tcp.send_mss,
             receive_mss_bytes: tcp.receive_mss,
             out_of_order: tcp.out_of_order,
+            receive_window_limited_ns: tcp.receive_window_limited.map(ns),
             congestion_control: tcp.congestion_control.clone(),
             syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
         }
@@ -207,6 +214,7 @@ impl StoredTcp {
             send_mss: self.send_mss_bytes,
             receive_mss: self.receive_mss_bytes,
             out_of_order: self.out_of_order,
+            receive_window_limited: self.receive_window_limited_ns.map(Duration::from_nanos),
             congestion_control: self.congestion_control,
             syn_departure_uncertainty: self.syn_departure_uncertainty_ns.map(Duration::from_nanos),
         }
@@ -381,9 +389,11 @@ impl StoredHttp {
             headers: headers.collect(),
             request_bytes: http.request_bytes,
             upload_bytes: http.upload_bytes,
+            upload_sent_bytes: http.upload_sent_bytes,
             header_bytes: http.header_bytes,
             body_bytes: http.body_bytes,
             decoded_bytes: http.decoded_bytes,
+            undecoded_bytes: http.undecoded_bytes,
             may_be_cut_short: http.may_be_cut_short,
         }
     }
@@ -405,9 +415,11 @@ impl StoredHttp {
             headers: headers.collect::<Result<_, _>>()?,
             request_bytes: self.request_bytes,
             upload_bytes: self.upload_bytes,
+            upload_sent_bytes: self.upload_sent_bytes,
             header_bytes: self.header_bytes,
             body_bytes: self.body_bytes,
             decoded_bytes: self.decoded_bytes,
+            undecoded_bytes: self.undecoded_bytes,
             may_be_cut_short: self.may_be_cut_short,
         })
     }

@@ -110,6 +110,7 @@ fn any_tcp() -> impl Strategy<Value = TcpFacts> {
             send_mss,
             receive_mss: retransmits,
             out_of_order: send_mss,
+            receive_window_limited: syn_rtt,
             congestion_control,
             syn_departure_uncertainty: min_rtt,
         })
@@ -241,9 +242,11 @@ fn any_http() -> impl Strategy<Value = HttpFacts> {
             headers,
             request_bytes: a,
             upload_bytes: b,
+            upload_sent_bytes: d,
             header_bytes: c,
             body_bytes: d,
             decoded_bytes: c,
+            undecoded_bytes: a,
             may_be_cut_short: d.is_some(),
         })
 }

@@ -1,8 +1,10 @@
 //! Content codings (RFC 9110 §8.4.1), undone while writing. Each knows whether it came to its end.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::rc::Rc;
 
-use flate2::write::MultiGzDecoder;
+use flate2::write::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::{raw, zio};
 
@@ -13,6 +15,11 @@ pub(super) trait Decoder: Write {
     /// # Errors
     /// That of the writer below, or that the coding is not complete.
     fn end(&mut self) -> io::Result<()>;
+
+    /// Bytes behind the end of the coding.
+    fn behind(&self) -> u64 {
+        0
+    }
 }
 
 /// The decoder of `encoding`, in lower case; none for one that is not known.
@@ -22,7 +29,7 @@ pub(super) fn decoder(
 ) -> io::Result<Option<Box<dyn Decoder>>> {
     Ok(Some(match encoding {
         "" | "identity" => Box::new(Plain(sink)),
-        "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(sink)),
+        "gzip" | "x-gzip" => Box::new(Gzip::new(sink)),
         "deflate" => Box::new(Deflate { sink, inflate: None, complete: false }),
         "br" => Box::new(brotli_decompressor::DecompressorWriter::new(sink, 4096)),
         "zstd" => Box::new(Zstd::new(sink, raw::Decoder::new()?)),
@@ -47,10 +54,99 @@ impl Decoder for Plain {
     }
 }
 
-impl Decoder for MultiGzDecoder<Box<dyn Write>> {
+/// gzip as browsers take it: members, one after the other (RFC 1952 §2.2), and whatever stands behind them.
+struct Gzip {
+    sink: SharedSink,
+    member: GzDecoder<SharedSink>,
+    place: GzipPlace,
+    behind: u64,
+}
+
+/// Where in a gzip file the next byte is.
+#[derive(Clone, Copy)]
+enum GzipPlace {
+    InMember,
+    /// Behind a member, and behind so many bytes that another one begins with.
+    BehindMember(usize),
+    BehindAll,
+}
+
+/// How a member begins (RFC 1952 §2.3.1).
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Where all members are written.
+#[derive(Clone)]
+struct SharedSink(Rc<RefCell<Box<dyn Write>>>);
+
+impl Write for SharedSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
+impl Gzip {
+    fn new(sink: Box<dyn Write>) -> Self {
+        let sink = SharedSink(Rc::new(RefCell::new(sink)));
+        let member = GzDecoder::new(sink.clone());
+        Self { sink, member, place: GzipPlace::InMember, behind: 0 }
+    }
+}
+
+impl Write for Gzip {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut left = bytes;
+        while let Some(first) = left.first() {
+            match self.place {
+                GzipPlace::InMember => match self.member.write(left)? {
+                    // It takes no more: that was its end, if its checksum is right.
+                    0 => {
+                        self.member.try_finish()?;
+                        self.place = GzipPlace::BehindMember(0);
+                    }
+                    taken => left = &left[taken..],
+                },
+                GzipPlace::BehindMember(seen) if GZIP_MAGIC[seen] != *first => {
+                    self.behind = seen as u64;
+                    self.place = GzipPlace::BehindAll;
+                }
+                GzipPlace::BehindMember(seen) => {
+                    left = &left[1..];
+                    self.place = GzipPlace::BehindMember(seen + 1);
+                    if seen + 1 == GZIP_MAGIC.len() {
+                        self.member = GzDecoder::new(self.sink.clone());
+                        self.member.write_all(&GZIP_MAGIC)?;
+                        self.place = GzipPlace::InMember;
+                    }
+                }
+                GzipPlace::BehindAll => {
+                    self.behind += left.len() as u64;
+                    left = &[];
+                }
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+impl Decoder for Gzip {
     fn end(&mut self) -> io::Result<()> {
-        self.try_finish()?;
-        self.get_mut().flush()
+        match self.place {
+            GzipPlace::InMember => self.member.try_finish()?,
+            GzipPlace::BehindMember(seen) => self.behind = seen as u64,
+            GzipPlace::BehindAll => {}
+        }
+        self.sink.flush()
+    }
+
+    fn behind(&self) -> u64 {
+        self.behind
     }
 }
 
@@ -135,7 +231,7 @@ mod tests {
     use std::rc::Rc;
 
     use flate2::Compression;
-    use flate2::write::{DeflateEncoder, ZlibEncoder};
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::decoder;
 
@@ -176,6 +272,42 @@ mod tests {
             }
             assert_eq!(decoded("deflate", &packed[..packed.len() - 3], 7), None);
         }
+    }
+
+    fn gzip(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn gzip_is_members_and_what_stands_behind_them() {
+        let plain = b"a body that repeats itself, ".repeat(400);
+        let (one, twice) = (gzip(&plain), plain.repeat(2));
+        for (behind, expected) in [
+            (&b""[..], &plain),
+            (b"\0\0\0", &plain),
+            (b"\x1f", &plain),
+            (b"\x1fx", &plain),
+            (b"trailing bytes", &plain),
+            (&one, &twice),
+            (&[&one[..], b"\x1f\x1f"].concat(), &twice),
+        ] {
+            let packed = [&one[..], behind].concat();
+            for size in [1, 7, packed.len()] {
+                let out = decoded("gzip", &packed, size);
+                assert!(out.as_ref() == Some(expected), "{behind:?} in pieces of {size}");
+            }
+        }
+        let mut wrong_sum = one.clone();
+        wrong_sum[one.len() - 6] ^= 1;
+        for (bad, size) in [(&one[..one.len() - 3], 7), (&one[..20], 1), (&wrong_sum, 7)] {
+            assert_eq!(decoded("gzip", bad, size), None);
+        }
+        let mut decoder = decoder("gzip", Box::new(io::sink())).unwrap().unwrap();
+        decoder.write_all(&[&one[..], b"\x1fbytes"].concat()).unwrap();
+        decoder.end().unwrap();
+        assert_eq!(decoder.behind(), 6);
     }
 
     #[test]

@@ -211,6 +211,11 @@ impl Stream {
         &self.watch
     }
 
+    /// Bytes of the request's body that the kernel has taken: more of them were written, which wait to be sent.
+    pub(super) fn upload_sent(&self) -> u64 {
+        self.watch.body_written.saturating_sub(self.outgoing.len() as u64)
+    }
+
     /// Whether the server ended it without saying so (RFC 8446 §6.1).
     pub(super) const fn ended_without_close_notify(&self) -> bool {
         self.ended_abruptly

@@ -118,7 +118,12 @@ impl Stream {
         {
             let bytes = &self.buffer[self.undigested.clone()];
             match process_record(tls, bytes, &self.tcp.recorder()) {
-                Ok(taken) => self.undigested.start += taken,
+                Ok(taken) => {
+                    self.undigested.start += taken;
+                    if std::mem::take(&mut tls.renegotiates) {
+                        self.seen.borrow_mut().renegotiates = true;
+                    }
+                }
                 Err(cause) => {
                     self.fault.get_or_insert(cause);
                     // The alert that tells the server why; the error itself is what counts.

@@ -33,6 +33,8 @@ pub(super) struct TlsLayer {
     /// What was offered, as it was written.
     pub(super) hello: Option<ClientHello>,
     pub(super) early: Option<Early>,
+    /// The server asked to renegotiate in the record handed over last.
+    pub(super) renegotiates: bool,
 }
 
 /// A request that is sent before the handshake is complete.
@@ -68,6 +70,7 @@ impl TlsLayer {
             records: VecDeque::new(),
             hello: None,
             early,
+            renegotiates: false,
         }
     }
 
@@ -130,7 +133,11 @@ pub(super) fn process_record(
 ) -> Result<usize, Cause> {
     let mut recorder = recorder.borrow_mut();
     let handshaking = tls.session.connection.is_handshaking();
+    // Since TLS 1.3 all that follows a handshake has another type (RFC 8446 §5.1); before, a server sends but one message
+    // behind it.
+    let mut asks_again = false;
     let taken = tls.received.feed_record(bytes, |event| {
+        asks_again |= !handshaking && is_handshake_record(&event);
         if let Some(name) = received_name(&event, handshaking) {
             recorder.name_message(Direction::Received, name);
         }
@@ -146,6 +153,7 @@ pub(super) fn process_record(
     }
     let state = connection.process_new_packets();
     let state = state.map_err(|error| tls.session.cause(&error))?;
+    tls.renegotiates = asks_again;
     tls.note_decrypted(state.plaintext_bytes_to_read());
     let connection = &tls.session.connection;
     if handshaking && !connection.is_handshaking() {
@@ -193,13 +201,18 @@ pub(super) fn offered(hello: &ClientHello, session: &Session) -> Option<SessionM
     }
 }
 
+fn is_handshake_record(event: &Event) -> bool {
+    matches!(event, Event::Record { content_type: ContentType::Handshake, .. })
+}
+
 /// The name of what arrived, where the record layer can tell.
 fn received_name(event: &Event, handshaking: bool) -> Option<&'static str> {
     match event {
         Event::Handshake { name, .. } => Some(name),
         Event::Record { content_type, .. } => match content_type {
             ContentType::ChangeCipherSpec => Some("ChangeCipherSpec"),
-            ContentType::Handshake => Some("{Finished}"),
+            ContentType::Handshake if handshaking => Some("{Finished}"),
+            ContentType::Handshake => Some("{HelloRequest}"),
             ContentType::Alert if handshaking => Some("Alert"),
             ContentType::Alert | ContentType::ApplicationData => None,
         },

@@ -16,6 +16,9 @@ pub(super) struct Shown<'a> {
     pub asked_for_certificate: bool,
 }
 
+/// The cipher suites that rustls has; a test looks at each.
+const SUITES_IN_WORDS: &str = "ECDHE with AES-GCM or ChaCha20 (no RSA key exchange, no CBC)";
+
 /// The cause behind `error`.
 pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Cause {
     match error {
@@ -46,7 +49,11 @@ pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Caus
                 Cause::ClientCertificateRefused { alert: alert_name(*alert) }
             }
             AlertDescription::HandshakeFailure => Cause::NoCommonParameters {
-                detail: "server sent the alert handshake_failure".into(),
+                detail: format!(
+                    "server sent the alert handshake_failure; offered were {SUITES_IN_WORDS} and the groups {}",
+                    offered.groups
+                ),
+                groups: offered.chosen,
             },
             AlertDescription::BadCertificate
             | AlertDescription::UnsupportedCertificate
@@ -68,9 +75,10 @@ pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Caus
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::SupportedVersionsExtensionRequired,
         ) => Cause::ProtocolVersionRefused { offered: offered.versions.into() },
-        Error::PeerIncompatible(what) => {
-            Cause::NoCommonParameters { detail: snake_case(&format!("{what:?}")).replace('_', " ") }
-        }
+        Error::PeerIncompatible(what) => Cause::NoCommonParameters {
+            detail: snake_case(&format!("{what:?}")).replace('_', " "),
+            groups: offered.chosen,
+        },
         other => Cause::TlsMisbehaved { detail: other.to_string() },
     }
 }
@@ -201,6 +209,15 @@ fn snake_case(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_suites_are_those_of_the_words() {
+        for suite in rustls::crypto::aws_lc_rs::default_provider().cipher_suites {
+            let name = format!("{:?}", suite.suite());
+            let is_ecdhe = name.starts_with("TLS13_") || name.starts_with("TLS_ECDHE_");
+            assert!(is_ecdhe && (name.contains("_GCM_") || name.contains("CHACHA20")), "{name}");
+        }
+    }
 
     #[test]
     fn alerts_have_the_names_of_their_rfcs() {

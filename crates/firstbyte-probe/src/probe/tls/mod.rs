@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firstbyte_core::timeline::{Cause, Handshake, SessionMechanism, TlsFacts};
+use firstbyte_core::timeline::{Cause, Handshake, OfferedGroups, SessionMechanism, TlsFacts};
 use quinn_proto::TokenMemoryCache;
 use rustls::client::{ClientConnection, Resumption, Tls12Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs as provider;
@@ -70,6 +70,9 @@ pub(super) struct Offered {
     pub versions: &'static str,
     pub alpn: String,
     pub client_certificate: bool,
+    /// Names of the groups.
+    pub groups: String,
+    pub chosen: OfferedGroups,
 }
 
 /// What all TLS configurations share: who is trusted, the crypto provider, client certificates, the key log. Each is
@@ -206,6 +209,11 @@ impl Tls {
             versions: versions(options).1,
             alpn: alpn.join(", "),
             client_certificate: options.client_certificate.is_some(),
+            groups: group_names(&config),
+            chosen: match options.groups.is_empty() {
+                true => OfferedGroups::Usual,
+                false => OfferedGroups::Chosen,
+            },
         };
         let shared =
             (options.session != SessionUse::Full).then(|| (Arc::new(config.clone()), verifier));
@@ -420,6 +428,15 @@ impl Session {
                 .then(|| connection.tls13_tickets_received()),
         }
     }
+}
+
+/// The groups that are offered.
+fn group_names(config: &ClientConfig) -> String {
+    let groups = config.crypto_provider().kx_groups.iter();
+    let names = groups
+        .map(|group| group.name())
+        .map(|name| name.as_str().map_or_else(|| format!("{name:?}"), str::to_owned));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn version_name(version: ProtocolVersion) -> String {

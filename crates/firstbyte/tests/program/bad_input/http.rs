@@ -267,8 +267,9 @@ pub(crate) const ROWS: &[Row] = &[
         url: URL,
         code: 47,
         cause: "too-many-redirects",
-        says: "receive: more than 3 redirects\n\
-               hint: allow more with --max-redirs N",
+        says: "receive: more than 3 redirects, in a circle of 1 URL\n\
+               hint: more redirects do not help: the server redirects in a circle; check scheme, host and \
+               final slash of the URL",
         marks: COMPLETE,
         curl: Curl::Same,
     },
@@ -326,7 +327,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 16,
         cause: "http2",
-        says: "wait: HTTP/2 error: server ended the connection with ENHANCE_YOUR_CALM",
+        says: "wait: HTTP/2 error: server ended the connection with GOAWAY ENHANCE_YOUR_CALM",
         marks: REQUESTED_TLS,
         curl: Curl::Same,
     },

@@ -151,8 +151,11 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 35,
         cause: "no-common-parameters",
-        says: "tls: no TLS parameters in common: server sent the alert handshake_failure\n\
-               hint: offer other groups with --curves",
+        says: "tls: no TLS parameters in common: server sent the alert handshake_failure; offered were \
+               ECDHE with AES-GCM or ChaCha20 (no RSA key exchange, no CBC) and the groups X25519MLKEM768, \
+               X25519, secp256r1, secp384r1\n\
+               hint: --client curl measures servers that have RSA key exchange or CBC alone; where it \
+               fails too, the server's log says what it wants",
         marks: IN_TLS,
         curl: Curl::Same,
     },
