@@ -4,6 +4,7 @@
 //! stands beside it: `wire_memory`, `attribution`, `lab`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test program")]
 
+mod advice;
 mod archives;
 mod bad_cases;
 mod bad_input;

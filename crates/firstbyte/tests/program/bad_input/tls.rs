@@ -259,10 +259,7 @@ pub(crate) const ROWS: &[Row] = &[
         says: "wait: server requires a client certificate\n\
                hint: pass one with --cert FILE --key FILE",
         marks: REQUESTED_TLS,
-        curl: Curl::Ends(
-            56,
-            "in TLS 1.3 the alert comes after the handshake: to curl, receiving failed",
-        ),
+        curl: Curl::Ends(56, "in TLS 1.3 the alert comes after the handshake"),
     },
     Row {
         server: || Peer::tls(wants_client_certificate(&TLS12), |s| answer_tls(s, OK)).into(),
@@ -306,10 +303,7 @@ pub(crate) const ROWS: &[Row] = &[
         says: "wait: server refused the client certificate (alert unknown_ca)\n\
                hint: pass one that the server trusts with --cert FILE --key FILE",
         marks: REQUESTED_TLS,
-        curl: Curl::Ends(
-            56,
-            "in TLS 1.3 the alert comes after the handshake: to curl, receiving failed",
-        ),
+        curl: Curl::Ends(56, "in TLS 1.3 the alert comes after the handshake"),
     },
     Row {
         server: || {

@@ -6,10 +6,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, date_time_ymd,
 };
-use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS12;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 /// A certificate and its key, PEM.
@@ -54,6 +56,24 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let chain_pem = params.signed_by(&key, &self.0).unwrap().pem();
         Identity { chain_pem, key_pem: key.serialize_pem() }
+    }
+}
+
+impl Authority {
+    /// A server's certificate that an intermediate of this authority has issued, and the intermediate's own, which is as
+    /// good as it gets but for what `change` does.
+    pub(crate) fn issue_through_another(
+        &self,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (Identity, String) {
+        let mut params = named("an intermediate", &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let another = Self(CertifiedIssuer::signed_by(params, key, &self.0).unwrap());
+        (another.issue(names, |_| ()), another.pem())
     }
 }
 
@@ -157,6 +177,21 @@ pub(crate) fn versions(
         .with_single_cert(chain, key)
         .unwrap();
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
+/// A server of TLS 1.2 whose keys can be taken out, all of them for one cipher.
+pub(crate) fn with_open_keys(identity: &Identity) -> ServerConfig {
+    let (chain, key) = parsed(identity);
+    let suites = vec![cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256];
+    let provider = CryptoProvider { cipher_suites: suites, ..default_provider() };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS12])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.enable_secret_extraction = true;
     config
 }
 
