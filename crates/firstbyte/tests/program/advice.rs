@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -138,13 +138,13 @@ fn says_h2(frames: &[Vec<u8>]) -> RunningServer {
     running(Peer::tls(server(&good(), &["h2"]), move |stream| {
         read_some(stream);
         let _ = stream.write_all(&bytes);
+        let _ = stream.sock.shutdown(Shutdown::Write);
+        drain(&mut stream.sock);
     }))
 }
 
 /// A server with little room for what it receives.
-fn with_small_window(
-    behave: impl Fn(std::net::TcpStream) + Send + Sync + 'static,
-) -> RunningServer {
+fn with_small_window(behave: impl Fn(TcpStream) + Send + Sync + 'static) -> RunningServer {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
@@ -356,7 +356,7 @@ fn in_one_line(text: &str) -> String {
 #[test]
 fn what_is_said_is_true_and_what_is_advised_helps() {
     let directory = Directory::new();
-    directory.write("body", vec![0; 8_000_000]);
+    directory.write("body", vec![0_u8; 8_000_000]);
     let wrong: Vec<String> = ROWS
         .iter()
         .filter_map(|row| {
@@ -407,7 +407,7 @@ fn a_server_that_reads_slowly_has_the_time() {
         drain(&mut stream);
     });
     let directory = Directory::new();
-    directory.write("body", vec![0; 2_000_000]);
+    directory.write("body", vec![0_u8; 2_000_000]);
     let url = format!("http://127.0.0.1:{port}/");
     let outcome = firstbyte(directory.path(), &["--json", "--data-binary", "@body", &url]);
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
