@@ -285,7 +285,10 @@ impl Walk {
 /// What went on between the last arrival and the failure: the client waited for more, or was at work
 /// on what it had.
 fn rest_of_failed(connection: &Connection) -> Step {
-    let failed_waiting = |failure: &Failure| failure.cause.ends_a_wait();
+    // A port that speaks TLS has answered nothing that is not HTTP: nothing came.
+    let speaks_tls =
+        |failure: &Failure| failure.phase == PhaseName::Wait && failure.cause.name() == "not-http";
+    let failed_waiting = |failure: &Failure| failure.cause.ends_a_wait() || speaks_tls(failure);
     let waited =
         connection.open_end.is_some() || connection.failure.as_ref().is_some_and(failed_waiting);
     if waited { Step::Unanswered } else { Step::Client }

@@ -89,6 +89,34 @@ fn a_client_that_waits_for_acknowledgements_waits_on_the_network() {
     assert_eq!(tls.parts.transfer, Duration::ZERO);
 }
 
+/// An upload whose last byte leaves ten seconds after its first.
+fn slow_upload(window_full: Option<Duration>) -> Parts {
+    let begin = 2_010_000 + RTT + 1_000_000;
+    let end = begin + 10_000_000_000;
+    let answer = end + RTT + 8_000_000;
+    let mut c = connection(&[], begin);
+    c.marks.set(Mark::RequestEnd, at(end));
+    c.marks.set(Mark::ResponseStart, at(answer));
+    c.marks.set(Mark::ResponseEnd, at(answer + 1_000_000));
+    c.flights = vec![
+        flight(Direction::Sent, &[(begin, 1_460), (end, 1_460)]),
+        flight(Direction::Received, &[(answer, 1_460), (answer + 1_000_000, 500)]),
+    ];
+    c.facts.tcp.as_mut().unwrap().receive_window_limited = window_full;
+    Split::attribute(&c).phase(PhaseName::Send).unwrap().parts
+}
+
+#[test]
+fn a_server_that_does_not_read_has_the_time_that_its_window_was_full() {
+    let held = slow_upload(Some(ms(9_000.0)));
+    assert_eq!((held.server, held.network, held.transfer), (ms(9_000.0), ms(960.0), ms(40.0)));
+    // For less than half of it, or not at all.
+    for window_full in [Some(ms(4_000.0)), None] {
+        let parts = slow_upload(window_full);
+        assert_eq!((parts.server, parts.network), (Duration::ZERO, ms(64.0 * 80.0)));
+    }
+}
+
 #[test]
 fn tls12_is_two_round_trips() {
     let t0 = 2_010_000 + RTT;

@@ -52,7 +52,8 @@ pub fn rows_of_period(
     let to = first_from(&file, from..length, latest).map_err(failed)?;
     // Up to the end of what was searched last, which may begin before its first sample.
     let to = to.saturating_add(WORTH_SEARCHING).min(length);
-    let part = Part::read(&file, from, to, from > begin, LineRules::from_header(&header)).map_err(failed)?;
+    let part = Part::read(&file, from, to, from > begin, LineRules::from_header(&header))
+        .map_err(failed)?;
     let mut found = Vec::new();
     let mut line = Vec::new();
     for (row, offset) in part.rows.into_iter().zip(part.offsets) {
