@@ -279,7 +279,7 @@ fn has(cell: &Cell, wanted: &BTreeMap<String, String>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::run::{Factor, Metrics, Row, Standing};
+    use firstbyte_core::run::{Factor, Metrics, Row, Standing, VisitAnswer};
 
     use super::*;
 
@@ -301,6 +301,7 @@ mod tests {
                     standing: Standing::Proven,
                     started_unix_ns: 0,
                     lateness_ns: 0,
+                    answer: VisitAnswer::default(),
                     metrics,
                 }
             })
