@@ -143,7 +143,8 @@ impl Style {
 /// `text` without what could move a terminal's cursor or reorder its text; lines and our own colours stay. For text that
 /// is made of parts, each of which should have been made [safe](Style::safe) by itself.
 pub fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_fine = |c: char| c == '\n' || !(c.is_control() || is_direction_control(c));
+    let is_fine =
+        |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction_control(c));
     if text.chars().all(is_fine) {
         return text.into();
     }
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(without_controls(&ours), ours);
         let hostile = "a\x1b[2Jb\u{9b}2Jc\u{202e}d\x07\te\x1b]0;x\x1b[1;31;42;5mm\x1b";
         let shown =
-            "a\\u{1b}[2Jb\\u{9b}2Jc\\u{202e}d\\u{7}\\te\\u{1b}]0;x\\u{1b}[1;31;42;5mm\\u{1b}";
+            "a\\u{1b}[2Jb\\u{9b}2Jc\\u{202e}d\\u{7}\te\\u{1b}]0;x\\u{1b}[1;31;42;5mm\\u{1b}";
         assert_eq!(without_controls(hostile), shown);
         assert_eq!(Style::default().safe_lines("a\x1b[31m\nb"), "a\\u{1b}[31m\nb");
     }

@@ -510,7 +510,8 @@ impl NetProber {
             let next = current.follow_location(&location);
             if sample.redirects.len() as u64 >= u64::from(limit) {
                 let been = sample.redirects.iter().chain([&connection]);
-                let circle = next.as_ref().and_then(|next| RedirectCircle::find(been, next.url.as_str()));
+                let circle =
+                    next.as_ref().and_then(|next| RedirectCircle::find(been, next.url.as_str()));
                 fail(&mut connection, Cause::TooManyRedirects { limit, circle });
                 break;
             }

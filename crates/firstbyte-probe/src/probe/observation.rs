@@ -237,9 +237,15 @@ impl Observation {
 fn last_seen(phase: PhaseName, connection: &Connection, gaps: SegmentGaps, at: Offset) -> LastSeen {
     let heard = heard(phase, connection, at);
     let flights = &connection.flights;
-    let acknowledged = || chunks(flights, Direction::Sent).filter_map(|c| c.acknowledged).max();
+    // What ends a connection of HTTP/2 is acknowledged as well.
+    let asked = connection.marks.at(Mark::RequestEnd);
+    let is_asked = |c: &&Chunk| asked.is_none_or(|asked| c.stamp.at <= asked);
+    let acknowledged =
+        || chunks(flights, Direction::Sent).filter(is_asked).filter_map(|c| c.acknowledged).max();
     let came = || chunks(flights, Direction::Received).map(|c| c.stamp.at).max();
     let last = match heard {
+        // Other frames of HTTP/2 are no answer.
+        LastSeen::Acknowledged if phase == PhaseName::Wait => acknowledged(),
         LastSeen::Acknowledged => acknowledged().max(came()),
         LastSeen::Stopped => came(),
         LastSeen::Nothing => {

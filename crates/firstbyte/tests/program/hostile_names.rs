@@ -31,7 +31,7 @@ fn names_and_texts_do_nothing_to_a_terminal() {
     );
     let locked = directory.path().join(name(".locked"));
     std::fs::write(&locked, "").unwrap();
-    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o0)).unwrap();
     let (run, toml) = (name(".run"), format!("./{}", name(".toml")));
     let (locked, none) = (name(".locked"), name(".none"));
     let flag = format!("--{HOSTILE}");

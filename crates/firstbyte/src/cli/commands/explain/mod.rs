@@ -118,7 +118,8 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
     };
     let answers = measured.evidence.unlike_answers.iter();
     let answers: Vec<String> = answers.filter_map(described).collect();
-    let unlike = (!answers.is_empty()).then(|| Warning::UnlikeAnswers { answers, compared: false });
+    let unlike =
+        (!answers.is_empty()).then_some(Warning::UnlikeAnswers { answers, compared: false });
     Ok(Some(Explanation {
         url: shown_url(&measured.url),
         date: measured.date.clone(),
