@@ -27,7 +27,7 @@ const HEADER: u64 = 5;
 const RECORDS: u64 = 12;
 /// IP, TCP and the time stamps' option.
 const HEADERS: u64 = 52;
-/// A replay is as near to what was seen as that, or within a twentieth.
+/// A replay's times differ from the arrivals by at most this, or a twentieth.
 const CLOSE_NS: i64 = 2_000_000;
 
 /// The server as one connection met it.
@@ -64,7 +64,7 @@ struct Seen {
     readable: i64,
     /// Arrivals that the split says were written late.
     late: Vec<(i64, i64)>,
-    /// A replay may be off by so much.
+    /// How far a replay's times may be off, nanoseconds.
     allowed: i64,
     /// What the server thinks where nothing can hold its response back.
     think: i64,
@@ -305,7 +305,7 @@ impl Seen {
             let Some(chunk) = self.chunks.iter().find(|chunk| chunk.at == *late) else { continue };
             let takes = self.takes(hypothesis, chunk.end - chunk.start);
             let before = replay.server.clone();
-            // What was held back for most of the time was written before, nobody knows when.
+            // Data that TCP held back for most of the time was written earlier, at an unknown time.
             if self
                 .write_late(&mut replay, chunk, takes)
                 .is_some_and(|after| after > 2 * (*lasted).max(0))

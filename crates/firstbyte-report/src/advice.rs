@@ -237,7 +237,7 @@ mod tests {
         assert!(matches!(on_sample(&fixtures::tls13_http2()), Cow::Borrowed(_)));
     }
 
-    /// A connection that failed in TLS after a ClientHello of so many bytes.
+    /// A connection that failed in TLS after a ClientHello of this size.
     fn after_hello(bytes: u64, cause: Cause) -> Connection {
         let hello = fixtures::flight(Direction::Sent, &[(1_000, bytes)], &["ClientHello"]);
         let mut connection = Connection { flights: vec![hello], ..Connection::default() };

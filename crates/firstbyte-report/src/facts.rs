@@ -15,7 +15,7 @@ use super::units::{Scale, bytes, count};
 use firstbyte_core::shown_url::shown_url;
 
 const LABEL_WIDTH: usize = 12;
-/// What is shorter is not worth a clause.
+/// A shorter time does not get a clause.
 const WHILE: Duration = Duration::from_millis(1);
 
 /// Every fact that is known, as lines.

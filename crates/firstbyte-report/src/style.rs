@@ -140,8 +140,8 @@ impl Style {
     }
 }
 
-/// `text` without what could move a terminal's cursor or reorder its text; lines and our own colours stay. For text that
-/// is made of parts, each of which should have been made [safe](Style::safe) by itself.
+/// `text` without what could move a terminal's cursor or reorder its text; lines and our own colours stay. A second
+/// defence for output whose parts should already be [safe](Style::safe).
 pub fn without_controls(text: &str) -> Cow<'_, str> {
     let is_fine =
         |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction_control(c));

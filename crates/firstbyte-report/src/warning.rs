@@ -205,7 +205,7 @@ impl fmt::Display for Warning {
             }
             Self::UnfinishedLine { file, bytes } => write!(
                 f,
-                "{}: the last {bytes} bytes are no whole line: they are being written, or damaged",
+                "{}: the last {bytes} bytes are not a whole line: they are being written, or damaged",
                 file.display()
             ),
             Self::LogBrokenOff { file, detail } => {

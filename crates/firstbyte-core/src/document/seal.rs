@@ -1,7 +1,7 @@
 //! A checksum in a stored line: whether it still is as it was written.
 //!
 //! It is the object's last member, `"crc32":"…"`, of all that stands before it (CRC-32 as in gzip, RFC 1952 §8, in eight
-//! digits). Readers that do not know it pass over it. Who writes a line anew leaves it out.
+//! digits). Readers that do not know it pass over it. A program that rewrites a line leaves it out.
 
 /// What stands before the digits.
 const BEFORE: &[u8] = b",\"crc32\":\"";

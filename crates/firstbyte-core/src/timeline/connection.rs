@@ -66,7 +66,7 @@ impl Connection {
         failed.or_else(|| self.open_end.map(|end| (end.phase, end.at)))
     }
 
-    /// Bytes of the ClientHello over TCP, where it was seen leaving.
+    /// Bytes of the ClientHello over TCP, if the client sent one.
     pub fn client_hello_bytes(&self) -> Option<u64> {
         let first = self.flights.first().filter(|_| self.facts.quic.is_none())?;
         let is_hello = first.messages.first().is_some_and(|message| message == "ClientHello");
@@ -78,7 +78,7 @@ impl Connection {
         Some(first.bytes().saturating_sub(early_bytes))
     }
 
-    /// Bytes of a ClientHello to which nothing came back, where it is larger than a segment: that may be why.
+    /// Bytes of an unanswered ClientHello that is larger than a segment: its size may be the reason.
     pub fn unanswered_large_hello(&self) -> Option<u64> {
         let failure = self.failure.as_ref().filter(|failure| failure.phase == PhaseName::Tls)?;
         let is_unanswered = match failure.cause {

@@ -155,7 +155,7 @@ pub enum LastSeen {
         /// It has a later segment of it.
         end_arrived: bool,
     },
-    /// It did not read what was sent: its receive window was full.
+    /// It did not read the data: its receive window was full.
     WindowFull,
 }
 
@@ -700,7 +700,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// So many of a certificate's names are shown: some have hundreds.
+/// Names of a certificate that are shown, at most: some have hundreds.
 const NAMES_SHOWN: usize = 8;
 
 /// Whether a TLS version was kept from being offered.

@@ -144,7 +144,7 @@ pub struct PathSettings {
 /// The most that a scenario's file has.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A text file of a size that people write: what has no end is not read to it.
+/// Reads a text file of at most the size that people write, so that an endless one is refused.
 fn read_text(path: &str) -> std::io::Result<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path)?;

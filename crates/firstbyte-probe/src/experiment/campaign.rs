@@ -312,7 +312,7 @@ mod tests {
         let (ended, taken) = run_where(true, design.clone(), &control, 0).await;
         assert_eq!((taken.len(), ended.all_failed, ended.stopped), (4, true, false));
         assert!(ended.failure.is_some());
-        // One that succeeds is enough; and it has to be asked for, and there has to be a warm-up.
+        // One success is enough. The design must ask for this, and have a warm-up.
         for (all_fail, design) in [
             (false, design.clone()),
             (true, Design { ends_if_all_fail: false, ..design.clone() }),

@@ -117,7 +117,7 @@ impl Design {
         (self.warmup as u64 + self.rounds as u64) * cells as u64 * self.each_visit.samples() as u64
     }
 
-    /// Those of them that are taken to warm up.
+    /// The samples of the warm-up.
     pub const fn warmup_samples(&self, cells: usize) -> u64 {
         self.warmup as u64 * cells as u64 * self.each_visit.samples() as u64
     }

@@ -47,7 +47,7 @@ pub(super) struct TcpInfo {
     pub total_retransmits: u32,
     /// Segments that were sent and not acknowledged.
     pub unacknowledged: u32,
-    /// Those of them that the peer has, behind others it did not get (RFC 2018).
+    /// Unacknowledged segments that the peer has received out of order (RFC 2018).
     pub sacked: u32,
     /// How long ago bytes in order arrived, to the tick of the kernel's clock.
     pub since_data: Duration,

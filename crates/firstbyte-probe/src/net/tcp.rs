@@ -453,8 +453,7 @@ impl TcpStream {
         (notes.tcp, notes.gaps) = (Some(facts), gaps);
     }
 
-    /// Which segments are missing before others. A hole that was closed again is none; neither are bytes in order that
-    /// nobody has read.
+    /// Which segments are missing before others. Holes that closed again do not count, nor do unread bytes in order.
     fn segment_gaps(&self, info: Option<TcpInfo>) -> SegmentGaps {
         let Some(info) = info else { return SegmentGaps::default() };
         let received = info.out_of_order.is_some_and(|segments| segments > 0)

@@ -1,4 +1,4 @@
-//! Files of a size that people write, read to their ends: what has none (a device, a pipe) is given up on.
+//! Reads files that people write to their ends. Endless ones (a device, a pipe) are refused at a size limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// The same of a text.
 ///
 /// # Errors
-/// Those of [`read_file`], and when it is none.
+/// Those of [`read_file`], and text that is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let no_text =
         |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");

@@ -4,7 +4,7 @@
 //! parse, and ten thousand targets need them no oftener than one. What is a target's own (sessions, an open
 //! connection) is its prober's. Files that change are read again by who makes a new equipment.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,12 +26,24 @@ struct Stock {
     tls: TlsStock,
     resolvers: RefCell<HashMap<ResolverChoice, Rc<Resolver>>>,
     clients: Clients,
+    looks_for_tls: Cell<bool>,
 }
 
 impl Equipment {
     /// With other clients than ours.
     pub fn with_clients(clients: Clients) -> Self {
         Self(Rc::new(Stock { clients, ..Stock::default() }))
+    }
+
+    /// After a visit over plain HTTP that ends without a response, a prober made from now on asks the server with one
+    /// ClientHello whether the port speaks TLS. Monitors and exporters do not: they open no connection that nobody
+    /// configured.
+    pub fn look_for_tls(&self) {
+        self.0.looks_for_tls.set(true);
+    }
+
+    pub(super) fn looks_for_tls(&self) -> bool {
+        self.0.looks_for_tls.get()
     }
 
     /// Who visits as `options` ask, by the client that they name. Has to be called within the runtime that it

@@ -102,6 +102,7 @@ pub struct NetProber {
     /// The connection that samples are taken on, where they share one.
     kept: RefCell<Option<Box<Kept>>>,
     /// Whether the server that was asked without TLS, and said nothing, speaks it.
+    looks_for_tls: bool,
     speaks_tls: Cell<Option<(SocketAddr, bool)>>,
 }
 
@@ -171,8 +172,18 @@ impl NetProber {
         let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
         let (interrupted, kept) = (Notify::new(), RefCell::new(None));
         let timers = Timers::default();
-        let speaks_tls = Cell::default();
-        Ok(Self { options, resolver, tls, interrupted, timers, syns, kept, speaks_tls })
+        let (looks_for_tls, speaks_tls) = (equipment.looks_for_tls(), Cell::default());
+        Ok(Self {
+            options,
+            resolver,
+            tls,
+            interrupted,
+            timers,
+            syns,
+            kept,
+            looks_for_tls,
+            speaks_tls,
+        })
     }
 
     /// The open connection, if there is one that another exchange can follow on: a server that said
@@ -199,7 +210,7 @@ impl NetProber {
         if http.method.is_idempotent() && was_closed_unused(&connection) {
             connection = self.visit_once(target, http, deadline, after).await;
         }
-        if !target.tls && ended_without_a_word(&connection) {
+        if self.looks_for_tls && !target.tls && ended_without_a_word(&connection) {
             Box::pin(self.look_for_tls(target, &mut connection)).await;
         }
         connection
@@ -612,7 +623,7 @@ const RECORD_BEGIN: usize = 3;
 /// So long a server has for its answer to a ClientHello that no time is measured of.
 const TLS_LOOK: Duration = Duration::from_secs(1);
 
-/// Whether an open connection ended under a request of which the server has said nothing, or that it has not processed.
+/// Whether an open connection ended before the server processed the request, or answered any of it.
 fn was_closed_unused(connection: &Connection) -> bool {
     let failure = connection.failure.as_ref().map(|failure| &failure.cause);
     connection.facts.reused

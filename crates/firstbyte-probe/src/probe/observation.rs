@@ -233,18 +233,18 @@ impl Observation {
     }
 }
 
-/// What was seen of the peer up to `at`, when the time ran out: nothing that counts, where that was at once.
+/// The peer's last sign of life when the time ran out at `at`. A short limit proves nothing.
 fn last_seen(phase: PhaseName, connection: &Connection, gaps: SegmentGaps, at: Offset) -> LastSeen {
     let heard = heard(phase, connection, at);
     let flights = &connection.flights;
-    // What ends a connection of HTTP/2 is acknowledged as well.
+    // The peer's TCP also acknowledges the frames that end a connection of HTTP/2.
     let asked = connection.marks.at(Mark::RequestEnd);
     let is_asked = |c: &&Chunk| asked.is_none_or(|asked| c.stamp.at <= asked);
     let acknowledged =
         || chunks(flights, Direction::Sent).filter(is_asked).filter_map(|c| c.acknowledged).max();
     let came = || chunks(flights, Direction::Received).map(|c| c.stamp.at).max();
     let last = match heard {
-        // Other frames of HTTP/2 are no answer.
+        // Other frames of HTTP/2 do not answer the request.
         LastSeen::Acknowledged if phase == PhaseName::Wait => acknowledged(),
         LastSeen::Acknowledged => acknowledged().max(came()),
         LastSeen::Stopped => came(),

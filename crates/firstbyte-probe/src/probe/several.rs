@@ -40,7 +40,7 @@ impl SharedAddresses {
         self.known.borrow().is_some()
     }
 
-    /// What is known of them, for another connection; nothing before they were found.
+    /// The addresses known so far, for another connection; absent before any was found.
     pub(super) fn resolved(self: &Rc<Self>) -> Option<Resolved> {
         let addresses = self.known.borrow().clone()?;
         let late = self.late.borrow().is_some().then(|| {

@@ -16,7 +16,7 @@ pub struct Target {
     pub port: u16,
     /// `https`.
     pub tls: bool,
-    /// Where the IPv6 address is valid: an interface's name or number (RFC 4007 §11). It is no part of the host.
+    /// Where the IPv6 address is valid: an interface's name or number (RFC 4007 §11). The host does not include it.
     pub zone: Option<String>,
 }
 

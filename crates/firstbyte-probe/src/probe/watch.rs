@@ -55,13 +55,13 @@ struct GoAwayBytes {
     /// Where it begins in the received plaintext.
     begin: u64,
     payload: Vec<u8>,
-    /// So much of it is kept.
+    /// Bytes of it that are kept.
     wanted: usize,
 }
 
 /// Bytes of a GOAWAY's last stream and code.
 const GO_AWAY_FIXED: usize = 8;
-/// So many of its text are kept.
+/// Bytes of its text that are kept.
 const GO_AWAY_TEXT: usize = 64;
 
 impl GoAwayBytes {

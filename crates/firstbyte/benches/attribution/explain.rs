@@ -112,14 +112,14 @@ pub(crate) struct Explained {
     pub(crate) total: f64,
     /// The faults with what they truly cost.
     pub(crate) faults: Vec<Cost>,
-    /// How well its medians are known, ms: half of what the samples in the middle differ by, the mean over the servers, or
-    /// what both measurements of the case as it is differ by.
+    /// Uncertainty of the medians, ms: the larger of half the distance between the middle samples (the mean over the
+    /// servers), and the difference between both measurements of the unchanged case.
     pub(crate) noise: f64,
     /// Findings that concern every visit, with their cost, ms.
     pub(crate) said: Vec<(String, f64)>,
 }
 
-/// What a fault costs, ms: the total falls by so much where it alone is removed, and the time to the first byte.
+/// A fault's cost, ms: the decrease of the total, and of the time to the first byte, when it alone is removed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
     pub(crate) fault: Fault,
@@ -134,7 +134,7 @@ struct Expected {
 }
 
 impl Explained {
-    /// What is expected to be found, with its cost. The first byte of the response does not tell a pause before it from
+    /// The findings that are expected, with their costs. The first byte of the response does not tell a pause before it from
     /// think time.
     fn expected(&self) -> Vec<Expected> {
         let mut expected: Vec<Expected> = Vec::new();
@@ -314,7 +314,7 @@ pub(crate) fn print(all: &[Explained]) -> bool {
             continue;
         }
         let mut explained: Vec<&str> = Vec::new();
-        // What saves nothing of the total, but of the time to the first byte, is there.
+        // A fault that only delays the first byte exists as well.
         for cost in case.faults.iter().filter(|cost| cost.first_byte > least / 2.0 - case.noise) {
             explained.extend(cost.fault.kinds());
         }

@@ -138,14 +138,14 @@ fn run_problem(error: RunError) -> Problem {
     }
 }
 
-/// Reads a run file, and warns of what is left out of it.
+/// Reads a run file, and warns of lines that it leaves out.
 fn read_run(path: &Path) -> Result<Run, Problem> {
     let run = Run::read(path).map_err(run_problem)?;
     run.warnings().iter().for_each(terminal::warn);
     Ok(run)
 }
 
-/// What clap says of what was typed, which stands in it as it was typed.
+/// Prints clap's message. It repeats the user's arguments, so control characters are escaped.
 fn print_clap(error: &clap::Error) {
     let text = error.render().to_string();
     let safe = Style::default().safe_lines(&text);

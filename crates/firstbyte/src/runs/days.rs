@@ -163,7 +163,7 @@ impl DayWriter {
             }
             match RunWriter::resume_whole(&path, Some(header)) {
                 Ok((writer, resumed)) => return Ok((writer, resumed.done.next_rounds(cells))),
-                // What is damaged stays as it is, with all that can still be read of it.
+                // A damaged file is not changed: its other lines can still be read.
                 Err(RunError::Differs { .. } | RunError::Line { .. } | RunError::Header { .. }) => {
                 }
                 Err(error) => return Err(error),

@@ -57,7 +57,7 @@ impl RunError {
                  name",
                 path.display()
             ),
-            Self::Line { .. } => "firstbyte report shows what is not damaged".into(),
+            Self::Line { .. } => "firstbyte report shows the undamaged samples".into(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some disk space, then continue the run: earlier samples are in the \
                  file"

@@ -35,7 +35,7 @@ pub struct Run {
     /// Up to where the file is whole: what follows was being written when it was read, or when the
     /// process that wrote it was killed.
     pub valid_bytes: u64,
-    /// Bytes behind the last end of a line: being written, or what is left of a damaged line.
+    /// Bytes behind the last end of a line: a line being written, or the rest of a damaged one.
     pub unfinished_bytes: u64,
     path: PathBuf,
     file: File,
@@ -285,8 +285,7 @@ pub(super) fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Res
     }
 }
 
-/// That what is at `path`, if anything is, is a file: to open a pipe would wait for somebody at its other end, and a run is
-/// read from many places.
+/// Refuses pipes and devices at `path`. Opening a pipe would wait for its other end, and a run is read from many places.
 pub(super) fn regular(path: &Path) -> Result<(), RunError> {
     match path.metadata() {
         Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -321,7 +320,7 @@ pub(super) fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunEr
     }
 }
 
-/// What every line of a run has to be.
+/// Rules that every line of a run must meet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineRules {
     cells: usize,

@@ -21,7 +21,7 @@ use firstbyte_report::advice;
 
 /// Mode of a run file.
 const OWNER_ONLY: u32 = 0o600;
-/// Files beside a run, of what was damaged in it.
+/// Files next to a run that keep its damaged parts, at most.
 const MOST_ASIDE: u32 = 1_000;
 
 /// What to do with a file that has the name of a run to be begun.
@@ -61,11 +61,11 @@ pub struct Resumed {
     pub run: Run,
     /// Which samples it has.
     pub done: Done,
-    /// Bytes that were cut off: what was being written when the run ended, or what is damaged and all behind it.
+    /// Bytes that were cut off: a half-written line, or a damaged line and everything behind it.
     pub torn_bytes: u64,
-    /// The line that is damaged, from which on they were cut off; absent where that was no whole line.
+    /// The damaged line where the cut was made; absent if only a half-written line was cut off.
     pub damaged: Option<BadLine>,
-    /// Where they are kept, if there were whole lines among them.
+    /// The file that keeps the bytes, if they hold a whole line.
     pub aside: Option<PathBuf>,
 }
 
@@ -146,9 +146,9 @@ impl RunWriter {
         Ok(writer)
     }
 
-    /// Goes on with the run at `path`, behind its last line before which nothing is damaged. What stands behind that is cut
-    /// off, and kept in a file beside it where there are whole lines among it: a sample cannot be read without the lines
-    /// of facts that it refers to, and one of those may be what is damaged.
+    /// Continues the run at `path` from the last line that precedes any damage. Everything behind that line is cut off. If
+    /// it holds a whole line, it is kept in a file next to the run. A sample cannot be read without the facts that it refers
+    /// to, and the damaged line may hold one of them.
     ///
     /// `expected` is what the caller would begin anew: the run has to be one of the same cells,
     /// options, seed and load, and a line before the next sample says what is new since (command,
@@ -161,7 +161,7 @@ impl RunWriter {
         Self::go_on(path, expected, Damage::CutOff)
     }
 
-    /// The same, with a run that is not damaged but in its last line: where it is, it stays as it is.
+    /// Continues a run of which only the last line may be damaged. A run with other damage is not changed.
     ///
     /// # Errors
     /// Those of [`Self::resume`], and that a line is damaged.
@@ -283,7 +283,7 @@ impl RunWriter {
     }
 }
 
-/// Keeps what the run at `path` has from `from` on in a file beside it.
+/// Copies the run at `path` from offset `from` on into a file next to it.
 fn set_aside(path: &Path, from: u64) -> Result<PathBuf, RunError> {
     for number in 1..=MOST_ASIDE {
         let mut name = path.as_os_str().to_owned();
@@ -304,7 +304,7 @@ fn set_aside(path: &Path, from: u64) -> Result<PathBuf, RunError> {
         });
         return copied.map(|()| aside.clone()).map_err(RunError::io(&aside, "write"));
     }
-    let many = io::Error::other(format!("{MOST_ASIDE} files of what was damaged already exist"));
+    let many = io::Error::other(format!("{MOST_ASIDE} files with damaged parts already exist"));
     Err(RunError::io(path, "cut")(many))
 }
 

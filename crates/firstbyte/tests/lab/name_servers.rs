@@ -1,4 +1,4 @@
-//! Name servers of which the first is dead: what that costs is what it costs programs that ask the C library.
+//! A dead first name server costs as much as it costs programs that ask the C library.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What is said of servers that people have met, and what to do about them: `docs/bad-cases.md`, row by row, from the
-//! program itself.
+//! The messages and hints for bad servers that people have met: `docs/bad-cases.md`, row by row, from the program itself.
 
 use std::any::Any;
 use std::io::{Read, Write};
@@ -24,7 +23,7 @@ use crate::support::http2::SETTINGS;
 use crate::support::peer::{Peer, answer, drain, read_head, read_some, reset, send};
 use crate::support::run::firstbyte;
 
-/// A server, and what is said of it.
+/// A server, with the message and the hint expected for it.
 struct AdviceRow {
     /// As `docs/bad-cases.md` calls it.
     case: &'static str,
@@ -32,7 +31,7 @@ struct AdviceRow {
     arguments: &'static [&'static str],
     url: &'static str,
     code: i32,
-    /// What has to be among the words.
+    /// Words that the output must contain.
     says: &'static [&'static str],
 }
 
@@ -132,7 +131,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], payload].concat()
 }
 
-/// Answers what has come over HTTP/2 with these frames, and ends the connection.
+/// Answers over HTTP/2 with these frames, and ends the connection.
 fn says_h2(frames: &[Vec<u8>]) -> RunningServer {
     let bytes = [SETTINGS, &frames.concat()].concat();
     running(Peer::tls(server(&good(), &["h2"]), move |stream| {
@@ -152,7 +151,7 @@ fn with_small_window(behave: impl Fn(TcpStream) + Send + Sync + 'static) -> Runn
     running(Peer::listening(TcpListener::from(socket), behave))
 }
 
-/// Answers while the request is still being sent, of which it reads the head alone.
+/// Reads only the request's head, and answers while the body is still being sent.
 fn answers_early() -> RunningServer {
     with_small_window(|mut stream| {
         read_head(&mut stream);
@@ -348,7 +347,7 @@ const ROWS: &[AdviceRow] = &[
     },
 ];
 
-/// One line of what the facts are may be several of the terminal's.
+/// Joins lines: the terminal may wrap a fact.
 fn in_one_line(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }

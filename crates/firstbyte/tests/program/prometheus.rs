@@ -128,10 +128,6 @@ impl Measured {
         let over = Arc::clone(&is_over);
         let asked = [AtomicU64::new(0), AtomicU64::new(0)];
         let server = Echo::start(move |request: &Request| {
-            // After a failure over plain TCP the program asks once whether the port speaks TLS.
-            if !request.path().starts_with('/') {
-                return Vec::new();
-            }
             let fails = request.path() == "/fails";
             if asked[usize::from(fails)].fetch_add(1, Ordering::SeqCst) >= ANSWERED {
                 while !over.load(Ordering::SeqCst) {

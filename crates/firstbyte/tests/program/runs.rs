@@ -189,7 +189,7 @@ fn no_bit_of_a_run_is_another_one_without_a_word() {
     }
 }
 
-/// Takes away what was kept of damaged runs.
+/// Removes the files that keep damaged parts of runs.
 fn resumed_files(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
     let kept = entries.filter(|path| path.to_string_lossy().contains(".damaged"));

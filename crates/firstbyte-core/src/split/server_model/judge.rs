@@ -69,7 +69,7 @@ pub(crate) struct ServerCost {
     pub cost: f64,
 }
 
-/// What is known of the path's round trips.
+/// The path's round trips, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTripTimes {
     pub rtt: Duration,

@@ -274,7 +274,7 @@ where
     settle(answers, family, host).map(Resolved::from)
 }
 
-/// The addresses in `answers`; without any, what is most worth telling of why.
+/// The addresses in `answers`; without any, the most telling reason.
 fn settle(
     answers: Vec<Result<Vec<IpAddr>, Cause>>,
     family: Family,

@@ -161,7 +161,7 @@ fn addresses_that_come_late_are_tried_between_the_others() {
     });
 }
 
-/// The first connection's other addresses are no less those of the ones beside and after it.
+/// Connections next to the first one, and after it, race all addresses too.
 #[test]
 fn addresses_that_come_late_are_every_connections() {
     simulated(async {

@@ -50,7 +50,7 @@ fn handshake(visited: &Visited) -> Option<Handshake> {
     visited.connection.facts.tls.as_ref().unwrap().handshake
 }
 
-/// A server that says what it has to say before anybody asks.
+/// A server that answers before anybody asks.
 struct Hasty;
 
 impl App for Hasty {

@@ -1,4 +1,4 @@
-//! What is said of a peer when the time runs out: paths that drop large packets, and limits too short to tell.
+//! The peer's last sign of life when the time runs out: paths that drop large packets, and limits too short to tell.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::net::simulated::{Path, Said, Silent, StreamPeer};
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
-/// Answers with one write of so many bytes.
+/// Answers with one write of zeros.
 struct ZerosPeer(usize);
 
 impl StreamPeer for ZerosPeer {
@@ -18,7 +18,7 @@ impl StreamPeer for ZerosPeer {
     }
 }
 
-/// What is said of `peer` after so long.
+/// The peer's last sign of life after `after_ms`.
 fn timed_out(path: Path, after_ms: u64, peer: impl StreamPeer + 'static) -> LastSeen {
     simulated(async {
         let mut client = Client::new(&Asked::default());

@@ -32,7 +32,7 @@ enum ScriptedServer {
     Dead,
     /// Its port is closed.
     Closed,
-    /// After so many milliseconds.
+    /// Answers after this many milliseconds.
     Answers(u64),
     Says(ResponseCode),
     /// The first datagram is lost.

@@ -127,7 +127,7 @@ impl Client {
         visited
     }
 
-    /// The same, given up for a limit that the user has set: what was seen of the peer by then.
+    /// Gives a visit up at a limit that the user set, and returns the peer's last sign of life.
     pub(super) async fn time_out(
         &self,
         after: Duration,

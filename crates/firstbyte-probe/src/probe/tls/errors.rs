@@ -126,7 +126,7 @@ fn certificate(error: &CertificateError, shown: &Shown<'_>) -> Cause {
     }
 }
 
-/// Whose certificate it is that expired at `not_after`, where it is not the first of `chain`.
+/// The subject of the certificate in `chain` that expired at `not_after`, unless it is the first one.
 fn expired_authority(not_after: UnixTime, chain: &[Certificate]) -> Option<String> {
     let seconds = i64::try_from(not_after.as_secs()).ok();
     let is_it = |certificate: &&Certificate| {

@@ -29,6 +29,7 @@ pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
     let visits = Visits::from_plan(plan)?;
     visits.check_files()?;
     let measuring = Measuring::new()?;
+    measuring.equipment().look_for_tls();
     for target in &visits.targets {
         let can = measuring.clients().check(target, &plan.options);
         can.map_err(|why| Problem::new(exit::USAGE, why))?;

@@ -23,7 +23,7 @@ use firstbyte_core::timeline::{
 use super::RunError;
 use firstbyte_probe::probe::read_all;
 
-/// So much of a file is looked at first.
+/// Bytes at the start of a file that are checked first.
 const BEGIN: u64 = 4_096;
 /// The most that a table has, which is held in memory.
 const MOST_TABLE: u64 = 256 << 20;
@@ -84,7 +84,7 @@ impl CurlTable {
     pub fn read(path: &Path) -> Result<Self, RunError> {
         let failed = |error| RunError::io(path, "read")(error);
         let mut file = File::open(path).map_err(failed)?;
-        // What is no text shows soon; it may have no end.
+        // Binary data shows soon, and may not end.
         let mut begin = Vec::new();
         file.by_ref().take(BEGIN).read_to_end(&mut begin).map_err(failed)?;
         if begin.contains(&0) {

@@ -73,7 +73,7 @@ const ROWS: &[Row] = &[
         26,
         "error: --data-binary @missing: no such file or directory\n",
     ),
-    // What has no end is not read to it.
+    // An endless file is not read to its end.
     (&["--cacert", "/dev/zero", "a.test"], 77, "error: --cacert /dev/zero: more than 16 MB\n"),
     (&["--cert", "/dev/zero", "a.test"], 58, "error: --cert /dev/zero: more than 16 MB\n"),
     (
