@@ -2,56 +2,20 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use firstbyte_lab::access_log::Entry;
 
 use crate::processes::Family;
-use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, open_to_all, run, text};
+use crate::support::{LINKS, NamedLab, PROGRAM, Permits, Scene, firstbyte, open_to_all, run, text};
 
 /// Any user that is not root.
 const ORDINARY_USER: u32 = 65_534;
 
-/// A lab that is up, under a name that no other lab of this machine has, until this is dropped.
-struct Up {
-    scene: Scene,
-    name: String,
-}
-
-impl Up {
-    fn new() -> Self {
-        let scene = Scene::new(LINKS);
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test-{}-{number}", std::process::id());
-        let up = Self { scene, name };
-        std::fs::rename(up.scene.file(), up.file()).unwrap();
-        up
-    }
-
-    fn file(&self) -> PathBuf {
-        self.scene.file().with_file_name(format!("{}.toml", self.name))
-    }
-
-    /// Runs `firstbyte lab …`; gives its exit code, standard output and standard error.
-    fn lab(&self, arguments: &[&str]) -> (i32, String, String) {
-        let output = run(firstbyte(&["lab"]).args(arguments));
-        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = run(&mut firstbyte(&["lab", "down", &self.name]));
-    }
-}
-
 #[test]
 fn up_status_exec_shell_down() {
     let _permits = Permits::one();
-    let up = Up::new();
+    let up = NamedLab::new(Scene::new(LINKS));
     let (name, file) = (up.name.as_str(), up.file());
     let file = file.to_str().unwrap();
 
@@ -257,7 +221,7 @@ fn a_server_that_dies_is_told() {
 #[test]
 fn down_without_a_name_leaves_labs_of_other_terminals() {
     let _permits = Permits::one();
-    let up = Up::new();
+    let up = NamedLab::new(Scene::new(LINKS));
     // A session of its own, as every terminal has.
     let mut command = Command::new("setsid");
     command.args(["--wait", PROGRAM, "lab", "up"]).arg(up.file());

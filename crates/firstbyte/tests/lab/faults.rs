@@ -202,6 +202,20 @@ fn broken_ipv6_costs_the_attempt_delay() {
     assert_within(total(&samples), 3 * RTT, SLACK, "total over IPv4");
 }
 
+/// Each connection of a visit falls back, not only the first.
+#[test]
+fn connections_of_a_visit_fall_back_together() {
+    let _permits = Permits::one();
+    let url = "https://www.broken-ipv6.test/";
+    let arguments = ["--requests", "6", "--parallel", "6", "--connect-timeout", "5", url];
+    for sample in measure("broken-ipv6", "auto", &arguments) {
+        let requests = sample.requests.unwrap();
+        assert_eq!((requests.answered, requests.connections), (6, 6));
+        let total = Duration::from_nanos(requests.total_ns.unwrap());
+        assert_within(total, 250 * MS + 3 * RTT, SLACK + 20 * MS, "total of six connections");
+    }
+}
+
 /// A single visit is as fast; who comes back finds no session.
 #[test]
 fn without_tickets_nothing_is_resumed() {

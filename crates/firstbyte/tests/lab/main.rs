@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod access;
+mod black_hole;
 mod commands;
 mod demo;
 mod distances;

@@ -8,7 +8,6 @@ use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, phase, run, samp
 
 /// The resolver loses every IPv4 packet: of its two addresses the first in resolv.conf.
 const RESOLVER: &str = r#"
-description = "for a test"
 [[host]]
 name = "client"
 role = "client"
@@ -36,8 +35,7 @@ fn resolve_time(sample: &SampleRecord) -> Duration {
 #[test]
 fn a_dead_name_server_costs_what_it_costs_programs() {
     let _permits = Permits::one();
-    let scene = Scene::new(LINKS);
-    std::fs::write(scene.file(), format!("{RESOLVER}{LINKS}\n")).unwrap();
+    let scene = Scene::with_hosts(&format!("{RESOLVER}{LINKS}\n"));
     let visit = format!("{PROGRAM} --json -m 20 https://server.test/");
     let script = format!("{visit}\n{visit} --resolver system\n");
     let mut command = firstbyte(&["lab", "run"]);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use firstbyte_core::document::{PartsRecord, PhaseRecord, SampleRecord};
@@ -46,10 +47,8 @@ server = {{ page_bytes = 2000 }}
 
     /// A client, a resolver, and these servers.
     pub(crate) fn with_servers(servers: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let source = format!(
+        Self::with_hosts(&format!(
             r#"
-description = "for a test"
 [[host]]
 name = "client"
 role = "client"
@@ -64,7 +63,13 @@ up = {{ delay = "10ms" }}
 down = {{ delay = "10ms" }}
 {servers}
 "#
-        );
+        ))
+    }
+
+    /// These hosts, which are everything in the scenario.
+    pub(crate) fn with_hosts(hosts: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let source = format!("description = \"for a test\"\n{hosts}");
         std::fs::write(directory.path().join("test.toml"), source).unwrap();
         Self { directory }
     }
@@ -97,6 +102,44 @@ down = {{ delay = "10ms" }}
             text(&output.stdout)
         );
         samples(&output.stdout)
+    }
+}
+
+/// A lab for `firstbyte lab up`, with a name that no other lab of this machine has. Dropping it takes it down.
+pub(crate) struct NamedLab {
+    pub(crate) scene: Scene,
+    pub(crate) name: String,
+}
+
+impl NamedLab {
+    pub(crate) fn new(scene: Scene) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test-{}-{number}", std::process::id());
+        let lab = Self { scene, name };
+        std::fs::rename(lab.scene.file(), lab.file()).unwrap();
+        lab
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.scene.file().with_file_name(format!("{}.toml", self.name))
+    }
+
+    /// Runs `firstbyte lab …`; gives its exit code, standard output and standard error.
+    pub(crate) fn lab(&self, arguments: &[&str]) -> (i32, String, String) {
+        let output = run(firstbyte(&["lab"]).args(arguments));
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    }
+
+    /// Runs a command on one of its hosts; gives the same.
+    pub(crate) fn exec(&self, host: &str, command: &[&str]) -> (i32, String, String) {
+        self.lab(&[&["exec", &self.name, "--host", host, "--"], command].concat())
+    }
+}
+
+impl Drop for NamedLab {
+    fn drop(&mut self) {
+        let _ = run(&mut firstbyte(&["lab", "down", &self.name]));
     }
 }
 

@@ -69,8 +69,8 @@ fn describe_trial(url: &str, failure: &Failure, trial: HelloTrial) -> Problem {
         shown_url(url)
     );
     Problem::new(exit::code(&failure.cause), message).hint(
-        "have the server or the middlebox take a ClientHello of several segments; until then --curves x25519 \
-         avoids it, also for explain",
+        "have the server, or what is on the path to it, take a ClientHello of several segments; until then \
+         --curves x25519 avoids it, also for explain",
     )
 }
 
