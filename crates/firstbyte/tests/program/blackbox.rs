@@ -91,6 +91,7 @@ struct Servers {
     unknown: u16,
     v6: u16,
     smtp: u16,
+    folded: u16,
     silent: u16,
     refused: u16,
     soa: u16,
@@ -176,6 +177,7 @@ impl Servers {
             unknown,
             v6,
             smtp: smtp(),
+            folded: folded(),
             silent: silent_port,
             refused,
             soa: soa(),
@@ -217,6 +219,21 @@ fn dialogue(mut stream: TcpStream, config: Arc<rustls::ServerConfig>) -> std::io
     stream.flush()?;
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).map(|_| ())
+}
+
+/// A server of HTTP/1.1 that folds a field (obs-fold, RFC 9112 §5.2).
+fn folded() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let response = "HTTP/1.1 200 OK\r\nX-Folded: a\r\n b\r\nContent-Length: 5\r\n\r\nhello";
+            let _ = stream.write_all(response.as_bytes());
+        }
+    });
+    port
 }
 
 /// A server of DNS that answers with a record of a zone.
@@ -331,6 +348,7 @@ fn cases(at: &Servers) -> Vec<(&'static str, String)> {
         ("ip4", format!("http://localhost:{}", at.http)),
         ("ip6_only", http.clone()),
         ("http_2xx", "http://no-such-host.invalid/".into()),
+        ("http_2xx", local(at.folded)),
         ("matching", http.clone()),
         ("matching", format!("{http}/big")),
         ("unmatching", http.clone()),
