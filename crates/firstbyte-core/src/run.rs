@@ -410,6 +410,9 @@ impl Row {
     }
 }
 
+/// Name of the axis along which files differ, if one of them is a table of another program's timers.
+pub const FILE_AXIS: &str = "file";
+
 /// A value of an axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Factor {

@@ -298,20 +298,30 @@ impl View<'_> {
         if asked == 0 {
             return Vec::new();
         }
+        let (heading, verified) = self.study.proof_words();
         let full = cells().filter(|(_, s)| s.asked == s.proven).count();
         if full == self.study.cells.len() {
             let but = match self.digest.has_unlike_answers() {
                 true => ", but their answers differ",
                 false => "",
             };
-            return vec![format!("All {} were verified on the wire{but}.", count(asked, "sample"))];
+            let samples = match asked {
+                1 => "The sample was".to_owned(),
+                _ => format!("All {} were", count(asked, "sample")),
+            };
+            let how = heading.strip_prefix("Samples verified").unwrap_or_default();
+            return vec![format!("{samples} {verified}{how}{but}.")];
         }
-        let mut lines = vec![self.style.paint(Ink::Strong, "Samples verified on the wire")];
+        let mut lines = vec![self.style.paint(Ink::Strong, heading)];
         for (cell, series) in cells().filter(|(_, s)| s.asked != s.proven) {
-            self.wrapped(&mut lines, &format!("{}: {}", cell.name(), series.proof()), Ink::Plain);
+            self.wrapped(
+                &mut lines,
+                &format!("{}: {}", cell.name(), series.proof(verified)),
+                Ink::Plain,
+            );
         }
         if full > 0 {
-            let text = format!("{}: all samples verified", count(full as u64, "other variant"));
+            let text = format!("{}: all samples {verified}", count(full as u64, "other variant"));
             self.wrapped(&mut lines, &text, Ink::Faint);
         }
         let mut causes: Vec<(&str, u64)> = Vec::new();

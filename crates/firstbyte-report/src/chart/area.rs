@@ -349,7 +349,7 @@ impl Plot<'_> {
 
     fn description(&self) -> String {
         let above = self.series.columns.iter().filter(|c| c.high as f64 > self.axis.high).count();
-        let mut text = format!("{}. {}", self.series.proof(), self.readout());
+        let mut text = format!("{}. {}", self.series.proof("counted"), self.readout());
         if above > 0 {
             let most = self.series.columns.iter().map(|c| c.high).max().unwrap_or(0);
             text += &format!(

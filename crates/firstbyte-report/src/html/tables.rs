@@ -231,11 +231,8 @@ pub(super) fn missing(html: &mut String, study: &Study<'_>) {
 
 /// What each cell proved of what it was asked.
 pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
-    open(
-        html,
-        "Samples verified on the wire",
-        &["Variant", "asked", "verified", "share", "the rest"],
-    );
+    let (heading, verified) = study.proof_words();
+    open(html, heading, &["Variant", "asked", verified, "share", "the rest"]);
     for (cell, series) in study.cells.iter().zip(&digest.cells) {
         head(html, &cell.name());
         figure(html, &grouped(series.asked));

@@ -211,8 +211,8 @@ impl Series {
     }
 
     /// "47 of 50 verified, 2 with early data rejected, 1 answered 425, 1 failed"
-    pub(crate) fn proof(&self) -> String {
-        let counts = format!("{} of {} verified", grouped(self.proven), grouped(self.asked));
+    pub(crate) fn proof(&self, verified: &str) -> String {
+        let counts = format!("{} of {} {verified}", grouped(self.proven), grouped(self.asked));
         let rest = self.rest();
         if rest.is_empty() { counts } else { format!("{counts}, {rest}") }
     }

@@ -16,7 +16,7 @@ mod story;
 
 use firstbyte_core::compare::{PercentileEffects, Role};
 use firstbyte_core::cross_examination::WayExamined;
-use firstbyte_core::run::{Cell, Metric, Row};
+use firstbyte_core::run::{Cell, FILE_AXIS, Metric, Row};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::Interval;
 
@@ -220,6 +220,17 @@ pub struct FailureView {
 }
 
 impl Study<'_> {
+    /// Heading of what samples were held against, and the word for those that stood it. A table of timers says nothing
+    /// about the wire.
+    pub(crate) fn proof_words(&self) -> (&'static str, &'static str) {
+        let has_table =
+            self.cells.iter().flat_map(|cell| &cell.factors).any(|f| f.axis == FILE_AXIS);
+        match has_table {
+            true => ("Samples that count", "counted"),
+            false => ("Samples verified on the wire", "verified"),
+        }
+    }
+
     pub(crate) fn summary(&self, cell: usize, metric: Metric) -> Option<&SummaryView> {
         self.summaries.iter().find(|s| s.cell == cell && s.metric == metric)
     }

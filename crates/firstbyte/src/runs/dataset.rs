@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::run::{AxisRecord, RunHeader, SampleDetail};
-use firstbyte_core::run::{Cell, Factor, Row, Taken};
+use firstbyte_core::run::{Cell, FILE_AXIS, Factor, Row, Taken};
 use firstbyte_core::timeline::Failure;
 
 use super::curl_csv::CurlTable;
@@ -14,8 +14,6 @@ use super::{Run, RunError};
 
 /// Name of the axis along which runs differ.
 const RUN: &str = "run";
-/// Name of the axis along which files differ, where one of them is a table.
-const FILE: &str = "file";
 
 /// Cells and rows, from one file or several, and the way back to whole samples.
 #[derive(Debug)]
@@ -138,7 +136,7 @@ impl Dataset {
         let has_table = sources.iter().any(|source| matches!(source, Source::Table(_)));
         // A run that is alone has its own axes to be told by; a table has nothing but its name.
         if sources.len() > 1 || has_table {
-            let axis = if has_table { FILE } else { RUN };
+            let axis = if has_table { FILE_AXIS } else { RUN };
             let names = names(&sources);
             data.axes.push(AxisRecord { name: axis.into(), values: names.clone() });
             for (source, name) in sources.into_iter().zip(names) {
