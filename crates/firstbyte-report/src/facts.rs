@@ -137,8 +137,8 @@ impl Facts<'_> {
         self.clauses("round trip", clauses);
     }
 
-    /// The interim response and the first packet, if they came 1 ms or more before the head could be read; and whether
-    /// the response came too soon to be an answer.
+    /// The interim response, the first packet and the end of the head, if they came 1 ms or more before or after the head's
+    /// first byte could be read; and whether the response came too soon to be an answer.
     fn first_byte(&mut self, connection: &Connection, split: &Split) {
         let at = |mark| connection.marks.at(mark);
         let Some(readable) = at(Mark::ResponseStart) else { return };
@@ -149,10 +149,17 @@ impl Facts<'_> {
         let interim = earlier("interim response", Mark::InterimResponseStart);
         let packet = earlier("first packet", Mark::ResponseFirstPacket);
         let head = format!("head readable at {}", time(readable.since(Offset::ZERO), self.style));
+        let http = connection.facts.http.as_ref();
+        let took = http.and_then(|http| http.head_took).filter(|took| *took >= WHILE);
+        let complete = took.map(|took| {
+            let at = time((readable + took).since(Offset::ZERO), self.style);
+            format!("head complete at {at}")
+        });
         let mut clauses: Vec<String> = interim.into_iter().chain(packet).collect();
-        if !clauses.is_empty() {
+        if !clauses.is_empty() || complete.is_some() {
             clauses.push(head);
         }
+        clauses.extend(complete);
         let exchange = connection.marks.first_packet_of_response().zip(at(Mark::RequestStart));
         let came_unasked = exchange.zip(split.rtt).is_some_and(|((came, asked), round_trip)| {
             // Some leeway: the round trip was seen at another time.

@@ -294,6 +294,8 @@ pub struct HttpFacts {
     pub decoded_bytes: Option<u64>,
     /// Bytes behind the end of the coded body, which nothing is decoded of.
     pub undecoded_bytes: Option<u64>,
+    /// From the first byte of the final response's head to its last, where they could not be read at once.
+    pub head_took: Option<Duration>,
     /// The body's length was not announced, and the connection ended without close_notify
     /// (RFC 8446 §6.1): nothing shows that it is whole.
     pub may_be_cut_short: bool,
