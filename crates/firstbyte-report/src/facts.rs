@@ -242,7 +242,8 @@ impl Facts<'_> {
             tcp.congestion_control.clone(),
             tcp.send_mss.map(|mss| format!("segments of {}", bytes(u64::from(mss)))),
             tcp.receive_window_limited.filter(|limited| *limited >= WHILE).map(|limited| {
-                format!("the server's receive window was full for {}", time(limited, self.style))
+                let ms = limited.as_millis();
+                format!("the server's receive window was full for about {ms} ms")
             }),
         ];
         self.clauses("tcp", clauses.into_iter().flatten().collect());
@@ -402,6 +403,16 @@ fn early_data(early: &EarlyData) -> String {
 mod tests {
     use super::super::fixtures;
     use super::*;
+
+    #[test]
+    fn a_full_receive_window_is_told_in_whole_milliseconds() {
+        let mut sample = fixtures::plain_http();
+        let tcp = sample.connection.facts.tcp.as_mut().unwrap();
+        tcp.receive_window_limited = Some(Duration::from_micros(12_345));
+        let split = Split::attribute(&sample.connection);
+        let text = lines(&sample, &split, &Style::default()).join("\n");
+        assert!(text.contains("the server's receive window was full for about 12 ms"), "{text}");
+    }
 
     #[test]
     fn an_answer_that_nobody_asked_for_yet_is_told() {

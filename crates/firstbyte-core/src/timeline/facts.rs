@@ -81,7 +81,7 @@ pub struct TcpFacts {
     pub receive_mss: Option<u32>,
     /// Segments from the server that arrived before one that they follow (`TCP_INFO.tcpi_rcv_ooopack`).
     pub out_of_order: Option<u32>,
-    /// How long the server's receive window kept data from being sent (`TCP_INFO.tcpi_rwnd_limited`); absent where it did not.
+    /// How long the server's receive window kept data from being sent (`tcpi_rwnd_limited`); absent up to two ticks.
     pub receive_window_limited: Option<Duration>,
     /// Congestion control algorithm of the client's socket.
     pub congestion_control: Option<String>,
