@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use firstbyte_clock::Realtime;
-use firstbyte_probe::probe::describe_io;
+use firstbyte_probe::probe::{MOST_TEXT, describe_io, read_text};
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::Full;
 
 use crate::Compat;
-use crate::configuration::{Configuration, MOST_BYTES, Module};
+use crate::configuration::{Configuration, Module};
 use crate::history::History;
 use crate::metrics::{self, Metrics};
 use crate::pages;
@@ -76,14 +76,8 @@ fn now() -> f64 {
 /// Reads the configuration's file.
 fn read(options: &ExporterOptions) -> Result<Configuration, String> {
     let file = options.config_file.display();
-    let in_words = |error: &std::io::Error| format!("{file}: {}", describe_io(error));
-    let size = std::fs::metadata(&options.config_file).map_err(|error| in_words(&error))?.len();
-    if size > MOST_BYTES {
-        return Err(format!(
-            "{file}: larger than {MOST_BYTES} bytes; this is not a configuration file"
-        ));
-    }
-    let text = std::fs::read_to_string(&options.config_file).map_err(|error| in_words(&error))?;
+    let text = read_text(&options.config_file, MOST_TEXT)
+        .map_err(|error| format!("{file}: {}", describe_io(&error)))?;
     Configuration::parse(&text).map_err(|mistake| format!("{file}: {mistake}"))
 }
 

@@ -75,6 +75,7 @@ pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> Http
         body_bytes: Some(exchange.response_bytes),
         decoded_bytes: None,
         undecoded_bytes: None,
+        head_took: None,
         may_be_cut_short: false,
     }
 }

@@ -137,8 +137,8 @@ impl Facts<'_> {
         self.clauses("round trip", clauses);
     }
 
-    /// The interim response and the first packet, if they came 1 ms or more before the head could be read; and whether
-    /// the response came too soon to be an answer.
+    /// The interim response, the first packet and the end of the head, if they came 1 ms or more before or after the head's
+    /// first byte could be read; and whether the response came too soon to be an answer.
     fn first_byte(&mut self, connection: &Connection, split: &Split) {
         let at = |mark| connection.marks.at(mark);
         let Some(readable) = at(Mark::ResponseStart) else { return };
@@ -149,10 +149,17 @@ impl Facts<'_> {
         let interim = earlier("interim response", Mark::InterimResponseStart);
         let packet = earlier("first packet", Mark::ResponseFirstPacket);
         let head = format!("head readable at {}", time(readable.since(Offset::ZERO), self.style));
+        let http = connection.facts.http.as_ref();
+        let took = http.and_then(|http| http.head_took).filter(|took| *took >= WHILE);
+        let complete = took.map(|took| {
+            let at = time((readable + took).since(Offset::ZERO), self.style);
+            format!("head complete at {at}")
+        });
         let mut clauses: Vec<String> = interim.into_iter().chain(packet).collect();
-        if !clauses.is_empty() {
+        if !clauses.is_empty() || complete.is_some() {
             clauses.push(head);
         }
+        clauses.extend(complete);
         let exchange = connection.marks.first_packet_of_response().zip(at(Mark::RequestStart));
         let came_unasked = exchange.zip(split.rtt).is_some_and(|((came, asked), round_trip)| {
             // Some leeway: the round trip was seen at another time.
@@ -235,7 +242,8 @@ impl Facts<'_> {
             tcp.congestion_control.clone(),
             tcp.send_mss.map(|mss| format!("segments of {}", bytes(u64::from(mss)))),
             tcp.receive_window_limited.filter(|limited| *limited >= WHILE).map(|limited| {
-                format!("the server's receive window was full for {}", time(limited, self.style))
+                let ms = limited.as_millis();
+                format!("the server's receive window was full for about {ms} ms")
             }),
         ];
         self.clauses("tcp", clauses.into_iter().flatten().collect());
@@ -395,6 +403,16 @@ fn early_data(early: &EarlyData) -> String {
 mod tests {
     use super::super::fixtures;
     use super::*;
+
+    #[test]
+    fn a_full_receive_window_is_told_in_whole_milliseconds() {
+        let mut sample = fixtures::plain_http();
+        let tcp = sample.connection.facts.tcp.as_mut().unwrap();
+        tcp.receive_window_limited = Some(Duration::from_micros(12_345));
+        let split = Split::attribute(&sample.connection);
+        let text = lines(&sample, &split, &Style::default()).join("\n");
+        assert!(text.contains("the server's receive window was full for about 12 ms"), "{text}");
+    }
 
     #[test]
     fn an_answer_that_nobody_asked_for_yet_is_told() {

@@ -25,9 +25,6 @@ pub use yaml::Mistake;
 
 use reader::Fields;
 
-/// The most bytes that a configuration may have.
-pub const MOST_BYTES: u64 = 16 << 20;
-
 /// Modules by name.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {

@@ -1,6 +1,6 @@
 //! What is asked of every client, as options of a browser; what it cannot do is said in words.
 
-use std::fs;
+use std::path::Path;
 
 use firstbyte_core::timeline::SessionMechanism;
 use firstbyte_probe::net::Bind;
@@ -8,7 +8,7 @@ use firstbyte_probe::probe::options::{
     Client, ConnectTo, Family, HttpOptions, HttpVersion, Options, ResolveOverride, ResolverChoice,
     SessionUse, TlsOptions, TlsVersion,
 };
-use firstbyte_probe::probe::{SetupError, Target};
+use firstbyte_probe::probe::{MOST_TEXT, SetupError, Target, read_text};
 
 use super::{
     BrowserAbilities, BrowserHttp, BrowserOptions, BrowserSession, BrowserTls, HostPin,
@@ -56,7 +56,7 @@ const FEW: usize = 10;
 /// client takes them, those of `SSL_CERT_FILE`, where it has few (a lab's, a company's).
 fn issuers(options: &Options) -> Result<Vec<String>, SetupError> {
     if let Some(path) = &options.tls.ca_file {
-        let read = fs::read_to_string(path);
+        let read = read_text(path, MOST_TEXT);
         let read = read.map_err(|error| {
             SetupError::Client(format!("cannot read {}: {error}", path.display()))
         });
@@ -66,7 +66,7 @@ fn issuers(options: &Options) -> Result<Vec<String>, SetupError> {
 }
 
 fn issuers_of_environment() -> Option<String> {
-    let pem = fs::read_to_string(std::env::var_os("SSL_CERT_FILE")?).ok()?;
+    let pem = read_text(Path::new(&std::env::var_os("SSL_CERT_FILE")?), MOST_TEXT).ok()?;
     (1..=FEW).contains(&pem.matches("-----BEGIN CERTIFICATE-----").count()).then_some(pem)
 }
 

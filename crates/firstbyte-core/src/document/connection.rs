@@ -271,6 +271,8 @@ pub struct HttpRecord {
     pub decoded_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undecoded_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_took_ns: Option<u64>,
     pub may_be_cut_short: bool,
 }
 
@@ -560,6 +562,7 @@ impl HttpRecord {
             body_bytes: http.body_bytes,
             decoded_bytes: http.decoded_bytes,
             undecoded_bytes: http.undecoded_bytes,
+            head_took_ns: http.head_took.map(ns),
             may_be_cut_short: http.may_be_cut_short,
         }
     }

@@ -81,7 +81,7 @@ pub struct TcpFacts {
     pub receive_mss: Option<u32>,
     /// Segments from the server that arrived before one that they follow (`TCP_INFO.tcpi_rcv_ooopack`).
     pub out_of_order: Option<u32>,
-    /// How long the server's receive window kept data from being sent (`TCP_INFO.tcpi_rwnd_limited`); absent where it did not.
+    /// How long the server's receive window kept data from being sent (`tcpi_rwnd_limited`); absent up to two ticks.
     pub receive_window_limited: Option<Duration>,
     /// Congestion control algorithm of the client's socket.
     pub congestion_control: Option<String>,
@@ -294,6 +294,8 @@ pub struct HttpFacts {
     pub decoded_bytes: Option<u64>,
     /// Bytes behind the end of the coded body, which nothing is decoded of.
     pub undecoded_bytes: Option<u64>,
+    /// From the first byte of the final response's head to its last, where they could not be read at once.
+    pub head_took: Option<Duration>,
     /// The body's length was not announced, and the connection ended without close_notify
     /// (RFC 8446 §6.1): nothing shows that it is whole.
     pub may_be_cut_short: bool,

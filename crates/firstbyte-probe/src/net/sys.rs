@@ -53,7 +53,7 @@ pub(super) struct TcpInfo {
     pub since_data: Duration,
     /// Segments that arrived out of order.
     pub out_of_order: Option<u32>,
-    /// How long the peer's receive window kept data from being sent.
+    /// How long the peer's receive window kept data from being sent, if for more than two ticks.
     pub receive_window_limited: Option<Duration>,
     /// Segments that arrived.
     pub segments: u32,
@@ -80,6 +80,7 @@ mod linux {
     use std::mem;
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+    use nix::time::{ClockId, clock_getres};
     use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
     use super::{Duration, Realtime, SYN_BYTES, SentStamp, TcpInfo};
@@ -428,6 +429,12 @@ mod linux {
         Some(u64::from_ne_bytes(data.get(at..at + 8)?.try_into().ok()?))
     }
 
+    /// One jiffy: `tcpi_rwnd_limited` is counted in these (net/ipv4/tcp.c, `tcp_get_info_chrono_stats`).
+    fn kernel_tick() -> Duration {
+        clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
+            .map_or(Duration::from_millis(10), Duration::from)
+    }
+
     /// Reads `TCP_INFO`.
     pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         let mut info = [0u8; 256];
@@ -455,7 +462,9 @@ mod linux {
             min_rtt: u32_at(info, 148).filter(|us| *us != u32::MAX && *us != 0).map(micros),
             since_data: Duration::from_millis(u64::from(u32_at(info, 52)?)),
             out_of_order: u32_at(info, 224),
-            receive_window_limited: u64_at(info, 176).map(Duration::from_micros),
+            receive_window_limited: u64_at(info, 176)
+                .map(Duration::from_micros)
+                .filter(|limited| *limited > kernel_tick() * 2),
             segments: u32_at(info, 140)?,
             data_segments: u32_at(info, 152)?,
             received_mss: u32_at(info, 20)?,

@@ -471,9 +471,7 @@ impl TcpStream {
             send_mss: info.map(|i| i.send_mss).filter(|mss| *mss > 0),
             receive_mss: self.notes().full_segment(),
             out_of_order: info.and_then(|i| i.out_of_order),
-            receive_window_limited: info
-                .and_then(|i| i.receive_window_limited)
-                .filter(|limited| !limited.is_zero()),
+            receive_window_limited: info.and_then(|i| i.receive_window_limited),
             congestion_control: self.socket.congestion_control(),
             syn_departure_uncertainty: None,
         }

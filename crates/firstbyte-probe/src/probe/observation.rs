@@ -48,6 +48,8 @@ pub(super) struct Observation {
     pub tcp: Option<TcpFacts>,
     /// The server asked for another handshake, and nothing that follows is an answer to the request.
     pub renegotiates: bool,
+    /// The last byte of the final response's head could be read.
+    pub head_end: Option<Arrival>,
     pending: Vec<(Mark, When)>,
     recorder: Option<Rc<RefCell<Recorder>>>,
 }
@@ -70,6 +72,7 @@ impl Observation {
             phase: PhaseName::Resolve,
             tcp: None,
             renegotiates: false,
+            head_end: None,
             pending: Vec::new(),
             recorder: None,
         }))
@@ -141,6 +144,13 @@ impl Observation {
                 if let Some(stamp) = stamp {
                     self.connection.marks.set(mark, stamp);
                 }
+            }
+            let response_start = self.connection.marks.at(Mark::ResponseStart);
+            if let (Some(end), Some(start)) = (self.head_end.take(), response_start)
+                && let Some(http) = &mut self.connection.facts.http
+            {
+                let end = if stepped { end.read } else { end.stamp };
+                http.head_took = Some(end.at.since(start)).filter(|took| !took.is_zero());
             }
             self.connection.flights = recorder.take_flights();
             self.connection.facts.tcp = merge(self.tcp.take(), recorder.tcp.take());

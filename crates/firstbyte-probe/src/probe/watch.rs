@@ -22,6 +22,8 @@ pub(super) struct HttpWatch {
     pub response_offset: u64,
     /// Offset in the received plaintext at which the first interim response began (RFC 9110 §15.2).
     pub interim_offset: Option<u64>,
+    /// Offset in the received plaintext of the last byte of the final response's head, until it is taken note of.
+    pub head_end: Option<u64>,
     /// The first line that came back, whatever it was.
     pub answer: Option<String>,
     pub answer_is_tls: bool,
@@ -229,6 +231,7 @@ impl HttpWatch {
             response_started: false,
             response_offset: 0,
             interim_offset: None,
+            head_end: None,
             answer: None,
             answer_is_tls: false,
             written: 0,
@@ -283,7 +286,7 @@ impl HttpWatch {
             }
             Protocol::Http2 { has_head, .. } => *has_head = false,
         }
-        self.interim_offset = None;
+        (self.interim_offset, self.head_end) = (None, None);
         (self.request_bytes, self.header_bytes, self.written) = (0, 0, 0);
         self.body_written = 0;
         (self.request_complete, self.response_started) = (false, false);
@@ -380,7 +383,10 @@ impl HttpWatch {
                                 *response = Head::default();
                             }
                         }
-                        is_interim => self.response_started = is_interim.is_some(),
+                        is_interim => {
+                            self.response_started = is_interim.is_some();
+                            self.head_end = response.complete.then(|| before + fed as u64 - 1);
+                        }
                     }
                 }
                 self.header_bytes += fed as u64;
@@ -401,6 +407,11 @@ impl HttpWatch {
                             self.interim_offset.get_or_insert(self.response_offset);
                         }
                         self.response_offset = frame.offset;
+                    }
+                    if head && !self.response_started {
+                        // END_HEADERS (RFC 9113 §6.2).
+                        let last = frame.offset + 8 + u64::from(frame.payload_bytes);
+                        self.head_end = (frame.flags & 4 != 0).then_some(last);
                     }
                     self.response_started |= *has_head && (several || ends_head(frame));
                     if let Some(streams) = self.streams.as_mut() {
@@ -542,6 +553,7 @@ mod tests {
         watch.received(&[0, 0, 1, 1, 5, 0, 0, 0, 1]);
         assert!(watch.response_started);
         assert_eq!((watch.header_bytes, watch.response_offset), (10, 9));
+        assert_eq!(watch.head_end, Some(18));
     }
 
     #[test]
@@ -561,7 +573,7 @@ mod tests {
         assert!(with_body.response_started);
         // Trailers.
         with_body.received(&HEAD);
-        assert_eq!(with_body.response_offset, 10);
+        assert_eq!((with_body.response_offset, with_body.head_end), (10, Some(19)));
         let mut read_by_http = heads();
         read_by_http.note_final_head();
         assert!(read_by_http.response_started);
@@ -591,6 +603,7 @@ mod tests {
             assert_eq!(watch.header_bytes, heads.len() as u64, "cut at {cut}");
             let last = memmem::rfind(heads, b"HTTP/1.1 200").unwrap() as u64;
             assert_eq!((watch.interim_offset, watch.response_offset), (Some(0), last), "{cut}");
+            assert_eq!(watch.head_end, Some(heads.len() as u64 - 1), "cut at {cut}");
             assert!(watch.response_started);
             assert!(watch.head_complete());
         }

@@ -66,7 +66,10 @@ impl Backlog {
         if self.open.is_none() {
             let Some((path, folded)) = self.files.pop_front() else { return Ok(None) };
             match open(&path, folded, store)? {
-                Ok(opened) => self.open = Some(opened),
+                Ok(opened) => {
+                    self.unread.extend(opened.run.warnings().iter().map(ToString::to_string));
+                    self.open = Some(opened);
+                }
                 Err(why) => {
                     self.unread.push(why);
                     return Ok(None);
@@ -103,7 +106,7 @@ fn open(
     folded: u64,
     store: &mut Store,
 ) -> Result<Result<OpenRun, String>, StoreError> {
-    let run = match Run::read(path) {
+    let mut run = match Run::read(path) {
         Ok(run) => run,
         // Nothing was written to it yet.
         Err(RunError::NotARun { .. }) if path.metadata().is_ok_and(|file| file.len() == 0) => {
@@ -117,6 +120,8 @@ fn open(
     let series = store.enrol(&labels)?;
     let name =
         path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // Those before were told when the samples next to them were folded in.
+    run.bad_lines.retain(|bad| bad.offset >= folded);
     let (next, last) = (run.row_from(folded), run.header.created_unix_ns);
     Ok(Ok(OpenRun { run, name, series, next, last }))
 }

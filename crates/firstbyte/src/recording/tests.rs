@@ -219,6 +219,22 @@ fn a_store_that_is_gone_or_damaged_is_made_again_from_raw_files() {
     assert_eq!(kept.count(), 1);
 }
 
+#[test]
+fn damaged_lines_of_raw_files_are_told() {
+    let scene = Scene::new();
+    let path = scene.record(&["a"], 3).path;
+    let mut text = fs::read_to_string(&path).unwrap();
+    let last = text.rfind("{\"variant\":0").unwrap();
+    text.replace_range(last..=last, "[");
+    let line = text.lines().count();
+    fs::write(&path, text).unwrap();
+    fs::remove_file(scene.store()).unwrap();
+    scene.record(&["a"], 1);
+    assert_eq!(samples(&scene.sum("a")), 3);
+    let told = scene.told();
+    assert!(told.contains(&format!("{}, line {line}: ", path.display())), "{told}");
+}
+
 /// The page in the middle of a store is overwritten while it is written to.
 #[test]
 fn a_store_that_is_damaged_under_way_is_made_again() {

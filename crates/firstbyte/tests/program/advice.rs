@@ -390,6 +390,21 @@ fn each_case_is_documented() {
     assert_eq!(documented, 14);
 }
 
+#[test]
+fn a_response_head_that_arrives_in_parts_is_told() {
+    let server = Peer::tcp(|mut stream| {
+        read_head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-");
+        thread::sleep(Duration::from_millis(300));
+        let _ = stream.write_all(b"Length: 0\r\n\r\n");
+        drain(&mut stream);
+    });
+    let url = format!("http://127.0.0.1:{}/", server.port());
+    let outcome = firstbyte(Directory::new().path(), &[&url]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("head complete at "), "{}", outcome.stdout);
+}
+
 /// What a server that reads slowly has taken is the server's time, and neither the client's nor the path's.
 #[test]
 fn a_server_that_reads_slowly_has_the_time() {

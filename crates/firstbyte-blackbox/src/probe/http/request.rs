@@ -6,7 +6,9 @@ use bytes::Bytes;
 use firstbyte_probe::probe::options::{
     HeaderChange, HttpOptions, HttpVersion, Options, ResolverChoice,
 };
-use firstbyte_probe::probe::{Secret, Target};
+use firstbyte_probe::probe::{
+    MOST_BODY, MOST_TEXT, Secret, Target, describe_io, read_file, read_text,
+};
 use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
 use url::Url;
@@ -47,11 +49,9 @@ fn percent_decoded(text: &str) -> String {
 fn value(source: &SecretSource) -> Result<Secret<String>, String> {
     match source {
         SecretSource::Given(value) => Ok(value.clone()),
-        SecretSource::File(path) => {
-            std::fs::read_to_string(path).map(|text| Secret::new(text.trim().to_owned())).map_err(
-                |e| format!("{}: {}", path.display(), firstbyte_probe::probe::describe_io(&e)),
-            )
-        }
+        SecretSource::File(path) => read_text(path, MOST_TEXT)
+            .map(|text| Secret::new(text.trim().to_owned()))
+            .map_err(|error| format!("{}: {}", path.display(), describe_io(&error))),
     }
 }
 
@@ -122,9 +122,11 @@ impl Request {
             }
         }
         let body = match &module.body_file {
-            Some(path) => Some(std::fs::read(path).map(Bytes::from).map_err(|error| {
-                format!("{}: {}", path.display(), firstbyte_probe::probe::describe_io(&error))
-            })?),
+            Some(path) => Some(
+                read_file(path, MOST_BODY)
+                    .map(Bytes::from)
+                    .map_err(|error| format!("{}: {}", path.display(), describe_io(&error)))?,
+            ),
             None => Some(module.body.reveal())
                 .filter(|body| !body.is_empty())
                 .map(|body| Bytes::from(body.clone())),

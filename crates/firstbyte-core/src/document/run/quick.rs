@@ -524,6 +524,7 @@ impl<'a> Cursor<'a> {
             body_bytes: self.optional("body_bytes", Self::unsigned)?,
             decoded_bytes: self.optional("decoded_bytes", Self::unsigned)?,
             undecoded_bytes: self.optional("undecoded_bytes", Self::unsigned)?,
+            head_took: self.optional("head_took_ns", Self::duration)?,
             may_be_cut_short: self.flag("may_be_cut_short")?,
         };
         self.close()?;

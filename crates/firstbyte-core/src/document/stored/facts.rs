@@ -183,6 +183,8 @@ pub struct StoredHttp {
     pub decoded_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undecoded_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_took_ns: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_cut_short: bool,
 }
@@ -394,6 +396,7 @@ impl StoredHttp {
             body_bytes: http.body_bytes,
             decoded_bytes: http.decoded_bytes,
             undecoded_bytes: http.undecoded_bytes,
+            head_took_ns: http.head_took.map(ns),
             may_be_cut_short: http.may_be_cut_short,
         }
     }
@@ -420,6 +423,7 @@ impl StoredHttp {
             body_bytes: self.body_bytes,
             decoded_bytes: self.decoded_bytes,
             undecoded_bytes: self.undecoded_bytes,
+            head_took: self.head_took_ns.map(Duration::from_nanos),
             may_be_cut_short: self.may_be_cut_short,
         })
     }

@@ -247,6 +247,7 @@ fn any_http() -> impl Strategy<Value = HttpFacts> {
             body_bytes: d,
             decoded_bytes: c,
             undecoded_bytes: a,
+            head_took: b.map(Duration::from_nanos),
             may_be_cut_short: d.is_some(),
         })
 }

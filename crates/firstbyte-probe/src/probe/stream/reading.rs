@@ -204,6 +204,7 @@ impl Stream {
         if !begun {
             self.mark_response();
         }
+        self.note_head_end();
         self.note_answered();
         if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
             tls.records.clear();
@@ -215,6 +216,19 @@ impl Stream {
         if !self.watch.response_started {
             self.watch.note_final_head();
             self.mark_response();
+            self.note_head_end();
+        }
+    }
+
+    /// Takes note of when the last byte of the final response's head could be read, once it can.
+    fn note_head_end(&mut self) {
+        let watch = &self.watch;
+        let Some(end) = watch.head_end.filter(|_| watch.response_started) else { return };
+        if end < watch.received_bytes()
+            && let Some([_, readable]) = self.arrivals_of(end)
+        {
+            self.watch.head_end = None;
+            self.seen.borrow_mut().head_end = Some(readable);
         }
     }
 
