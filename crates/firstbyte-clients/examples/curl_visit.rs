@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--cacert" => options.tls.ca_file = Some(value()?.into()),
             "--pin" => {
                 let addresses = vec![value()?.parse()?];
-                options.resolve.push(ResolveOverride { host: None, port: None, addresses });
+                let given = ResolveOverride { host: None, port: None, addresses, zone: None };
+                options.resolve.push(given);
             }
             "--http1.1" => options.http.version = HttpVersion::Http1,
             "--http2" => options.http.version = HttpVersion::Http2,

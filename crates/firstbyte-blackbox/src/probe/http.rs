@@ -206,8 +206,9 @@ impl Probe<'_> {
         let mut target = target.clone();
         if let Some(address) = pinned {
             let name = request.server_name(module, &target.host);
+            let addresses = vec![address];
             options.resolve =
-                vec![ResolveOverride { host: None, port: None, addresses: vec![address] }];
+                vec![ResolveOverride { host: None, port: None, addresses, zone: None }];
             target.host = name;
         }
         let shown = firstbyte_core::shown_url::shown_url(target.url.as_str());

@@ -152,6 +152,9 @@ impl Asked {
             let Some(host) = given.host.clone() else {
                 return self.cannot("use one address for all hosts");
             };
+            if given.zone.is_some() {
+                return self.cannot("visit an IPv6 address with a zone");
+            }
             let mut allowed = given.addresses.iter().filter(|address| family.allows(address));
             match (allowed.next(), allowed.next()) {
                 (Some(address), None) => Ok(HostPin { host, address: *address }),
@@ -289,7 +292,8 @@ mod tests {
 
     fn resolve(port: u16, addresses: &[&str]) -> ResolveOverride {
         let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
-        ResolveOverride { host: Some("site.test".to_owned()), port: Some(port), addresses }
+        let host = Some("site.test".to_owned());
+        ResolveOverride { host, port: Some(port), addresses, zone: None }
     }
 
     fn what_is_asked_for_is_what_it_is_told<R: RunningBrowser>() {
@@ -330,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_browsers_cannot_do_is_said() {
-        let both: [(&str, Change); 15] = [
+        let both: [(&str, Change); 16] = [
             ("names", |o| o.resolver = ResolverChoice::Server(([9, 9, 9, 9], 53).into())),
             ("groups", |o| o.tls.groups.push("x25519".into())),
             ("certificates", |o| o.tls.insecure = true),
@@ -343,6 +347,10 @@ mod tests {
             ("several or no addresses", |o| o.resolve = vec![resolve(8443, &["::1", "127.0.0.1"])]),
             ("all hosts", |o| {
                 o.resolve = vec![ResolveOverride { host: None, ..resolve(8443, &["::1"]) }];
+            }),
+            ("a zone", |o| {
+                let zone = Some("lo".to_owned());
+                o.resolve = vec![ResolveOverride { zone, ..resolve(8443, &["::1"]) }];
             }),
             ("mechanism", |o| o.tls.session = SessionUse::Resume(Some(SessionMechanism::Ticket))),
             ("over QUIC", |o| {

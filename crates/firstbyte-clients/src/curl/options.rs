@@ -2,6 +2,7 @@
 //!
 //! Input: `firstbyte_probe`'s options. Output: [`CurlOptions`], which `config` writes down for curl.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use firstbyte_core::timeline::SessionMechanism;
@@ -60,9 +61,14 @@ impl CurlOptions {
                     named(curl)
                 ));
             }
-            if server.port() != 53 && server.is_ipv6() {
-                return Err("curl accepts no port with a name server's IPv6 address".into());
+            if let SocketAddr::V6(server) = server
+                && (server.port() != 53 || server.scope_id() != 0)
+            {
+                return Err("curl accepts no port or zone with a name server's IPv6 address".into());
             }
+        }
+        if resolve.iter().any(|given| given.zone.is_some()) {
+            return Err("curl accepts no zone with the addresses of --resolve".into());
         }
         for given in resolve.iter().filter(|given| !given.addresses.is_empty()) {
             if !given.addresses.iter().any(|address| family.allows(address)) {
@@ -239,7 +245,7 @@ mod tests {
             said(|o| {
                 o.family = Family::V6;
                 let addresses = vec!["192.0.2.1".parse().unwrap()];
-                o.resolve = vec![ResolveOverride { host: None, port: None, addresses }];
+                o.resolve = vec![ResolveOverride { host: None, port: None, addresses, zone: None }];
             })
             .contains("IPv6")
         );

@@ -48,6 +48,7 @@ impl Bench {
             host: None,
             port: None,
             addresses: vec![self.server.addr().ip()],
+            zone: None,
         }];
         change(&mut options);
         options

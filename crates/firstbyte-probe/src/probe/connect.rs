@@ -32,6 +32,13 @@ pub(super) struct RemotePort {
     scope: u32,
 }
 
+/// The number of an interface, which is given by name or by number.
+pub(super) fn interface_number(zone: &str) -> Result<u32, String> {
+    let named = nix::net::if_::if_nametoindex(zone).ok();
+    let number = named.or_else(|| zone.parse().ok());
+    number.ok_or_else(|| format!("no network interface is called {zone:?}"))
+}
+
 impl From<u16> for RemotePort {
     fn from(port: u16) -> Self {
         Self { port, scope: 0 }
@@ -42,10 +49,7 @@ impl RemotePort {
     /// Of an address in `zone`, which is an interface's name or number.
     pub(super) fn in_zone(port: u16, zone: Option<&str>) -> Result<Self, Cause> {
         let Some(zone) = zone else { return Ok(port.into()) };
-        let named = nix::net::if_::if_nametoindex(zone).ok();
-        let scope = named.or_else(|| zone.parse().ok()).ok_or_else(|| Cause::SocketSetup {
-            detail: format!("no network interface is called {zone:?}"),
-        })?;
+        let scope = interface_number(zone).map_err(|detail| Cause::SocketSetup { detail })?;
         Ok(Self { port, scope })
     }
 

@@ -33,7 +33,7 @@ mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -58,9 +58,9 @@ use self::body::Body;
 use self::connect::RemotePort;
 use self::observation::{Observation, Shared, When};
 use self::open::Open;
-use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
+use self::options::{HttpOptions, HttpVersion, Options, SessionUse, split_zone};
 use self::processor::Counted;
-use self::resolve::Resolver;
+use self::resolve::{Resolver, overridden};
 use self::several::SharedAddresses;
 use self::stream::Stream;
 use self::timers::Timers;
@@ -412,9 +412,9 @@ impl NetProber {
         }
         let tls = self.tls.begin_quic(&target.host);
         let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;
-        let (host, port) = self.connect_to(target);
+        let (host, port, zone) = self.connect_to(target);
         let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
-        let port = RemotePort::in_zone(port, zone_of(target, &host))?;
+        let port = RemotePort::in_zone(port, zone)?;
         let connection = quic::open(seen, &self.options, resolved, port, &tls, early).await?;
         Ok(Open::Quic(Box::new(http3::Open::new(connection))))
     }
@@ -429,7 +429,7 @@ impl NetProber {
         names: Option<&Rc<SharedAddresses>>,
     ) -> Result<(Stream, bool), Cause> {
         let only_http2 = self.options.http.version == HttpVersion::Http2;
-        let (host, port) = self.connect_to(target);
+        let (host, port, zone) = self.connect_to(target);
         let resolved = match names.and_then(SharedAddresses::resolved) {
             Some(resolved) => resolved,
             None => {
@@ -440,7 +440,7 @@ impl NetProber {
                 }
             }
         };
-        let port = RemotePort::in_zone(port, zone_of(target, &host))?;
+        let port = RemotePort::in_zone(port, zone)?;
         let connected =
             connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
@@ -549,16 +549,22 @@ impl NetProber {
         }
     }
 
-    /// Host and port to connect to: those of the URL, unless `--connect-to` names others. A final dot is the
-    /// resolver's.
-    fn connect_to(&self, target: &Target) -> (String, u16) {
+    /// Host and port to connect to, and the zone of an address: those of the URL, unless `--connect-to` or `--resolve`
+    /// name others. A final dot is the resolver's.
+    fn connect_to<'a>(&'a self, target: &'a Target) -> (String, u16, Option<&'a str>) {
         let rule = self.options.connect_to.iter().find(|rule| {
             rule.from_host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(&target.host))
                 && rule.from_port.is_none_or(|p| p == target.port)
         });
-        let host = rule.and_then(|r| r.to_host.clone()).unwrap_or_else(|| target.dns_name());
+        let other = rule.and_then(|r| r.to_host.as_deref()).map(split_zone);
+        let (host, mut zone) = other.unwrap_or_else(|| (target.dns_name(), None));
         let port = rule.and_then(|r| r.to_port).unwrap_or(target.port);
-        (host, port)
+        if host.parse::<IpAddr>().is_err() {
+            let given = overridden(&self.options, host.trim_end_matches('.'), port);
+            zone = given.and_then(|given| given.zone.as_deref()).or(zone);
+        }
+        let zone = zone.or_else(|| zone_of(target, &host));
+        (host, port, zone)
     }
 }
 

@@ -12,6 +12,7 @@ use http::header;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::connect::interface_number;
 use super::kept::{KeptBody, KeptCertificates};
 use super::options_stored::{body, method};
 use super::secret::Secret;
@@ -205,12 +206,20 @@ impl ResolverChoice {
             "system" => return Ok(Self::System),
             _ => {}
         }
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self::Server(address));
+        let (text, zone) = split_zone(text);
+        let with_default_port = || {
+            let address = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            address.map(|address| SocketAddr::new(address, 53))
+        };
+        let server = text.parse::<SocketAddr>().or_else(|_| with_default_port());
+        match (server.map_err(|_| "not a resolver".to_owned())?, zone) {
+            (SocketAddr::V6(mut server), Some(zone)) => {
+                server.set_scope_id(interface_number(zone)?);
+                Ok(Self::Server(server.into()))
+            }
+            (SocketAddr::V4(_), Some(_)) => Err("IPv4 addresses have no zones".into()),
+            (server, None) => Ok(Self::Server(server)),
         }
-        let address = text.trim_start_matches('[').trim_end_matches(']').parse();
-        let address: IpAddr = address.map_err(|_| "not a resolver".to_owned())?;
-        Ok(Self::Server(SocketAddr::new(address, 53)))
     }
 }
 
@@ -256,6 +265,16 @@ pub struct ResolveOverride {
     pub port: Option<u16>,
     /// The addresses to use.
     pub addresses: Vec<IpAddr>,
+    /// Name or number of the interface that leads to those of IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// An address without its zone (RFC 4007 §11): `fe80::1%eth0`, or `[fe80::1%eth0]` and what follows.
+pub fn split_zone(text: &str) -> (String, Option<&str>) {
+    let Some((address, rest)) = text.split_once('%') else { return (text.to_owned(), None) };
+    let (zone, behind) = rest.split_at(rest.find(']').unwrap_or(rest.len()));
+    (format!("{address}{behind}"), Some(zone))
 }
 
 /// `--connect-to HOST1:PORT1:HOST2:PORT2`; an empty part means "any" on the left, "the same" on the
@@ -266,7 +285,7 @@ pub struct ConnectTo {
     pub from_host: Option<String>,
     /// Port of the URL this applies to.
     pub from_port: Option<u16>,
-    /// Host to connect to instead.
+    /// Host to connect to instead; an IPv6 address with its zone, if it has one.
     pub to_host: Option<String>,
     /// Port to connect to instead.
     pub to_port: Option<u16>,

@@ -102,6 +102,7 @@ impl Made {
                     .parse()
                     .into_iter()
                     .collect(),
+                zone: None,
             })
             .collect();
         options.http.version = match self {

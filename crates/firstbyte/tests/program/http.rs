@@ -172,6 +172,12 @@ fn ipv6_addresses_have_zones() {
         let shown = sample["url"].as_str().unwrap();
         assert!(shown.starts_with("http://[::1%25"), "{shown}");
     }
+    let named = format!("http://a.test:{}/", peer.port());
+    let resolve = format!("a.test:{}:::1%lo", peer.port());
+    for [flag, value] in [["--resolve", resolve.as_str()], ["--connect-to", "::[::1%lo]:"]] {
+        let sample = sample(&directory, &[flag, value, named.as_str()]);
+        assert_eq!(sample["http"]["status"], 200, "{flag}");
+    }
     let outcome = firstbyte(directory.path(), &[url("%25no-such-if")]);
     assert_eq!(outcome.code, 45, "{}{}", outcome.stdout, outcome.stderr);
     let said = "no network interface is called \"no-such-if\"";

@@ -87,6 +87,7 @@ fn the_way_is_pinned() {
             host: None,
             port: Some(8443),
             addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
+            zone: None,
         }];
     });
     for line in [

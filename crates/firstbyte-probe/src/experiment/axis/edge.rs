@@ -58,6 +58,7 @@ impl Setting for Edge {
                     host: Some(host.to_ascii_lowercase()),
                     port: Some(port),
                     addresses: addresses.clone(),
+                    zone: None,
                 },
             ),
             Place::Host(other) => visit.options.connect_to.insert(

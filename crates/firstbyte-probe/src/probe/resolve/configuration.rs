@@ -9,6 +9,8 @@ use std::time::Duration;
 use hickory_resolver::proto::rr::Name;
 use resolv_conf::{Config, ScopedIp};
 
+use crate::probe::connect::interface_number;
+
 pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 const PORT: u16 = 53;
@@ -123,15 +125,10 @@ fn server_address(server: &ScopedIp) -> SocketAddr {
     match server {
         ScopedIp::V4(address) => SocketAddr::from((*address, PORT)),
         ScopedIp::V6(address, zone) => {
-            let scope = zone.as_deref().map_or(0, interface_number);
+            let scope = zone.as_deref().and_then(|zone| interface_number(zone).ok()).unwrap_or(0);
             SocketAddr::V6(SocketAddrV6::new(*address, PORT, 0, scope))
         }
     }
-}
-
-/// Of "eth0" or "2".
-fn interface_number(zone: &str) -> u32 {
-    nix::net::if_::if_nametoindex(zone).ok().or_else(|| zone.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use self::configuration::RESOLV_CONF;
 use self::notes::{LookupFailure, LookupNotes};
 use self::stub::{QuestionTransport, StubResolver};
 use super::observation::Shared;
-use super::options::{Family, Options, ResolverChoice};
+use super::options::{Family, Options, ResolveOverride, ResolverChoice};
 
 /// Resolution Delay: how long an answer for IPv4 waits for one for IPv6 (RFC 8305 §8).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
@@ -106,7 +106,8 @@ impl Resolver {
             return allowed(vec![address], options.family, name).map(Resolved::from);
         }
         if let Some(given) = overridden(options, name, port) {
-            return allowed(given, options.family, name).map(Resolved::from);
+            let addresses = given.addresses.clone();
+            return allowed(addresses, options.family, name).map(Resolved::from);
         }
         let stub = match self {
             Self::Dns(files) => Some(files.current_stub()),
@@ -134,17 +135,16 @@ fn allowed(addresses: Vec<IpAddr>, family: Family, host: &str) -> Result<Vec<IpA
     Ok(interleave(allowed))
 }
 
-fn overridden(options: &Options, host: &str, port: u16) -> Option<Vec<IpAddr>> {
+pub(super) fn overridden<'a>(
+    options: &'a Options,
+    host: &str,
+    port: u16,
+) -> Option<&'a ResolveOverride> {
     // As with curl, the last one given wins.
-    options
-        .resolve
-        .iter()
-        .rev()
-        .find(|o| {
-            o.host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(host))
-                && o.port.is_none_or(|p| p == port)
-        })
-        .map(|o| o.addresses.clone())
+    options.resolve.iter().rev().find(|o| {
+        o.host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(host))
+            && o.port.is_none_or(|p| p == port)
+    })
 }
 
 /// IPv6 first, then one of each family in turn (RFC 8305 §4).

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use super::usage;
 use crate::cli::exit::Problem;
 use firstbyte_core::shown_url::shown_url;
-use firstbyte_probe::probe::options::{Client, ConnectTo, ResolveOverride, ResolverChoice};
+use firstbyte_probe::probe::options::{
+    Client, ConnectTo, ResolveOverride, ResolverChoice, split_zone,
+};
 
 pub(super) fn client(text: &str) -> Result<Client, Problem> {
     Client::read(text).map_err(|why| {
@@ -21,8 +23,11 @@ pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     })
 }
 
-fn address(text: &str) -> Option<IpAddr> {
-    text.trim_start_matches('[').trim_end_matches(']').parse().ok()
+/// An address, and the zone that one of IPv6 may have.
+fn address(text: &str) -> Option<(IpAddr, Option<&str>)> {
+    let (text, zone) = split_zone(text);
+    let address: IpAddr = text.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    (address.is_ipv6() || zone.is_none()).then_some((address, zone))
 }
 
 /// `[+]HOST:PORT:ADDRESS[,ADDRESS…]`; `-HOST:PORT` removes a cached entry, and there is no cache.
@@ -50,13 +55,19 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
             false => bad(format!("{port:?} is not a port")),
         })?),
     };
-    let addresses = addresses
+    let given = addresses
         .split(',')
         .map(|a| address(a).ok_or_else(|| bad(format!("{a:?} is not an address"))))
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
+    let zone = given.iter().find_map(|(_, zone)| *zone);
+    if given.iter().any(|(address, other)| address.is_ipv6() && *other != zone) {
+        return Err(bad("its IPv6 addresses have different zones".into()));
+    }
+    let addresses = given.iter().map(|(address, _)| *address).collect();
+    let zone = zone.map(str::to_owned);
     // The dot of the root names the same host, as with curl.
     let host = (host != "*").then(|| without_root(host).to_ascii_lowercase());
-    Ok(Some(ResolveOverride { host, port, addresses }))
+    Ok(Some(ResolveOverride { host, port, addresses, zone }))
 }
 
 /// `HOST1:PORT1:HOST2:PORT2`, any of them empty; addresses in brackets.
@@ -71,7 +82,9 @@ pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     };
     let host = |text: &str| {
         let plain = text.trim_start_matches('[').trim_end_matches(']');
-        (!plain.is_empty()).then(|| without_root(plain).to_ascii_lowercase())
+        // Names of interfaces have capitals.
+        let (name, zone) = plain.split_at(plain.find('%').unwrap_or(plain.len()));
+        (!plain.is_empty()).then(|| without_root(name).to_ascii_lowercase() + zone)
     };
     let port = |text: &str| match text {
         "" => Ok(None),
@@ -122,6 +135,23 @@ mod tests {
         assert_eq!((parsed.host, parsed.port), (None, Some(443)));
         assert_eq!(parsed.addresses.len(), 2);
         assert!(resolve("-example.test:443").unwrap().is_none());
+    }
+
+    #[test]
+    fn ipv6_addresses_have_zones() {
+        let parsed = resolve("a.test:443:192.0.2.1,fe80::1%lo,[fe80::2%lo]").unwrap().unwrap();
+        assert_eq!((parsed.addresses.len(), parsed.zone.as_deref()), (3, Some("lo")));
+        for bad in ["a.test:443:fe80::1%lo,fe80::2%eth0", "a.test:443:192.0.2.1%lo"] {
+            assert!(resolve(bad).is_err(), "{bad}");
+        }
+        let parsed = connect_to("A.test:443:[FE80::1%Lan0]:").unwrap();
+        assert_eq!(parsed.to_host.as_deref(), Some("fe80::1%Lan0"));
+        let lo = resolver("[::1%lo]:5353").unwrap();
+        assert_eq!(lo, resolver("[::1%1]:5353").unwrap());
+        assert_ne!(lo, resolver("[::1]:5353").unwrap());
+        for bad in ["fe80::1%no-such-name", "192.0.2.1%lo"] {
+            assert!(resolver(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
