@@ -82,7 +82,7 @@ impl Lab {
         let servers = Servers::start(scenario, &network, &ca, &scratch, options.server)?;
         let logs = options.logs.as_deref().map(|to| LogCopies::start(to, &servers)).transpose()?;
         let client = &scenario.client().name;
-        let server_reports = servers.reports();
+        let (server_reports, processes) = (servers.reports(), servers.processes());
         let (network, servers) = (Arc::new(network), Arc::new(Mutex::new(servers)));
         let changeable = Changeable {
             links,
@@ -102,6 +102,7 @@ impl Lab {
                 .map(|host| (host.name.clone(), host.namespace.number()))
                 .collect(),
             servers: server_reports,
+            processes,
             environment: environment.clone(),
         })?;
         let lab = Self {

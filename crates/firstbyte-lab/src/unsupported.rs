@@ -164,6 +164,11 @@ impl RunningLab {
         match self.0 {}
     }
 
+    /// Servers whose programs have ended.
+    pub fn ended_servers(&self) -> Vec<ServerReport> {
+        match self.0 {}
+    }
+
     /// Runs a command on one of its hosts.
     pub fn run(&self, _host: Option<&str>, _command: &mut Command) -> Result<i32, LabError> {
         match self.0 {}

@@ -41,6 +41,8 @@ pub(crate) struct Published {
     /// Each host, and the number of the descriptor of its network namespace.
     pub(crate) hosts: Vec<(String, i32)>,
     pub(crate) servers: Vec<ServerReport>,
+    /// Hosts of servers with a program, and the numbers of its processes within the lab.
+    pub(crate) processes: Vec<(String, u32)>,
     pub(crate) environment: Vec<(String, String)>,
 }
 
@@ -103,6 +105,22 @@ impl RunningLab {
     /// Its web servers.
     pub fn servers(&self) -> &[ServerReport] {
         &self.about.servers
+    }
+
+    /// Servers whose programs have ended: the lab's process does not collect them. Those that a change of the scenario
+    /// has started are not known.
+    pub fn ended_servers(&self) -> Vec<ServerReport> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ended: Vec<u32> = processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .map(Pid::from_raw)
+            .filter(|pid| parent(*pid) == Some(self.pid))
+            .filter_map(number_of_zombie)
+            .collect();
+        let hosts = self.about.processes.iter().filter(|(_, number)| ended.contains(number));
+        let hosts: Vec<&str> = hosts.map(|(host, _)| host.as_str()).collect();
+        let servers = self.about.servers.iter();
+        servers.filter(|server| hosts.contains(&server.host.as_str())).cloned().collect()
     }
 
     /// Runs a command on one of its hosts, the client if none is named, and returns its exit code.
@@ -234,6 +252,14 @@ impl RunningLab {
             reason: error.to_string(),
         })
     }
+}
+
+/// The number that a process which has ended had in its own namespace (proc_pid_status(5)).
+fn number_of_zombie(pid: Pid) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    field("State:").filter(|state| state.trim().starts_with('Z'))?;
+    field("NSpid:")?.split_whitespace().last()?.parse().ok()
 }
 
 /// A process's parent: the fourth field of its `stat`, the second after the parenthesised name.

@@ -173,6 +173,14 @@ impl Servers {
         self.running.iter().map(|running| running.report.clone()).collect()
     }
 
+    /// The hosts of those with a program, and the numbers of its processes.
+    pub(crate) fn processes(&self) -> Vec<(String, u32)> {
+        let process = |running: &Running| {
+            Some((running.report.host.clone(), running.process.as_ref()?.number()))
+        };
+        self.running.iter().filter_map(process).collect()
+    }
+
     /// What servers have taken of the processor since they were up. The built-in one is a thread of the lab, and has no
     /// time of its own.
     pub(crate) fn processor_times(&self) -> Vec<ServerTime> {

@@ -219,6 +219,28 @@ fn a_server_that_dies_is_told() {
 }
 
 #[test]
+fn a_server_that_dies_is_told_by_the_status_of_a_lab_that_is_up() {
+    let _permits = Permits::one();
+    let up = Up::new();
+    let (name, file) = (up.name.as_str(), up.file());
+    assert_eq!(up.lab(&["up", file.to_str().unwrap(), "--server", "nginx"]).0, 0);
+    let after_name = |text: String| {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let at = lines.iter().position(|line| line.starts_with(&format!("{name} "))).unwrap();
+        lines.get(at + 1).cloned().unwrap_or_default()
+    };
+    let before = after_name(up.lab(&["status"]).1);
+    assert!(!before.contains("no longer running"), "{before}");
+    // A process that was killed is a zombie, or gone, a moment later.
+    let script = "for p in /proc/[0-9]*; do case $(cat $p/comm) in nginx) kill -9 ${p#/proc/}; \
+                  while grep -qs '^State:.[^Z]' $p/status; do :; done;; esac; done";
+    up.lab(&["exec", name, "--", "sh", "-c", script]);
+    let told = after_name(up.lab(&["status"]).1);
+    assert!(told.contains(" no longer running: nginx 1."), "{told}");
+    assert!(told.ends_with(" on server"), "{told}");
+}
+
+#[test]
 fn down_without_a_name_leaves_labs_of_other_terminals() {
     let _permits = Permits::one();
     let up = NamedLab::new(Scene::new(LINKS));

@@ -130,6 +130,10 @@ fn status() -> Result<u8, Problem> {
             up_for % 60,
             servers(lab.servers())
         );
+        let ended = lab.ended_servers();
+        if !ended.is_empty() {
+            text += &format!("{:<12} no longer running: {}\n", "", servers(&ended));
+        }
     }
     print(&text)
 }
