@@ -7,7 +7,9 @@ use std::path::Path;
 const LIBRARIES: [&str; 3] = ["rustls", "hyper", "quinn"];
 
 fn main() {
-    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    // Asked now: `env!` would be the directory in which this program was compiled, maybe another checkout.
+    let Some(directory) = std::env::var_os("CARGO_MANIFEST_DIR") else { return };
+    let lock = Path::new(&directory).join("../../Cargo.lock");
     println!("cargo::rerun-if-changed={}", lock.display());
     // Without the file (packaged sources) the versions are not known, and said so nowhere.
     let Ok(text) = std::fs::read_to_string(&lock) else { return };

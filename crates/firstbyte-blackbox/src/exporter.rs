@@ -324,6 +324,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_configuration_without_an_end_is_refused() {
+        let error = read(&ExporterOptions {
+            config_file: "/dev/zero".into(),
+            timeout_offset: 0.5,
+            history_limit: 1,
+            compat: Compat::default(),
+            version: String::new(),
+        });
+        assert_eq!(error.unwrap_err(), "/dev/zero: more than 16 MB");
+    }
+
+    #[test]
     fn the_timeout_is_the_shorter_of_both() {
         let module = |text: &str| {
             let text = format!("modules: {{m: {{prober: http, timeout: {text}}}}}");

@@ -221,7 +221,7 @@ fn a_server_that_dies_is_told() {
 #[test]
 fn a_server_that_dies_is_told_by_the_status_of_a_lab_that_is_up() {
     let _permits = Permits::one();
-    let up = Up::new();
+    let up = NamedLab::new(Scene::new(LINKS));
     let (name, file) = (up.name.as_str(), up.file());
     assert_eq!(up.lab(&["up", file.to_str().unwrap(), "--server", "nginx"]).0, 0);
     let after_name = |text: String| {
