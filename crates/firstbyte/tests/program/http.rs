@@ -701,3 +701,20 @@ fn the_other_family_is_tried_when_one_fails() {
     assert!(attempts[0]["error"].as_str().unwrap().starts_with("connection refused by [::1]"));
     assert!(sample["total_ns"].as_u64().unwrap() < 200_000_000, "no delay after a refusal");
 }
+
+/// In an office, figures of a direct path are of another path than a browser's.
+#[test]
+fn a_proxy_of_the_environment_that_is_not_used_is_told() {
+    let directory = Directory::new();
+    for (variable, is_told) in [("HTTPS_PROXY", true), ("all_proxy", true), ("HTTP_PROXY", false)] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+            .args(["-m", "1", "--resolver", "127.0.0.1:9", "https://proxied.test/"])
+            .current_dir(directory.path())
+            .env(variable, "http://127.0.0.1:3128")
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        let text = format!("warning: {variable} is set, but firstbyte connects directly");
+        assert_eq!(told.contains(&text), is_told, "{told}");
+    }
+}

@@ -46,8 +46,17 @@ fn run(program: &str, directory: &Path, arguments: &[impl AsRef<str>]) -> Outcom
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let not_ours =
-        ["NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "QLOGDIR"];
+    let not_ours = [
+        "NO_COLOR",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "QLOGDIR",
+        "http_proxy",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ];
     for name in not_ours {
         command.env_remove(name);
     }
