@@ -28,6 +28,7 @@ pub mod field_data;
 pub mod fixtures;
 pub mod flights;
 pub mod har;
+pub mod headers;
 pub mod html;
 pub mod ndjson;
 pub mod netlog;

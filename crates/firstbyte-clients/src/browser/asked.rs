@@ -122,7 +122,12 @@ impl Asked {
             max_redirects: _,
             // Refused before anybody is asked.
             requests: _,
+            attempt_delay,
+            proxy_protocol,
         } = options;
+        if attempt_delay.is_some() || *proxy_protocol {
+            return self.cannot("change how its connections begin");
+        }
         let system = self.abilities.asks_the_system && *resolver == ResolverChoice::System;
         if *resolver != ResolverChoice::Dns && !system {
             return self.cannot("use a given resolver; it resolves names itself");
@@ -188,6 +193,7 @@ impl Asked {
             version,
             method,
             method_forced: _,
+            exact: _,
             headers,
             body,
             user_agent,
@@ -226,10 +232,12 @@ impl Asked {
             ca_file: _,
             session: _,
             client_certificate,
+            alpn,
+            cipher_suites,
             keep: _,
         } = tls;
-        if !groups.is_empty() {
-            return self.cannot("offer given key-exchange groups");
+        if !groups.is_empty() || alpn.is_some() || !cipher_suites.is_empty() {
+            return self.cannot("offer given key-exchange groups, protocols or cipher suites");
         }
         if *insecure {
             return self.cannot("ignore bad certificates; use --cacert to make it trust an issuer");

@@ -132,6 +132,9 @@ impl Asked<'_> {
             Bind::Any => {}
             Bind::Device(name) => config.text("interface", &format!("if!{name}")),
             Bind::Address(address) => config.text("interface", &format!("host!{address}")),
+            Bind::Ports { lowest, highest } => {
+                config.text("local-port", &format!("{lowest}-{highest}"));
+            }
         }
         let (host, port) = connects_to(options, target);
         if (host.as_str(), port) != (target.host.as_str(), target.port) {

@@ -53,6 +53,9 @@ impl CurlOptions {
             max_redirects: _,
             // Refused before anybody is asked.
             requests: _,
+            // Only lines of curl ask for these, and they are not carried out by curl.
+            attempt_delay: _,
+            proxy_protocol: _,
         } = options;
         if let ResolverChoice::Server(server) = resolver {
             if !(curl.asks_name_servers && curl.has_option("dns-servers")) {

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -35,6 +35,13 @@ pub enum Bind {
     Device(String),
     /// From this address.
     Address(IpAddr),
+    /// From the first of these ports that is free.
+    Ports {
+        /// The first that is tried.
+        lowest: u16,
+        /// The last.
+        highest: u16,
+    },
 }
 
 /// Why a connection attempt came to nothing.
@@ -191,13 +198,27 @@ fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
     #[cfg(not(target_os = "linux"))]
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
-    bind_to(&socket, bind)?;
+    bind_to(&socket, bind, remote)?;
     Ok(socket)
 }
 
 /// Has `socket` leave from where the user said.
-pub(super) fn bind_to(socket: &Socket, bind: &Bind) -> io::Result<()> {
+pub(super) fn bind_to(socket: &Socket, bind: &Bind, remote: SocketAddr) -> io::Result<()> {
     match bind {
+        Bind::Ports { lowest, highest } => {
+            let any: IpAddr = match remote {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            let mut result = Err(io::ErrorKind::AddrInUse.into());
+            for port in *lowest..=*highest {
+                result = socket.bind(&SocketAddr::new(any, port).into());
+                if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
+                    break;
+                }
+            }
+            result?;
+        }
         Bind::Any => {}
         Bind::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into())?,
         #[cfg(target_os = "linux")]

@@ -50,7 +50,7 @@ impl UdpSocket {
             socket.set_nonblocking(true)?;
             // As much as the kernel gives.
             let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-            bind_to(&socket, bind)?;
+            bind_to(&socket, bind, remote)?;
             Ok(socket)
         };
         let socket = open().map_err(ConnectError::Setup)?;

@@ -23,6 +23,7 @@ pub(super) struct Body {
     decode: bool,
     follows_redirects: bool,
     fail: bool,
+    dropped_status: Option<u16>,
     received: u64,
     encoding: String,
     writer: Option<Box<dyn Decoder>>,
@@ -54,12 +55,14 @@ impl Body {
     /// With `follows_redirects`, bodies of responses that redirect go nowhere, as with curl; so do
     /// those of errors with `--fail`.
     pub(super) fn new(options: &HttpOptions, follows_redirects: bool, seen: &Shared) -> Self {
+        let exact = options.exact.as_deref();
         Self {
             output: options.output.clone(),
             keep: options.keep.clone(),
             decode: options.compressed,
             follows_redirects,
-            fail: options.fail,
+            fail: options.fail && !exact.is_some_and(|exact| exact.keeps_failed_body),
+            dropped_status: exact.and_then(|exact| exact.dropped_status),
             received: 0,
             encoding: String::new(),
             writer: None,
@@ -84,7 +87,8 @@ impl Body {
         let passed_over = self.follows_redirects
             && super::redirects(status.as_u16())
             && headers.get(LOCATION).is_some_and(|to| !to.as_bytes().trim_ascii().is_empty())
-            || self.fail && status.as_u16() >= 400;
+            || self.fail && status.as_u16() >= 400
+            || self.dropped_status == Some(status.as_u16());
         let sink: Box<dyn Write> = match &self.output {
             _ if passed_over => Box::new(io::sink()),
             None => match &self.keep {
@@ -94,6 +98,10 @@ impl Body {
             Some(Output::Stdout) => Box::new(io::stdout().lock()),
             Some(Output::File(path)) => {
                 Box::new(File::create(path).map_err(|e| self.not_written(&e))?)
+            }
+            Some(Output::Append(path)) => {
+                let file = File::options().append(true).create(true).open(path);
+                Box::new(file.map_err(|e| self.not_written(&e))?)
             }
         };
         let encoding = headers.get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");

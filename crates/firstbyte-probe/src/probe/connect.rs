@@ -22,7 +22,7 @@ use crate::net::{self, Bind, ConnectError, Connected, SynWatch};
 use firstbyte_clock::{Timebase, timer_now};
 
 /// Connection Attempt Delay (RFC 8305 §8).
-const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+pub(super) const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// The port to connect to, and the interface that leads to an address which is valid on one link only.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +73,15 @@ pub(super) async fn connect(
         let (bind, syns) = (options.bind.clone(), syns.cloned());
         async move { net::connect(remote, &bind, timebase, syns.as_deref()).await }
     };
-    race(seen, &options.bind, resolved, port, dial).await
+    let delay = options.attempt_delay.unwrap_or(CONNECTION_ATTEMPT_DELAY);
+    race(seen, &options.bind, delay, resolved, port, dial).await
 }
 
 /// Has `dial` connect to each in turn, until one has; where from is for errors only.
 pub(super) async fn race<D, F>(
     seen: &Shared,
     bind: &Bind,
+    attempt_delay: Duration,
     resolved: Resolved,
     port: RemotePort,
     dial: D,
@@ -98,7 +100,7 @@ where
     loop {
         if due && let Some(address) = waiting.pop_front() {
             begin(&mut attempts, seen, &dial, port.remote(address));
-            next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
+            next_due = timer_now() + attempt_delay;
             due = false;
         }
         tokio::select! {
@@ -234,6 +236,9 @@ fn cause(seen: &Shared, bind: &Bind, remote: SocketAddr, error: ConnectError) ->
                     Bind::Any => why,
                     Bind::Device(name) => format!("--interface {name}: {why}"),
                     Bind::Address(address) => format!("--interface {address}: {why}"),
+                    Bind::Ports { lowest, highest } => {
+                        format!("--local-port {lowest}-{highest}: {why}")
+                    }
                 },
             };
         }

@@ -11,10 +11,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http_body_util::{BodyExt, Full};
+use http::header;
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::rt::ReadBufCursor;
@@ -22,7 +21,8 @@ use hyper::rt::ReadBufCursor;
 use super::again::HeadAgain;
 use super::body::Body;
 use super::observation::{Shared, When};
-use super::options::{HeaderChange, HttpOptions};
+use super::options::HttpOptions;
+use super::request::{self, HeadReplacement, RequestBody};
 use super::several::all_of;
 use super::stream::{SharedTimes, Stream};
 use super::target::Target;
@@ -30,7 +30,7 @@ use super::watch::{GoAway, HttpWatch, wrong_line};
 
 /// A stream as hyper wants it, and as this module still needs it.
 #[derive(Clone)]
-struct SharedStream(Rc<RefCell<Stream>>, Rc<RefCell<HeadAgain>>);
+struct SharedStream(Rc<RefCell<Stream>>, Rc<RefCell<HeadAgain>>, Rc<RefCell<HeadReplacement>>);
 
 impl hyper::rt::Read for SharedStream {
     fn poll_read(
@@ -68,7 +68,10 @@ impl hyper::rt::Write for SharedStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.1.borrow_mut().swallowed(bytes.len()) {
-            0 => self.0.borrow_mut().poll_write(cx, bytes),
+            0 => {
+                let mut stream = self.0.borrow_mut();
+                self.2.borrow_mut().write(bytes, |bytes| stream.poll_write(cx, bytes))
+            }
             swallowed => Poll::Ready(Ok(swallowed)),
         }
     }
@@ -135,14 +138,15 @@ pub(super) struct Open {
     http2: bool,
     sender: Option<Sender>,
     head: Rc<RefCell<HeadAgain>>,
+    own_head: Rc<RefCell<HeadReplacement>>,
     /// A head with more fields than usual has come.
     many_fields: bool,
 }
 
 /// hyper's end of an open connection.
 enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(http2::SendRequest<Full<Bytes>>),
+    Http1(http1::SendRequest<RequestBody>),
+    Http2(http2::SendRequest<RequestBody>),
 }
 
 impl Open {
@@ -150,7 +154,15 @@ impl Open {
     pub(super) fn new(stream: Stream, http2: bool) -> Self {
         let stream = Rc::new(RefCell::new(stream));
         let beside = EndTasks(Beside::default());
-        Self { stream, beside, http2, sender: None, head: Rc::default(), many_fields: false }
+        Self {
+            stream,
+            beside,
+            http2,
+            sender: None,
+            head: Rc::default(),
+            own_head: Rc::default(),
+            many_fields: false,
+        }
     }
 
     /// Sends the request and receives the response to its end.
@@ -162,7 +174,7 @@ impl Open {
         seen: &Shared,
     ) -> Result<(), Cause> {
         seen.borrow_mut().phase = PhaseName::Send;
-        let body_bytes = options.body.as_ref().map_or(0, |body| body.reveal().len() as u64);
+        let body_bytes = request::framed_body_bytes(options);
         if self.sender.is_none() {
             self.stream.borrow_mut().speak_http(self.http2, body_bytes);
         } else {
@@ -211,7 +223,7 @@ impl Open {
             let unprocessed = Cell::new(0_usize);
             let (unprocessed, stream) = (&unprocessed, &stream);
             let streams = seen.iter().map(|seen| {
-                let request = request(target, options, true);
+                let request = request::for_http2(target, options);
                 let exchange = one_of_several(sender.clone(), request, options, seen, stream);
                 // Others go on: those before it are answered.
                 async move {
@@ -255,13 +267,16 @@ impl Open {
         if self.sender.is_none() {
             self.sender = Some(self.greet().await?);
         }
-        let response = match self.ask(request(target, options, self.http2)).await {
+        let response = match self.ask(self.request(target, options)).await {
             Err(Problem::Hyper(error)) if error.is_parse_too_large() && !self.many_fields => {
                 self.many_fields = true;
-                let asked = self.stream.borrow().watch().request_bytes;
-                self.head.borrow_mut().give_again(asked);
+                let written = self.own_head.borrow().hyper_bytes;
+                let again = self.request(target, options);
+                // All that the second hyper writes is swallowed: nothing is left to be replaced.
+                self.own_head.borrow_mut().restart(None);
+                self.head.borrow_mut().give_again(written);
                 self.sender = Some(self.greet().await?);
-                self.ask(request(target, options, self.http2)).await?
+                self.ask(again).await?
             }
             result => result?,
         };
@@ -280,9 +295,19 @@ impl Open {
         Ok(())
     }
 
+    /// The request for hyper; what HTTP/1 writes in place of its head is set aside.
+    fn request(&self, target: &Target, options: &HttpOptions) -> http::Request<RequestBody> {
+        if self.http2 {
+            return request::for_http2(target, options);
+        }
+        let (request, own) = request::for_http1(target, options);
+        self.own_head.borrow_mut().restart(Some(own));
+        request
+    }
+
     async fn ask(
         &mut self,
-        request: http::Request<Full<Bytes>>,
+        request: http::Request<RequestBody>,
     ) -> Result<http::Response<Incoming>, Problem> {
         Ok(match &mut self.sender {
             Some(Sender::Http1(sender)) => sender.send_request(request).await?,
@@ -293,7 +318,8 @@ impl Open {
 
     /// What each side of HTTP says first.
     async fn greet(&self) -> Result<Sender, hyper::Error> {
-        let io = SharedStream(Rc::clone(&self.stream), Rc::clone(&self.head));
+        let (head, own_head) = (Rc::clone(&self.head), Rc::clone(&self.own_head));
+        let io = SharedStream(Rc::clone(&self.stream), head, own_head);
         let beside = &self.beside.0;
         // A connection's errors come out of the response as well.
         if self.http2 {
@@ -448,8 +474,8 @@ async fn receive(
 
 /// One of several requests on a connection, to the end of its response.
 async fn one_of_several(
-    mut sender: http2::SendRequest<Full<Bytes>>,
-    request: http::Request<Full<Bytes>>,
+    mut sender: http2::SendRequest<RequestBody>,
+    request: http::Request<RequestBody>,
     options: &HttpOptions,
     seen: &Shared,
     stream: &Rc<RefCell<Stream>>,
@@ -504,78 +530,6 @@ async fn drive(
         if result.is_ready() { result } else { conversation.as_mut().poll(cx) }
     })
     .await
-}
-
-fn request(target: &Target, options: &HttpOptions, http2: bool) -> http::Request<Full<Bytes>> {
-    let body = options.body.as_ref().map(|body| body.reveal().clone()).unwrap_or_default();
-    let mut request = http::Request::new(Full::new(body.clone()));
-    *request.method_mut() = options.method.clone();
-    let path = &target.url[url::Position::BeforePath..url::Position::AfterQuery];
-    let scheme = if target.tls { "https" } else { "http" };
-    let uri = if http2 {
-        format!("{scheme}://{}{path}", authority(target, options))
-    } else {
-        path.to_owned()
-    };
-    // The url crate has percent-encoded everything that is not allowed in a URI.
-    *request.uri_mut() = uri.parse().unwrap_or_else(|_| http::Uri::from_static("/"));
-    *request.version_mut() = if http2 { http::Version::HTTP_2 } else { http::Version::HTTP_11 };
-
-    let headers = request.headers_mut();
-    let mut generate = |name: HeaderName, value: &str| {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(name, value);
-        }
-    };
-    if !http2 {
-        generate(header::HOST, &target.authority());
-    }
-    // As with curl, an empty name is none.
-    if !options.user_agent.is_empty() {
-        generate(header::USER_AGENT, &options.user_agent);
-    }
-    generate(header::ACCEPT, "*/*");
-    if options.compressed {
-        generate(header::ACCEPT_ENCODING, "deflate, gzip, br, zstd");
-    }
-    if options.body.is_some() {
-        generate(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-        generate(header::CONTENT_LENGTH, &body.len().to_string());
-    }
-    apply(headers, &options.headers, http2);
-    request
-}
-
-/// The request's head for HTTP/3, which says what HTTP/2 says (RFC 9114 §4.3).
-pub(super) fn request_head(target: &Target, options: &HttpOptions) -> http::Request<()> {
-    let (mut head, _) = request(target, options, true).into_parts();
-    head.version = http::Version::HTTP_3;
-    http::Request::from_parts(head, ())
-}
-
-fn apply(headers: &mut HeaderMap, changes: &[HeaderChange], http2: bool) {
-    let mut replaced: Vec<&HeaderName> = Vec::new();
-    for change in changes {
-        match change {
-            HeaderChange::Remove(name) => {
-                headers.remove(name);
-            }
-            // HTTP/2 says it in :authority, which the caller has set (RFC 9113 §8.3.1).
-            HeaderChange::Set(name, _) if http2 && name == header::HOST => {}
-            HeaderChange::Set(name, value) if replaced.contains(&name) => {
-                headers.append(name, value.reveal().clone());
-            }
-            HeaderChange::Set(name, value) => {
-                headers.insert(name, value.reveal().clone());
-                replaced.push(name);
-            }
-        }
-    }
-}
-
-/// Host and port the request is for: those of the URL, unless the user gave a `Host` field.
-fn authority(target: &Target, options: &HttpOptions) -> String {
-    options.header(&header::HOST).unwrap_or_else(|| target.authority())
 }
 
 fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {

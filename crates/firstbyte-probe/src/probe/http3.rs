@@ -16,6 +16,7 @@ use super::http;
 use super::observation::{Shared, When};
 use super::options::HttpOptions;
 use super::quic::{SharedConnection, Streams};
+use super::request;
 use super::secret::Secret;
 use super::several::all_of;
 use super::stream::SharedTimes;
@@ -115,6 +116,13 @@ async fn one_of_several(
     }
 }
 
+/// The request's head, which says what that of HTTP/2 says (RFC 9114 §4.3).
+fn head(target: &Target, options: &HttpOptions) -> ::http::Request<()> {
+    let (mut head, _) = request::for_http2(target, options).into_parts();
+    head.version = ::http::Version::HTTP_3;
+    ::http::Request::from_parts(head, ())
+}
+
 /// A part of a response that is complete.
 enum ResponseEvent {
     /// The head of an interim response, or of the final one.
@@ -132,7 +140,7 @@ async fn exchange(
     seen: &Shared,
     note: impl Fn(u64, ResponseEvent),
 ) -> Result<(), Problem> {
-    let mut stream = sender.send_request(http::request_head(target, options)).await?;
+    let mut stream = sender.send_request(head(target, options)).await?;
     if let Some(upload) =
         options.body.as_ref().map(Secret::reveal).filter(|b| !b.is_empty()).cloned()
     {

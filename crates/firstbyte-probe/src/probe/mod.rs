@@ -19,6 +19,7 @@ pub mod options;
 mod options_stored;
 mod processor;
 mod quic;
+mod request;
 mod resolve;
 mod secret;
 mod several;
@@ -143,6 +144,17 @@ impl Deadline {
         let limit = self.limit?;
         Some((limit, *self.at.get_or_insert_with(|| firstbyte_clock::timer_now() + limit)))
     }
+}
+
+/// What follows a response in a chain of visits.
+#[derive(Debug)]
+pub enum ChainStep {
+    /// Nothing.
+    Done,
+    /// Another request, on a new connection.
+    Next(Box<(Target, HttpOptions)>),
+    /// Another was needed, and cannot be made.
+    Fail(Cause),
 }
 
 /// Why a prober cannot be made.
@@ -445,6 +457,9 @@ impl NetProber {
             connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
         let mut stream = Stream::new(connected, seen);
+        if self.options.proxy_protocol {
+            stream.announce_source();
+        }
         let Some(mut session) = session else { return Ok((stream, only_http2)) };
         {
             let mut seen = seen.borrow_mut();
@@ -509,6 +524,34 @@ impl NetProber {
             return sample;
         }
         Box::pin(self.follow(sample, target, deadline)).await
+    }
+
+    /// Visits `target`, and then whatever `next` says of each response: all within one sample.
+    pub async fn visit_chain(
+        &self,
+        mut target: Target,
+        mut http: HttpOptions,
+        next: &mut dyn FnMut(&Connection) -> ChainStep,
+    ) -> Sample {
+        let mut sample = Sample { requested_url: target.url_with_zone(), ..Sample::default() };
+        let mut deadline = Deadline::new(self.options.max_time);
+        loop {
+            let mut connection = self.visit(&target, &http, &mut deadline, self.after()).await;
+            match next(&connection) {
+                ChainStep::Next(following) => {
+                    sample.redirects.push(connection);
+                    (target, http) = *following;
+                }
+                step => {
+                    if let ChainStep::Fail(cause) = step {
+                        fail(&mut connection, cause);
+                    }
+                    sample.connection = connection;
+                    told::sample(&sample);
+                    return sample;
+                }
+            }
+        }
     }
 
     /// Goes where the response says, as often as is allowed.

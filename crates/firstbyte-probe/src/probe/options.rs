@@ -88,6 +88,12 @@ pub struct Options {
     /// A sample is of several requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestsOptions>,
+    /// The Connection Attempt Delay of Happy Eyeballs, where it is not that of RFC 8305.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_delay: Option<Duration>,
+    /// Each connection begins with a line of HAProxy's PROXY protocol (`--haproxy-protocol`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proxy_protocol: bool,
 }
 
 /// How several requests are made.
@@ -178,6 +184,8 @@ impl Default for Options {
             reuse: false,
             max_redirects: None,
             requests: None,
+            attempt_delay: None,
+            proxy_protocol: false,
         }
     }
 }
@@ -334,6 +342,12 @@ pub struct TlsOptions {
     pub session: SessionUse,
     /// Client certificate (PEM), and its key when it is not in the same file.
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+    /// The protocols to offer (ALPN), where they do not follow from the version of HTTP; none when empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpn: Option<Vec<String>>,
+    /// Cipher suites by their IANA names, most wanted first; the default set when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cipher_suites: Vec<String>,
     /// Where the server's certificates go; they are described and dropped when absent.
     #[serde(skip)]
     pub keep: Option<KeptCertificates>,
@@ -350,6 +364,8 @@ impl Default for TlsOptions {
             ca_file: None,
             session: SessionUse::Full,
             client_certificate: None,
+            alpn: None,
+            cipher_suites: Vec::new(),
             keep: None,
         }
     }
@@ -397,6 +413,30 @@ pub struct HttpOptions {
     /// Where it goes in memory, if it goes nowhere else.
     #[serde(skip)]
     pub keep: Option<KeptBody>,
+    /// What is written in place of what the rest says.
+    #[serde(skip)]
+    pub exact: Option<Box<ExactRequest>>,
+}
+
+/// A request byte by byte.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExactRequest {
+    /// HTTP/1: from the request line to the empty line.
+    pub head: Secret<bytes::Bytes>,
+    /// HTTP/2 and HTTP/3: the fields in order.
+    pub fields: Vec<(http::HeaderName, Secret<http::HeaderValue>)>,
+    /// HTTP/2 and HTTP/3: `:authority`.
+    pub authority: String,
+    /// HTTP/2 and HTTP/3: `:path`.
+    pub path: String,
+    /// HTTP/1 sends the body in chunks.
+    pub is_chunked: bool,
+    /// The response has no body, whatever the method.
+    pub is_head: bool,
+    /// A response with this status is answered by another request: its body goes nowhere.
+    pub dropped_status: Option<u16>,
+    /// The body of a status that is a failure is written all the same (`--fail-with-body`).
+    pub keeps_failed_body: bool,
 }
 
 /// A GET by the version that the server agrees to.
@@ -413,6 +453,7 @@ impl Default for HttpOptions {
             fail: false,
             output: None,
             keep: None,
+            exact: None,
         }
     }
 }
@@ -420,10 +461,12 @@ impl Default for HttpOptions {
 impl HttpOptions {
     /// The value of a field that the user gave.
     pub fn header(&self, name: &http::HeaderName) -> Option<String> {
+        self.header_value(name)?.to_str().ok().map(str::to_owned)
+    }
+
+    pub(super) fn header_value(&self, name: &http::HeaderName) -> Option<&http::HeaderValue> {
         self.headers.iter().rev().find_map(|change| match change {
-            HeaderChange::Set(given, value) if given == name => {
-                value.reveal().to_str().ok().map(str::to_owned)
-            }
+            HeaderChange::Set(given, value) if given == name => Some(value.reveal()),
             _ => None,
         })
     }
@@ -465,4 +508,6 @@ pub enum Output {
     Stdout,
     /// A file, replaced by each sample.
     File(PathBuf),
+    /// The end of a file.
+    Append(PathBuf),
 }

@@ -79,6 +79,7 @@ Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 pub(super) enum Command {
     /// Measure connections to URLs (the default command)
     Probe(Box<ProbeArgs>),
+    Curl(CurlArgs),
     /// Compare ways to connect: randomised rounds, confidence intervals
     Compare(Box<CompareArgs>),
     Explain(Box<ExplainArgs>),
@@ -103,6 +104,24 @@ pub(super) enum Command {
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
+
+/// Carry out a command line of curl, and show where its time went
+///
+/// What follows is read as curl reads it: paste a line as it is. The timing report takes the place of the body on standard
+/// output. docs/from-curl.md lists every option.
+#[derive(Args, Debug)]
+#[command(after_help = CURL_EXAMPLES)]
+pub(super) struct CurlArgs {
+    /// The words after curl
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS AND URLS")]
+    pub words: Vec<RawBodyText>,
+}
+
+const CURL_EXAMPLES: &str = "\
+Examples:
+  firstbyte curl -sS -H 'Accept: application/json' https://example.com/api
+  firstbyte curl --json '{\"n\": 1}' https://example.com/items
+  firstbyte curl -K requests.txt";
 
 /// Flags mean what they mean to curl.
 #[derive(Args, Debug)]

@@ -4,7 +4,8 @@
 //! before anything is measured.
 
 pub(in crate::cli) mod comparison;
-mod data;
+pub(in crate::cli) mod curl;
+pub(in crate::cli) mod data;
 mod exporter;
 mod lab;
 mod monitor;
@@ -35,7 +36,7 @@ use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{generated, terminal, typed};
 use crate::plans::{
-    CommandPlan, Destination, GeneratedPlan, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView,
+    CommandPlan, CurlPlan, Destination, GeneratedPlan, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView,
     RenderPlan,
 };
 use firstbyte_core::shown_url::shown_url;
@@ -57,6 +58,9 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
     Ok(match &cli.command {
         None => CommandPlan::Probe(Box::new(probe(&cli.probe)?)),
         Some(Command::Probe(args)) => CommandPlan::Probe(Box::new(probe(args)?)),
+        Some(Command::Curl(args)) => CommandPlan::Curl(CurlPlan {
+            words: args.words.iter().map(|word| Secret::new(word.0.clone())).collect(),
+        }),
         Some(Command::Compare(args)) => {
             CommandPlan::Compare(Box::new(comparison::comparison(args, typed)?))
         }
@@ -278,7 +282,7 @@ pub(super) fn options(
         max_redirects: args
             .location
             .then(|| u32::try_from(args.max_redirs).unwrap_or(MOST_REDIRECTS)),
-        requests: None,
+        ..Options::default()
     })
 }
 
@@ -323,7 +327,24 @@ fn bind(interface: Option<&str>) -> Result<Bind, Problem> {
 
 fn tls(args: &VisitArgs) -> Result<TlsOptions, Problem> {
     let min = if args.tlsv1_3 { TlsVersion::V1_3 } else { TlsVersion::V1_2 };
-    let max = match args.tls_max.as_deref() {
+    let max = tls_max(args.tls_max.as_deref(), min)?;
+    Ok(TlsOptions {
+        min,
+        max,
+        groups: args.curves.as_deref().map_or_else(Vec::new, |list| {
+            list.split([':', ',']).map(|name| name.trim().to_owned()).collect()
+        }),
+        insecure: args.insecure,
+        ca_file: args.cacert.clone(),
+        session: SessionUse::Full,
+        client_certificate: args.cert.clone().map(|cert| (cert, args.key.clone())),
+        ..TlsOptions::default()
+    })
+}
+
+/// The highest version to offer, by `--tls-max`.
+fn tls_max(given: Option<&str>, min: TlsVersion) -> Result<TlsVersion, Problem> {
+    let max = match given {
         None | Some("default" | "1.3") => TlsVersion::V1_3,
         Some("1.2") => TlsVersion::V1_2,
         Some(old @ ("1.0" | "1.1")) => {
@@ -338,18 +359,7 @@ fn tls(args: &VisitArgs) -> Result<TlsOptions, Problem> {
     if min > max {
         return Err(usage("--tlsv1.3 and --tls-max 1.2 leave no version to offer"));
     }
-    Ok(TlsOptions {
-        min,
-        max,
-        groups: args.curves.as_deref().map_or_else(Vec::new, |list| {
-            list.split([':', ',']).map(|name| name.trim().to_owned()).collect()
-        }),
-        insecure: args.insecure,
-        ca_file: args.cacert.clone(),
-        session: SessionUse::Full,
-        client_certificate: args.cert.clone().map(|cert| (cert, args.key.clone())),
-        keep: None,
-    })
+    Ok(max)
 }
 
 fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem> {
@@ -380,6 +390,7 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
         fail: args.fail,
         output,
         keep: None,
+        exact: None,
     })
 }
 

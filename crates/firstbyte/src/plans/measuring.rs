@@ -39,6 +39,13 @@ pub struct ProbePlan {
     pub colors: ColorChoice,
 }
 
+/// A command line of curl. It is a language of its own, which is read where it is carried out: a word may name files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CurlPlan {
+    /// The words after `curl`.
+    pub words: Vec<Secret<String>>,
+}
+
 /// How samples are shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -24,7 +24,7 @@ pub use generated::{GeneratedFile, GeneratedPlan};
 pub use har::HarCleanPlan;
 pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};
 pub use measuring::{
-    CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, DemoPlan, ExplainPlan,
+    CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, CurlPlan, DemoPlan, ExplainPlan,
     ExplanationSource, PagePlan, ProbePlan, ProbeView, RenderPlan, ReportPlan,
 };
 pub use monitor::{
@@ -49,6 +49,8 @@ pub use wire::{
 pub enum CommandPlan {
     /// `probe`.
     Probe(Box<ProbePlan>),
+    /// `curl`.
+    Curl(CurlPlan),
     /// `compare`.
     Compare(Box<ComparisonPlan>),
     /// `explain`.

@@ -119,6 +119,19 @@ impl Stream {
         }
     }
 
+    /// Writes a line of the PROXY protocol (version 1) before anything else: who connects to whom.
+    pub(super) fn announce_source(&mut self) {
+        let seen = self.seen.borrow();
+        let (local, remote) = (seen.connection.facts.local, seen.connection.facts.remote);
+        if let Some((local, remote)) = local.zip(remote) {
+            let family = if remote.is_ipv4() { "TCP4" } else { "TCP6" };
+            let (from, to) = (local.ip(), remote.ip());
+            let line = format!("PROXY {family} {from} {to} {} {}\r\n", local.port(), remote.port());
+            self.outgoing.extend_from_slice(line.as_bytes());
+            self.outgoing_names.push("PROXY".into());
+        }
+    }
+
     fn begin_tls(&mut self, session: Box<Session>, early: Option<Early>) {
         self.tls = Some(Box::new(TlsLayer::new(session, early)));
     }

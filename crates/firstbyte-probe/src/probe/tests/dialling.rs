@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::visit::{REMOTE, keep_the_laws, simulated};
 use crate::net::simulated::{Path, Silent, SimulatedStream};
 use crate::net::{Bind, ConnectError, Connected};
-use crate::probe::connect::race;
+use crate::probe::connect::{CONNECTION_ATTEMPT_DELAY, race};
 use crate::probe::observation::Observation;
 use crate::probe::resolve::{Late, Resolved};
 use crate::probe::several::SharedAddresses;
@@ -69,7 +69,7 @@ async fn try_resolved(
         IpAddr::V4(address) => usize::from(address.octets()[3]),
         IpAddr::V6(_) => unreachable!(),
     };
-    let dialled = race(&seen, &Bind::Any, resolved, REMOTE.port().into(), |remote, timebase| {
+    let dialled = race(&seen, &Bind::Any, CONNECTION_ATTEMPT_DELAY, resolved, REMOTE.port().into(), |remote, timebase| {
         dial(hosts[number(remote)], timebase)
     });
     let limited = tokio::time::timeout(Duration::from_secs(5), dialled).await;

@@ -16,6 +16,7 @@ use super::peers::CERTIFICATE;
 use crate::net::Bind;
 use crate::net::simulated::{Path, SimulatedStream, StreamPeer, Written};
 use crate::probe::body::Body;
+use crate::probe::connect::CONNECTION_ATTEMPT_DELAY;
 use crate::probe::observation::{Observation, Shared, When};
 use crate::probe::options::{HttpOptions, HttpVersion, SessionUse, TlsOptions, TlsVersion};
 use crate::probe::stream::Stream;
@@ -72,22 +73,14 @@ impl Client {
             insecure: true,
             ca_file: Some(PathBuf::from(CERTIFICATE.ca_file())),
             session: asked.session,
-            client_certificate: None,
-            keep: None,
+            ..TlsOptions::default()
         };
         let tls = Tls::new(&options, asked.http, &TlsStock::default());
         let tls = tls.unwrap_or_else(|e| panic!("{e}"));
         let http = HttpOptions {
             version: asked.http,
-            method: ::http::Method::GET,
-            method_forced: false,
-            headers: Vec::new(),
-            body: None,
             user_agent: "test".into(),
-            compressed: false,
-            fail: false,
-            output: None,
-            keep: None,
+            ..HttpOptions::default()
         };
         let early = matches!(asked.session, SessionUse::EarlyData { .. });
         Self { tls: Some(tls), http, path: Path::default(), early }
@@ -209,7 +202,7 @@ impl Client {
         let dial = |_, timebase| wire.clone().connect(timebase);
         let addresses = vec![REMOTE.ip()];
         let connected =
-            connect::race(seen, &Bind::Any, addresses.into(), REMOTE.port().into(), dial).await?;
+            connect::race(seen, &Bind::Any, CONNECTION_ATTEMPT_DELAY, addresses.into(), REMOTE.port().into(), dial).await?;
         let tcp_connected = connected.connected;
         let mut stream = Stream::new(connected, seen);
         let Some(mut session) = session else {

@@ -95,6 +95,7 @@ struct TlsBase {
     groups: Vec<String>,
     trusted: Trusted,
     client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+    cipher_suites: Vec<String>,
 }
 
 impl TlsStock {
@@ -132,12 +133,16 @@ impl TlsStock {
             groups: options.groups.clone(),
             trusted: (options.ca_file.clone(), options.insecure),
             client_certificate: options.client_certificate.clone(),
+            cipher_suites: options.cipher_suites.clone(),
         };
         if let Some((config, trust)) = self.bases.borrow().get(&base) {
             return Ok((config.clone(), Arc::clone(trust)));
         }
         let mut crypto = provider::default_provider();
         crypto.kx_groups = groups(&base.groups)?;
+        if !base.cipher_suites.is_empty() {
+            crypto.cipher_suites = cipher_suites(&crypto.cipher_suites, &base.cipher_suites)?;
+        }
         let crypto = Arc::new(crypto);
         let trust = self.trust(&base.trusted)?;
         let nobody =
@@ -198,11 +203,12 @@ impl Tls {
         let sessions = Arc::new(SessionStore::default());
         config.resumption = resumption(options.session, &sessions);
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
-        let alpn: &[&str] = match http {
-            HttpVersion::Negotiate => &["h2", "http/1.1"],
-            HttpVersion::Http1 => &["http/1.1"],
-            HttpVersion::Http2 => &["h2"],
-            HttpVersion::Http3 => &["h3"],
+        let alpn: Vec<&str> = match (http, &options.alpn) {
+            (_, Some(given)) => given.iter().map(String::as_str).collect(),
+            (HttpVersion::Negotiate, None) => vec!["h2", "http/1.1"],
+            (HttpVersion::Http1, None) => vec!["http/1.1"],
+            (HttpVersion::Http2, None) => vec!["h2"],
+            (HttpVersion::Http3, None) => vec!["h3"],
         };
         config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
         let offered = Offered {
@@ -401,14 +407,7 @@ impl Session {
         };
         TlsFacts {
             version: connection.protocol_version().map(version_name),
-            cipher_suite: connection.negotiated_cipher_suite().map(|suite| {
-                let suite = suite.suite();
-                let name = suite.as_str().map_or_else(|| format!("{suite:?}"), str::to_owned);
-                match name.strip_prefix("TLS13_") {
-                    Some(rest) => ["TLS_", rest].concat(),
-                    None => name,
-                }
-            }),
+            cipher_suite: connection.negotiated_cipher_suite().map(|suite| suite_name(suite.suite())),
             group: connection
                 .negotiated_key_exchange_group()
                 .map(|group| group.name())
@@ -468,6 +467,29 @@ impl std::fmt::Display for TlsSetupError {
         | Self::Other(text)) = self;
         f.write_str(text)
     }
+}
+
+/// The name that IANA has registered.
+fn suite_name(suite: rustls::CipherSuite) -> String {
+    let name = suite.as_str().map_or_else(|| format!("{suite:?}"), str::to_owned);
+    match name.strip_prefix("TLS13_") {
+        Some(rest) => ["TLS_", rest].concat(),
+        None => name,
+    }
+}
+
+/// Those of `known` that are named, in the order of their names.
+fn cipher_suites(
+    known: &[rustls::SupportedCipherSuite],
+    names: &[String],
+) -> Result<Vec<rustls::SupportedCipherSuite>, TlsSetupError> {
+    let find = |name: &String| {
+        let mut known = known.iter().copied();
+        known.find(|suite| suite_name(suite.suite()) == *name).ok_or_else(|| {
+            TlsSetupError::Other(format!("cipher suite {name:?} is not supported"))
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 fn groups(names: &[String]) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsSetupError> {

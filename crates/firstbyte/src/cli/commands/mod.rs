@@ -2,6 +2,7 @@
 
 pub(super) mod check;
 pub(super) mod compare;
+mod curl;
 pub(super) mod demo;
 pub(super) mod explain;
 mod exporter;
@@ -25,6 +26,7 @@ use crate::plans::CommandPlan;
 pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
     match plan {
         CommandPlan::Probe(plan) => probe::run(plan),
+        CommandPlan::Curl(plan) => curl::run(plan),
         CommandPlan::Compare(plan) => compare::run(plan),
         CommandPlan::Explain(plan) => explain::run(plan),
         CommandPlan::Page(plan) => page::run(plan),

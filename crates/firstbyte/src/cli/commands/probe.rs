@@ -19,6 +19,7 @@ use crate::cli::signals::{EndSignal, asked_to_end};
 use crate::cli::terminal;
 use crate::plans::{Destination, ProbePlan, ProbeView};
 use firstbyte_core::shown_url::shown_url;
+use firstbyte_core::timeline::Sample;
 use firstbyte_probe::probe::options::{HttpVersion, Output};
 use firstbyte_probe::probe::{Prober, SetupError, Target, TlsSetupError};
 use firstbyte_report::Style;
@@ -95,7 +96,7 @@ impl<'a> Visits<'a> {
     /// Whether what is written takes the place of what is read.
     fn check_files(&self) -> Result<(), Problem> {
         let body = match &self.plan.options.http.output {
-            Some(Output::File(path)) => Some(Destination::File(path.clone())),
+            Some(Output::File(path) | Output::Append(path)) => Some(Destination::File(path.clone())),
             Some(Output::Stdout) | None => None,
         };
         let files = Files::default()
@@ -125,7 +126,7 @@ pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
 }
 
 /// How long an interrupted visit may take to say what it has seen.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Takes the plan's samples with `prober`, until done or `interrupted`, and writes them to `out`.
 ///
@@ -182,6 +183,20 @@ pub(in crate::cli) async fn take(
         return Ok(signal.exit_code());
     }
     Ok(code)
+}
+
+/// Shows a sample that was taken by somebody else, as the one of `plan`; gives the exit code.
+pub(super) fn show_sample(
+    plan: &ProbePlan,
+    url_number: usize,
+    sample: Sample,
+    style: Style,
+    out: &mut dyn Write,
+) -> Result<u8, Problem> {
+    let visits = Visits::from_plan(plan)?;
+    let mut shown = Shown::new(&visits, style, out)?;
+    shown.take(url_number, sample)?;
+    shown.end().map_err(|error| Problem::output(&error))
 }
 
 /// Starts on a fixed beat, so that a slow sample does not shift those after it.

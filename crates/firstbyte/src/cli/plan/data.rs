@@ -11,7 +11,7 @@ use firstbyte_probe::probe::{MOST_BODY, MOST_TEXT, Secret, read_all, read_file};
 use firstbyte_report::write_out::Format;
 
 /// The format for `--write-out`: itself, or what is in the file after `@`.
-pub(super) fn write_out(format: &str) -> Result<String, Problem> {
+pub(in crate::cli) fn write_out(format: &str) -> Result<String, Problem> {
     let Some(path) = format.strip_prefix('@') else { return Ok(format.to_owned()) };
     let text = String::from_utf8(read("--write-out", path, MOST_TEXT)?).map_err(|_| {
         Problem::new(exit::READ, format!("--write-out @{path}: the file is not text"))

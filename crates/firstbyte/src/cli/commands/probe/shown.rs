@@ -265,7 +265,7 @@ fn draw(drawn: &mut Vec<Drawn>, sample: &Sample) {
 fn filename(plan: &ProbePlan) -> Option<String> {
     use firstbyte_probe::probe::options::Output;
     match plan.options.http.output.as_ref()? {
-        Output::File(path) => Some(path.display().to_string()),
+        Output::File(path) | Output::Append(path) => Some(path.display().to_string()),
         Output::Stdout => None,
     }
 }
