@@ -247,7 +247,7 @@ mod tests {
         let local = "http://localhost:80/d/e?x/y";
         let app = "http://app.example.com/d/e";
         let ip = &["a=1; domain=127.0.0.1", "b=2; domain=0.0.1"];
-        for (from, fields, to, sent) in [
+        let cases: [(&str, &[&str], &str, &str); 10] = [
             (local, PATHS, "http://localhost/d/f/g", "h=8; c=3; d=4; b=2; a=1; e=5; f=6"),
             (local, NAMES, "http://localhost/d/f/g", "aa=1; f=1; e=; d=; c=\"q\"; b=2; a=3"),
             (local, ODD, "http://localhost/d/f/g", "l l=1 m; w=\u{fc}; u=1,v=2; t=1; p=a=b; e=1"),
@@ -263,7 +263,8 @@ mod tests {
                 "http://a.localhost/",
                 "b=2",
             ),
-        ] {
+        ];
+        for (from, fields, to, sent) in cases {
             let jar = jar_of(from, fields);
             assert_eq!(jar.cookies_for(&url(to), now()).as_deref(), Some(sent), "{fields:?}");
         }

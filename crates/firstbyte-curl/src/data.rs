@@ -1,7 +1,9 @@
 //! Bodies and queries of `-d` and its like, `-G` and `--url-query`.
 //!
 //! Input: the texts as typed, and their files. Output: the bytes that curl 7.88 sends. A missing file is a problem here;
-//! that curl sends an empty part instead.
+//! curl 7.88 sends an empty part instead.
+
+use std::io;
 
 use crate::files::{Files, read_named};
 use crate::problem::{LineProblem, exit};
@@ -32,8 +34,9 @@ pub fn build_body(parts: &[DataPart], files: &dyn Files) -> Result<Vec<u8>, Line
 pub fn build_query(body: &[u8]) -> Result<String, LineProblem> {
     // curl reads the body as text of C here: it ends at a NUL.
     let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = std::str::from_utf8(text)
-        .map_err(|_| LineProblem::option("get", "cannot put data into a URL that is not UTF-8"))?;
+    let text = std::str::from_utf8(text).map_err(|_| {
+        LineProblem::option("get", "the data is not UTF-8: it cannot go into a URL")
+    })?;
     finish_query("get", text)
 }
 
@@ -54,9 +57,12 @@ pub fn build_url_query(texts: &[String], files: &dyn Files) -> Result<String, Li
 
 /// Reads the file that an option names; `-` is standard input.
 pub(crate) fn read_file(long: &str, name: &str, files: &dyn Files) -> Result<Vec<u8>, LineProblem> {
-    read_named(files, name).map_err(|error| {
-        LineProblem::option(long, format!("cannot read {name:?}: {error}")).with_code(exit::READ)
-    })
+    read_named(files, name).map_err(|error| unreadable_file(long, name, &error))
+}
+
+/// Names the option and its file that cannot be read.
+pub(crate) fn unreadable_file(long: &str, name: &str, error: &io::Error) -> LineProblem {
+    LineProblem::option(long, format!("cannot read {name:?}: {error}")).with_code(exit::READ)
 }
 
 /// The bytes of one part.

@@ -42,7 +42,7 @@ pub fn expand(text: &str) -> Result<Vec<GlobbedUrl>, LineProblem> {
             GlobPiece::Values(values) => {
                 urls = urls
                     .iter()
-                    .flat_map(|url| values.iter().map(|value| append_value(url, value)))
+                    .flat_map(|url| values.iter().map(move |value| append_value(url, value)))
                     .collect();
             }
         }

@@ -13,7 +13,7 @@ use crate::settings::{
     NetrcChoice, Operation, OutputName, RequestKind,
 };
 
-/// Names that curl understands besides those of its help, the option each stands for, and whether it switches it off.
+/// Names that the help of curl does not have: each with its option, and whether it means the opposite.
 const ALIASES: &[(&str, &str, bool)] = &[
     ("eprt", "disable-eprt", true),
     ("epsv", "disable-epsv", true),
@@ -127,19 +127,16 @@ fn find_long_name(name: &str, typed: &str) -> Result<LongName, LineProblem> {
     if found.len() == 1 && !is_negated {
         return Ok(found.swap_remove(0));
     }
-    // What follows an equals sign may be a password.
-    if let Some((option, _)) = typed.split_once('=') {
-        return Err(LineProblem::option(
-            option,
-            "curl takes a value as the next word, not after =",
-        ));
+    // What follows may be a password.
+    if let Some((option, _)) = typed.split_once(['=', ':']) {
+        return Err(LineProblem::option(option, "curl takes a value as the next word"));
     }
     if found.is_empty() || is_negated || name.is_empty() {
         return Err(LineProblem::option(typed, "curl has no such option"));
     }
     let names: Vec<String> =
         found.iter().take(5).map(|candidate| format!("--{}", candidate.text)).collect();
-    Err(LineProblem::option(typed, format!("several options begin so: {}", names.join(", "))))
+    Err(LineProblem::option(typed, format!("this may stand for {}", names.join(" or "))))
 }
 
 struct LineReader<'a> {
@@ -165,11 +162,11 @@ impl LineReader<'_> {
             ("CURL_HOME", ".config/curlrc", true),
             ("HOME", ".config/curlrc", true),
         ] {
-            let Some(folder) = self.files.variable(variable) else { continue };
-            let file = format!("{folder}/{name}");
             if is_fallback && has_config_home {
                 continue;
             }
+            let Some(folder) = self.files.variable(variable) else { continue };
+            let file = format!("{folder}/{name}");
             if let Ok(bytes) = self.files.read(&file) {
                 self.line.warnings.push(format!("options of {file} are in force"));
                 self.carry_out_lines(&file, &bytes);
@@ -197,7 +194,7 @@ impl LineReader<'_> {
         for line in parse_lines(&String::from_utf8_lossy(bytes)) {
             let problem = match self.read_word(&line.name, line.value.as_deref()) {
                 Err(problem) => problem.message,
-                Ok(false) if line.value.is_some_and(|value| !value.is_empty()) => {
+                Ok(false) if line.value.as_deref().is_some_and(|value| !value.is_empty()) => {
                     "the word behind the option is ignored".to_owned()
                 }
                 Ok(_) if line.has_rest => "a value with blanks needs quotes".to_owned(),
@@ -243,7 +240,7 @@ impl LineReader<'_> {
             None => (find_long_name(name, name)?, true),
         };
         if !is_on && found.option.kind != OptionKind::Boolean {
-            return Err(LineProblem::option(name, "this option cannot be switched off by no-"));
+            return Err(LineProblem::option(name, "this option cannot be switched off"));
         }
         let is_on = is_on != found.is_opposite;
         if found.option.kind == OptionKind::Value {
@@ -264,7 +261,7 @@ impl LineReader<'_> {
         Ok(true)
     }
 
-    /// Notes what an option asks for; one that has no value gets an empty one.
+    /// Notes what an option asks for; `is_on` is about its name in the table. One that has no value gets an empty one.
     fn carry_out(
         &mut self,
         option: &'static CurlOption,
@@ -285,7 +282,7 @@ impl LineReader<'_> {
             "silent" => self.line.global.silent = is_on,
             "verbose" => self.line.global.verbose = is_on,
 
-            // Where to and whereto.
+            // URLs and files.
             "url" => operation.urls.push(text),
             "output" => operation.outputs.push(OutputName::File(text)),
             "remote-name" => operation.outputs.push(match is_on {
@@ -307,13 +304,14 @@ impl LineReader<'_> {
             "globoff" => operation.globoff = is_on,
 
             // The request.
-            "head" if !is_on && operation.kind == RequestKind::Head => {
+            "head" if is_on => {
+                operation.kind = RequestKind::Head;
+                operation.include = true;
+            }
+            "head" if operation.kind == RequestKind::Head => {
                 return Err(problem("--no-head cannot take it back"));
             }
-            "head" => {
-                operation.include = is_on;
-                operation.kind = if is_on { RequestKind::Head } else { operation.kind };
-            }
+            "head" => operation.include = false,
             "request" => operation.request = Some(text),
             "get" => operation.get = is_on,
             "data" | "data-ascii" => operation.data.push(DataPart::Ascii(text)),
@@ -331,9 +329,11 @@ impl LineReader<'_> {
             "header" => operation.headers.push(text),
             "user-agent" => operation.user_agent = Some(text),
             "referer" => {
-                let (referer, rest) = value.split_once(";auto").unzip();
-                operation.auto_referer = rest.is_some();
-                let referer = referer.unwrap_or(value);
+                let (referer, is_auto) = match value.split_once(";auto") {
+                    Some((referer, _)) => (referer, true),
+                    None => (value, false),
+                };
+                operation.auto_referer = is_auto;
                 operation.referer = (!referer.is_empty()).then(|| referer.to_owned());
             }
             "range" => {
@@ -425,7 +425,7 @@ impl LineReader<'_> {
                 };
                 match (is_on, operation.fail) {
                     (true, other) if other != own && other != FailChoice::Never => {
-                        return Err(problem("not --fail and --fail-with-body together"));
+                        return Err(problem("--fail and --fail-with-body exclude each other"));
                     }
                     (true, _) => operation.fail = own,
                     (false, same) if same == own => operation.fail = FailChoice::Never,
@@ -508,12 +508,12 @@ impl LineReader<'_> {
             "curves" => operation.curves = Some(text),
             "no-alpn" => operation.no_alpn = is_on,
 
-            // What is shown.
+            // Output.
             "include" => operation.include = is_on,
             "dump-header" => operation.dump_header = Some(text),
             "write-out" => operation.write_out = Some(text),
 
-            // What has no effect, or none that firstbyte can give it.
+            // What firstbyte does anyway or does not do.
             "tcp-nodelay" if !is_on => return Err(problem("firstbyte never delays small writes")),
             "keepalive-time" => {
                 parse_whole_number(long, value)?;
@@ -585,7 +585,7 @@ fn parse_whole_seconds(long: &str, value: &str) -> Result<Option<Duration>, Line
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
-/// Absent for 0, which is no limit.
+/// Absent for 0: there is no limit.
 fn parse_seconds(long: &str, value: &str) -> Result<Option<Duration>, LineProblem> {
     let seconds = value.trim_start().parse::<f64>().ok();
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -608,14 +608,225 @@ fn parse_size(value: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// `4000`, `4000-4010`. As curl does, it ignores what follows the number and does not begin with a dash.
+/// `4000` or `4000-4010`. As in curl, other text behind the first number is ignored.
 fn parse_ports(value: &str) -> Option<(u16, u16)> {
     let end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
     let (lowest, rest) = value.split_at(end);
-    let lowest = lowest.parse().ok()?;
+    let lowest = lowest.parse::<u16>().ok()?;
     let highest = match rest.trim_start().strip_prefix('-') {
         Some(highest) => highest.trim().parse().ok()?,
         None => lowest,
     };
     (lowest <= highest).then_some((lowest, highest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::MemoryFiles;
+
+    fn read_with(words: &str, files: &MemoryFiles) -> Result<CurlLine, LineProblem> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        read_line(&words, files)
+    }
+
+    fn read(words: &str) -> Result<CurlLine, LineProblem> {
+        read_with(words, &MemoryFiles::default())
+    }
+
+    type Check = fn(&Operation) -> bool;
+
+    /// Measured with curl 7.88. The words `h` are URLs.
+    #[test]
+    fn words_and_what_they_ask_for() {
+        let cases: &[(&str, Check)] = &[
+            ("-sXPOST -da=1 -d=a h", |o| {
+                o.request.as_deref() == Some("POST")
+                    && o.data == ["a=1", "=a"].map(|text| DataPart::Ascii(text.to_owned()))
+            }),
+            ("-d -x h", |o| o.data == [DataPart::Ascii("-x".to_owned())]),
+            ("h -- -I --x", |o| o.urls == ["h", "-I", "--x"] && o.kind == RequestKind::Get),
+            ("--no-SILENT --SILEN --alp --buf h", |o| !o.no_alpn),
+            ("--no-alpn h", |o| o.no_alpn),
+            ("--clob h", |o| !o.no_clobber),
+            ("-o a -O --no-remote-name h h h", |o| {
+                let file = |name: &str| OutputName::File(name.to_owned());
+                o.outputs == [file("a"), OutputName::Remote, file("-")]
+            }),
+            ("-I h", |o| o.kind == RequestKind::Head && o.include),
+            ("-d a -G -I h", |o| o.kind == RequestKind::Head),
+            ("--json 1 --no-get -G h", |o| o.kind == RequestKind::Get && o.json && o.get),
+            ("-G -F a=b h", |o| o.kind == RequestKind::Form),
+            ("-T f h", |o| o.kind == RequestKind::Put),
+            ("-T  -d a h", |o| o.kind == RequestKind::Post && o.uploads == [""]),
+            ("-0 --http1.1 --http2 h", |o| o.http == HttpChoice::V2),
+            ("-4 -6 h", |o| o.family == FamilyChoice::V6),
+            ("-b a=b -b f -b @c=d h", |o| {
+                o.cookies
+                    == [
+                        CookieText::Pairs("a=b".to_owned()),
+                        CookieText::File("f".to_owned()),
+                        CookieText::File("c=d".to_owned()),
+                    ]
+            }),
+            ("-e x;autofoo h", |o| o.referer.as_deref() == Some("x") && o.auto_referer),
+            ("-r 5x h", |o| o.range.as_deref() == Some("5-")),
+            ("-r -5 h", |o| o.range.as_deref() == Some("-5")),
+            ("-C - h", |o| o.continue_at == Some(ContinueAt::EndOfOutput)),
+            ("-m 1e1 --connect-timeout .5 h", |o| {
+                o.max_time == Some(Duration::from_secs(10))
+                    && o.connect_timeout == Some(Duration::from_millis(500))
+            }),
+            ("--retry +1 --retry-c h", |o| o.retry.count == 1 && o.retry.connection_refused),
+            ("--max-redirs -1 h", |o| o.max_redirs.is_none()),
+            ("--max-filesize 1K h", |o| o.max_filesize == Some(1024)),
+            ("--local-port 4000x h", |o| o.local_port == Some((4000, 4000))),
+            ("--local-port 4000-4010 h", |o| o.local_port == Some((4000, 4010))),
+            ("--local-port 0 h", |o| o.local_port.is_none()),
+            ("-f --no-fail --fail-with-body h", |o| o.fail == FailChoice::WithBody),
+            ("--netrc-file f h", |o| o.netrc == NetrcChoice::Required),
+            ("--netrc-optional -n h", |o| o.netrc == NetrcChoice::Optional),
+            ("--socks5-hostname p:1 h", |o| o.proxy.url.as_deref() == Some("socks5h://p:1")),
+            ("-x  h", |o| o.proxy.url.as_deref() == Some("")),
+            ("--tlsv1.3 -1 h", |o| !o.tlsv1_3),
+            ("--no-parallel --no-negotiate --eprt h", |o| o.urls == ["h"]),
+        ];
+        for (words, check) in cases {
+            let line = read(words).unwrap();
+            assert!(check(&line.operations[0]), "{words}: {line:?}");
+        }
+    }
+
+    #[test]
+    fn errors_as_curl_has_them() {
+        for (words, code, name) in [
+            ("-s", 2, "no URL"),
+            ("h --next", 2, "--next"),
+            ("- h", 2, "-:"),
+            ("-sk@ h", 2, "-@"),
+            ("--NO-silent h", 2, "--NO-silent"),
+            ("--no-sil h", 2, "--no-sil"),
+            ("--no- h", 2, "--no-"),
+            ("--no-data a h", 2, "--no-data"),
+            ("--no-tlsv1.2 h", 2, "--no-tlsv1.2"),
+            ("--loc h", 2, "--location or --location-trusted"),
+            ("--ke 1 h", 2, "--ke:"),
+            ("-sH", 2, "--header"),
+            ("-m 1s h", 2, "--max-time"),
+            ("-m -1 h", 2, "--max-time"),
+            ("-m inf h", 2, "--max-time"),
+            ("--retry-delay 1.5 h", 2, "--retry-delay"),
+            ("--max-redirs -2 h", 2, "--max-redirs"),
+            ("--max-filesize 1KB h", 2, "--max-filesize"),
+            ("--max-filesize 1T h", 2, "--max-filesize"),
+            ("--local-port 5-3 h", 2, "--local-port"),
+            ("--local-port 4000- h", 2, "--local-port"),
+            ("--create-file-mode 1777 h", 2, "--create-file-mode"),
+            ("--tls-max 1.4 h", 2, "--tls-max"),
+            ("-C -5 h", 2, "--continue-at"),
+            ("-I -d a h", 2, "--head"),
+            ("-F a=b -d a h", 2, "--form"),
+            ("-T f -d a h", 2, "--upload-file"),
+            ("-G -d a -F a=b h", 2, "--get"),
+            ("-I --no-head h", 2, "--no-head"),
+            ("-f --fail-with-body h", 2, "--fail-with-body"),
+            ("-J -I h", 2, "--remote-header-name"),
+            ("-J -C - h", 2, "--remote-header-name"),
+            ("-K missing h", 26, "--config"),
+            ("--proto-default foo h", 1, "--proto-default"),
+        ] {
+            let problem = read(words).unwrap_err();
+            assert_eq!(problem.code, code, "{words}: {problem}");
+            assert!(problem.message.contains(name), "{words}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_value_behind_an_unknown_name_is_not_shown() {
+        let problem = read("--user=name:secret h").unwrap_err();
+        assert!(problem.message.starts_with("--user: "), "{problem}");
+        assert!(!problem.message.contains("secret"), "{problem}");
+    }
+
+    #[test]
+    fn refusals_come_after_errors_and_name_every_option() {
+        let problem = read("-Z --krb x --ftp-pasv h").unwrap_err();
+        assert_eq!(problem.code, exit::USAGE);
+        assert!(problem.message.starts_with("--parallel: firstbyte makes"), "{problem}");
+        assert!(problem.message.contains(". --krb, --ftp-pasv: for FTP;"), "{problem}");
+        assert!(read("-Z --bogus h").unwrap_err().message.starts_with("--bogus: "));
+        let newer = read("--expand-data x h").unwrap_err();
+        assert!(newer.message.starts_with("--expand-*: newer than"), "{newer}");
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_carried_out_or_refused() {
+        let files = MemoryFiles::with(&[("1", "")]);
+        for option in OPTIONS.iter().chain(NEWER_OPTIONS) {
+            let value = match option.long {
+                "cert-type" | "key-type" => "PEM",
+                "proto-default" => "https",
+                "tls-max" => "1.2",
+                _ => "1",
+            };
+            let words = match option.kind {
+                OptionKind::Value => format!("--{} {value} h", option.long),
+                OptionKind::Boolean | OptionKind::Flag => format!("--{} h", option.long),
+            };
+            match (option.verdict, read_with(&words, &files)) {
+                (OptionVerdict::Refused(reason), Err(problem)) => {
+                    assert_eq!(problem.message, format!("--{}: {reason}", option.long));
+                }
+                (OptionVerdict::Refused(_), Ok(_)) => panic!("{words}: carried out"),
+                (_, Ok(line)) => assert!(line.operations.len() == 1, "{words}"),
+                (_, Err(problem)) => panic!("{words}: {problem}"),
+            }
+        }
+    }
+
+    #[test]
+    fn next_starts_a_new_operation_where_there_is_a_url() {
+        let line = read("-v --next -H X:1 --next a -: -s b").unwrap();
+        let [first, second] = line.operations.as_slice() else { panic!("{line:?}") };
+        assert_eq!(first.urls, ["a"]);
+        assert_eq!(second.urls, ["b"]);
+        assert_eq!((first.headers.len(), second.headers.len()), (1, 0));
+        assert!(line.global.verbose && line.global.silent);
+    }
+
+    #[test]
+    fn config_files_are_read_where_they_stand() {
+        let text = "silent\nurl = b\nheader = X: with\nbogus\n--data=a\n-H\nmax-time = 1s\n-s x\n";
+        let line = read_with("a -K f c", &MemoryFiles::with(&[("f", text)])).unwrap();
+        assert_eq!(line.operations[0].urls, ["a", "b", "c"]);
+        let numbers: Vec<&str> =
+            line.warnings.iter().filter_map(|warning| warning.split(':').nth(1)).collect();
+        assert_eq!(numbers, ["3", "4", "5", "6", "7", "8"]);
+
+        let spaced = MemoryFiles::with(&[("f", "header = X: with blanks\nconfig = missing\n")]);
+        let line = read_with("-K f c", &spaced).unwrap();
+        assert_eq!(line.operations[0].headers, ["X:"]);
+        assert_eq!(line.warnings.len(), 2, "{:?}", line.warnings);
+
+        let own = MemoryFiles::with(&[("f", "config = f\nurl = u\n")]);
+        let line = read_with("-K f", &own).unwrap();
+        assert_eq!(line.operations[0].urls.len(), usize::from(MOST_NESTED_FILES));
+    }
+
+    #[test]
+    fn the_file_of_the_home_folder_is_read_unless_q_is_first() {
+        let mut files = MemoryFiles::with(&[("/h/.curlrc", "limit-rate = 1k\nuser-agent = x\n")]);
+        files.variables.insert("HOME".to_owned(), "/h".to_owned());
+        let problem = read_with("h", &files).unwrap_err();
+        assert!(problem.message.starts_with("--limit-rate: "), "{problem}");
+        assert!(problem.hint.unwrap().starts_with("/h/.curlrc "));
+        for words in ["-q h", "-qs h", "--disable h"] {
+            assert!(read_with(words, &files).unwrap().operations[0].user_agent.is_none());
+        }
+        assert!(read_with("-sq h", &files).is_err());
+        files.files.insert("/h/.curlrc".to_owned(), b"user-agent = x".to_vec());
+        let line = read_with("h", &files).unwrap();
+        assert_eq!(line.operations[0].user_agent.as_deref(), Some("x"));
+        assert_eq!(line.warnings, ["options of /h/.curlrc are in force"]);
+    }
 }

@@ -298,18 +298,14 @@ fn write_head<'a>(
     head.into_bytes()
 }
 
-fn method_of(operation: &Operation, kind: RequestKind) -> &str {
+/// What `-X` says, or the kind.
+pub(crate) fn method_of(operation: &Operation, kind: RequestKind) -> &str {
     operation.request.as_deref().unwrap_or(match kind {
         RequestKind::Get => "GET",
         RequestKind::Head => "HEAD",
         RequestKind::Post | RequestKind::Form => "POST",
         RequestKind::Put => "PUT",
     })
-}
-
-/// The method of a request, for a digest.
-pub(crate) fn sent_method(operation: &Operation, kind: RequestKind) -> &str {
-    method_of(operation, kind)
 }
 
 /// A typed Host counts at its usual place, with the usual name.
@@ -325,7 +321,7 @@ fn host_line(input: &HeadInput<'_>) -> Option<String> {
 fn check_length(headers: &[String], length: usize) -> Result<(), LineProblem> {
     let typed = headers.iter().filter(|line| is_named(line, "Content-Length"));
     for value in typed.map(|line| typed_value(line, "Content-Length")) {
-        if !value.is_empty() && value.parse() != Ok(length) {
+        if !value.is_empty() && value.parse::<usize>() != Ok(length) {
             let what = format!("Content-Length is {value:?}, but the body has {length} bytes");
             return Err(LineProblem::option("header", what).hint("leave the line out"));
         }
@@ -410,7 +406,9 @@ mod tests {
     #[test]
     fn http2_cannot_carry_every_name() {
         let mut lines = HeadLines::default();
-        ["Host: a", "X A: 1", "X-Ü: 2", "TE: trailers, x", "X-B:  b "].map(|line| lines.push(line));
+        for line in ["Host: a", "X A: 1", "X-Ü: 2", "TE: trailers, x", "X-B:  b "] {
+            lines.push(line);
+        }
         lines.push_http1("Expect: 100-continue");
         let (authority, fields, bad) = list_fields(&lines);
         let expected = [("te", "trailers"), ("x-b", "b ")];

@@ -21,3 +21,4 @@ pub mod noproxy;
 pub mod options;
 pub mod problem;
 pub mod settings;
+pub mod transfers;

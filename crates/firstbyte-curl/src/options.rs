@@ -1,6 +1,6 @@
-//! Every option of curl 7.88 as data: its names, whether it takes a value, and what firstbyte does with it. Newer options
-//! are listed too, each with the reason why it is refused. `docs/from-curl.md` is made of these tables; [`crate::grammar`]
-//! reads them.
+//! Every option of curl 7.88 as data: its names, whether it takes a value, and what firstbyte does with it. Newer
+//! options are listed too, each with the reason why it is refused. `docs/from-curl.md` is made of these tables;
+//! [`crate::grammar`] reads them.
 
 use OptionKind::{Boolean, Flag, Value};
 use OptionVerdict::{NoEffect, Refused, Same, SameRequests};
@@ -87,7 +87,7 @@ const SCHEME_DECIDES: &str = "for FTP and mail; https is encrypted anyhow";
 const SLOW_TRANSFERS: &str =
     "firstbyte measures slow transfers to their end; --max-time limits them";
 const SSH: &str = "for SSH; firstbyte measures http and https";
-const TFTP: &str = "for TFTP; firstbyte measures http and https";
+const TFTP_AND_TELNET: &str = "for TFTP and TELNET; firstbyte measures http and https";
 const TLS_SRP: &str = "firstbyte has no TLS-SRP";
 const TRACES: &str = "firstbyte writes no traces; -v shows heads and flights";
 const UNIX_SOCKETS: &str = "firstbyte measures TCP and QUIC";
@@ -330,15 +330,10 @@ pub const OPTIONS: &[CurlOption] = &[
     option("suppress-connect-headers", None, Boolean, NoEffect("heads of proxies are not printed")),
     option("tcp-fastopen", None, Boolean, Refused("firstbyte sends no data with the SYN")),
     option("tcp-nodelay", None, Boolean, NoEffect("always on")),
-    option(
-        "telnet-option",
-        Some('t'),
-        Value,
-        Refused("for TELNET; firstbyte measures http and https"),
-    ),
+    option("telnet-option", Some('t'), Value, Refused(TFTP_AND_TELNET)),
     option("test-event", None, Boolean, Refused("for tests of curl itself")),
-    option("tftp-blksize", None, Value, Refused(TFTP)),
-    option("tftp-no-options", None, Boolean, Refused(TFTP)),
+    option("tftp-blksize", None, Value, Refused(TFTP_AND_TELNET)),
+    option("tftp-no-options", None, Boolean, Refused(TFTP_AND_TELNET)),
     option("time-cond", Some('z'), Value, Same),
     option("tls-max", None, Value, Same),
     option("tls13-ciphers", None, Value, Same),
@@ -361,12 +356,7 @@ pub const OPTIONS: &[CurlOption] = &[
     option("use-ascii", Some('B'), Boolean, Refused(FTP)),
     option("user", Some('u'), Value, Same),
     option("user-agent", Some('A'), Value, Same),
-    option(
-        "verbose",
-        Some('v'),
-        Boolean,
-        SameRequests("heads and flights stand beside the report"),
-    ),
+    option("verbose", Some('v'), Boolean, SameRequests("the report has heads and flights")),
     option("version", Some('V'), Boolean, Refused(HELP)),
     option("write-out", Some('w'), Value, SameRequests("it takes the report's place")),
     option("xattr", None, Boolean, Refused("firstbyte writes no extended attributes")),
@@ -426,6 +416,10 @@ mod tests {
     const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/from-curl.md");
     const BEGIN: &str = "<!-- options: begin -->\n";
     const END: &str = "<!-- options: end -->\n";
+    const OTHER_OUTPUT: &str = "Same requests, other output";
+    const IGNORED: &str = "No effect over http and https";
+    const REFUSED: &str = "Refused";
+    const NEWER: &str = "Newer than curl 7.88, and refused";
 
     #[test]
     fn every_name_and_letter_stands_once() {
@@ -466,34 +460,34 @@ mod tests {
         }
     }
 
-    /// The part of the document between the markers: a paragraph of what is the same, and a row for each reason.
+    /// The part of the document between the markers: options that are the same, and a row for each reason.
     fn table_for_docs() -> String {
         let mut same = String::new();
         let mut rows: Vec<(&str, &str, String)> = Vec::new();
         for option in OPTIONS.iter().chain(NEWER_OPTIONS) {
-            let (verdict, reason) = match option.verdict {
+            let name = format!(" --{}", option.long);
+            let (title, note) = match option.verdict {
                 Same => {
-                    same.push_str(&format!(" --{}", option.long));
+                    same.push_str(&name);
                     continue;
                 }
-                SameRequests(difference) => ("same requests", difference),
-                NoEffect(reason) => ("no effect", reason),
-                Refused(reason) => ("refused", reason),
+                SameRequests(difference) => (OTHER_OUTPUT, difference),
+                NoEffect(reason) => (IGNORED, reason),
+                Refused(reason) => match reason.strip_prefix("newer than what firstbyte knows: ") {
+                    Some(reason) => (NEWER, reason),
+                    None => (REFUSED, reason),
+                },
             };
-            let name = format!("--{}", option.long);
-            match rows.iter_mut().find(|row| (row.0, row.1) == (verdict, reason)) {
-                Some((_, _, names)) => {
-                    names.push(' ');
-                    names.push_str(&name);
-                }
-                None => rows.push((verdict, reason, name)),
+            match rows.iter_mut().find(|row| (row.0, row.1) == (title, note)) {
+                Some((_, _, names)) => names.push_str(&name),
+                None => rows.push((title, note, name)),
             }
         }
-        let mut text = format!("Same as curl: `{}`\n\n", same.trim_start());
-        text.push_str("| option | verdict | note |\n|---|---|---|\n");
-        for verdict in ["same requests", "no effect", "refused"] {
-            for (_, reason, names) in rows.iter().filter(|row| row.0 == verdict) {
-                text.push_str(&format!("| `{names}` | {verdict} | {reason} |\n"));
+        let mut text = format!("## Same as curl\n\n`{}`\n", same.trim_start());
+        for title in [OTHER_OUTPUT, IGNORED, REFUSED, NEWER] {
+            text.push_str(&format!("\n## {title}\n\n| option | note |\n|---|---|\n"));
+            for (_, note, names) in rows.iter().filter(|row| row.0 == title) {
+                text.push_str(&format!("| `{}` | {note} |\n", names.trim_start()));
             }
         }
         text

@@ -126,6 +126,8 @@ fn bad_urls_end_with_curls_codes() {
         "http://u@/",
         "http:///",
         "http:",
+        "h:",
+        "h:?x",
         "http://u%00:p@h/",
         "x@y:/z",
     ] {

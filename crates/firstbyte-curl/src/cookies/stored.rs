@@ -14,10 +14,10 @@ const LONGEST_FIELD: usize = 5000 - " \r\n".len();
 pub(super) struct StoredCookie {
     pub(super) name: String,
     pub(super) value: String,
-    /// Absent for a `Set-Cookie` line of a file without one.
+    /// Absent if a `Set-Cookie` line of a file names none.
     pub(super) domain: Option<String>,
     covers_subdomains: bool,
-    /// As written, for the jar. Absent as the domain is.
+    /// As written, for the jar. Absent like the domain.
     pub(super) path: Option<String>,
     pub(super) secure: bool,
     http_only: bool,

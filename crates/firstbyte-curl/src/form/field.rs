@@ -1,7 +1,7 @@
 //! Reads the text of one `-F` after its first equals sign: `WORD;type=T;filename=F;headers=H;encoder=E`.
 
 use super::{FormPart, find_header};
-use crate::data::read_file;
+use crate::data::{read_file, unreadable_file};
 use crate::files::Files;
 use crate::problem::LineProblem;
 
@@ -103,7 +103,7 @@ impl<'a> FieldReader<'a> {
         &self.text[self.at..]
     }
 
-    /// Steps over a prefix in any case, if it is there.
+    /// Steps over a prefix in any case; false where the text goes on in another way.
     fn take_prefix(&mut self, prefix: &str) -> bool {
         let start = self.rest().get(..prefix.len());
         let is_there = start.is_some_and(|start| start.eq_ignore_ascii_case(prefix));
@@ -186,7 +186,10 @@ impl<'a> FieldReader<'a> {
         }
         self.at += 1;
         let name = self.read_word();
-        let text = String::from_utf8(read_file("form", &name, self.files)?)
+        // `-` is a file's name here, as in curl.
+        let bytes =
+            self.files.read(&name).map_err(|error| unreadable_file("form", &name, &error))?;
+        let text = String::from_utf8(bytes)
             .map_err(|_| LineProblem::option("form", format!("{name:?} is not UTF-8")))?;
         let mut lines: Vec<String> = Vec::new();
         for line in text.replace('\r', "").split('\n') {

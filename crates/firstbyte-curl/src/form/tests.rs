@@ -234,6 +234,7 @@ fn refused_texts() {
         ("f=@file.txt,", exit::READ),
         ("f=<file.txt,form.txt", exit::READ),
         ("f=@file.txt;headers=@nofile", exit::READ),
+        ("f=@file.txt;headers=@-", exit::READ),
     ];
     for (text, code) in cases {
         let problem = problem_of(&[text]);

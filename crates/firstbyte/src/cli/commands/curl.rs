@@ -12,13 +12,14 @@ use firstbyte_core::timeline::{Cause, Connection, Sample};
 use firstbyte_curl::cookies::CookieJar;
 use firstbyte_curl::files::Files;
 use firstbyte_curl::grammar::read_line;
-use firstbyte_curl::journey::{
-    CurlRequest, Journey, NextStep, OutputPlace, Transfer, TryOutcome, list_transfers,
-    wait_before_retry,
-};
+use firstbyte_curl::head::CurlRequest;
+use firstbyte_curl::journey::{Journey, NextStep};
 use firstbyte_curl::problem::LineProblem;
 use firstbyte_curl::settings::{
     ContinueAt, CookieText, CurlLine, FailChoice, HttpChoice, Operation, RequestKind,
+};
+use firstbyte_curl::transfers::{
+    OutputPlace, Transfer, TryOutcome, list_transfers, wait_before_retry,
 };
 use firstbyte_probe::probe::options::{ExactRequest, HttpOptions, HttpVersion, Options, Output};
 use firstbyte_probe::probe::{ChainStep, NetProber, Secret, Target};
@@ -82,8 +83,9 @@ impl Errand<'_> {
         self.read_cookies(operation);
         let transfers = list_transfers(operation, &SystemFiles).map_err(problem)?;
         let mut progress = Progress::GoesOn;
+        let mut journey = None;
         for transfer in &transfers {
-            progress = self.make(operation, transfer)?;
+            progress = self.make(operation, transfer, &mut journey)?;
             self.transfers += 1;
             if self.line.global.fail_early && self.code != exit::OK {
                 progress = Progress::Over;
@@ -115,12 +117,17 @@ impl Errand<'_> {
     }
 
     /// Makes a transfer, again where `--retry` says so.
-    fn make(&mut self, operation: &Operation, transfer: &Transfer) -> Result<Progress, Problem> {
+    fn make(
+        &mut self,
+        operation: &Operation,
+        transfer: &Transfer,
+        journey: &mut Option<Journey>,
+    ) -> Result<Progress, Problem> {
         let begun = timer_now();
         let mut tries = 0;
         loop {
             tries += 1;
-            let (sample, ended_by) = self.visit(operation, transfer)?;
+            let (sample, ended_by) = self.visit(operation, transfer, journey)?;
             self.show(operation, transfer, &sample)?;
             if let Some(signal) = ended_by {
                 self.code = signal.exit_code();
@@ -155,10 +162,18 @@ impl Errand<'_> {
         &mut self,
         operation: &Operation,
         transfer: &Transfer,
+        journey: &mut Option<Journey>,
     ) -> Result<(Sample, Option<EndSignal>), Problem> {
-        let mut journey =
-            Journey::new(operation.clone(), transfer, &SystemFiles).map_err(problem)?;
-        refuse_proxy(operation, &journey)?;
+        // What the options name is read once; each try begins anew with it.
+        let begun = match journey.take() {
+            None => Journey::new(operation.clone(), transfer, &SystemFiles),
+            Some(earlier) => earlier.again_for(transfer, &SystemFiles),
+        };
+        let journey = journey.insert(begun.map_err(problem)?);
+        for warning in journey.warnings() {
+            terminal::note(&format!("warning: {warning}"));
+        }
+        refuse_proxy(operation, journey)?;
         let mut options = plan::curl::options(operation, transfer.url.is_tls())?;
         options.http.output = output(operation, transfer)?;
         let requests = RequestMaker { operation, http: options.http.clone() };
