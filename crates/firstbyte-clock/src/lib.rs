@@ -231,6 +231,11 @@ impl Timebase {
     }
 }
 
+/// The time of day, for what is written as a date.
+pub fn wall_time() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}
+
 /// Wall-clock time that has passed since `then`; zero when it lies in the future.
 pub fn wall_time_since(then: std::time::SystemTime) -> Duration {
     then.elapsed().unwrap_or_default()

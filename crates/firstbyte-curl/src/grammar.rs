@@ -437,11 +437,6 @@ impl LineReader<'_> {
             "retry-max-time" => operation.retry.max_time = parse_whole_seconds(long, value)?,
             "retry-connrefused" => operation.retry.connection_refused = is_on,
             "retry-all-errors" => operation.retry.all_errors = is_on,
-            "max-filesize" => {
-                let size = parse_size(value)
-                    .ok_or_else(|| problem("expected a number of bytes, with B, K, M or G"))?;
-                operation.max_filesize = (size > 0).then_some(size);
-            }
             "proto" => operation.proto = Some(text),
             "proto-default" => {
                 if !["http", "https"].iter().any(|scheme| value.eq_ignore_ascii_case(scheme)) {
@@ -595,19 +590,6 @@ fn parse_seconds(long: &str, value: &str) -> Result<Option<Duration>, LineProble
     }
 }
 
-fn parse_size(value: &str) -> Option<u64> {
-    let end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
-    let (digits, unit) = value.split_at(end);
-    let factor: u64 = match unit {
-        "" | "b" | "B" => 1,
-        "k" | "K" => 1 << 10,
-        "m" | "M" => 1 << 20,
-        "g" | "G" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
 /// `4000` or `4000-4010`. As in curl, other text behind the first number is ignored.
 fn parse_ports(value: &str) -> Option<(u16, u16)> {
     let end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
@@ -679,7 +661,6 @@ mod tests {
             }),
             ("--retry +1 --retry-c h", |o| o.retry.count == 1 && o.retry.connection_refused),
             ("--max-redirs -1 h", |o| o.max_redirs.is_none()),
-            ("--max-filesize 1K h", |o| o.max_filesize == Some(1024)),
             ("--local-port 4000x h", |o| o.local_port == Some((4000, 4000))),
             ("--local-port 4000-4010 h", |o| o.local_port == Some((4000, 4010))),
             ("--local-port 0 h", |o| o.local_port.is_none()),
@@ -717,8 +698,6 @@ mod tests {
             ("-m inf h", 2, "--max-time"),
             ("--retry-delay 1.5 h", 2, "--retry-delay"),
             ("--max-redirs -2 h", 2, "--max-redirs"),
-            ("--max-filesize 1KB h", 2, "--max-filesize"),
-            ("--max-filesize 1T h", 2, "--max-filesize"),
             ("--local-port 5-3 h", 2, "--local-port"),
             ("--local-port 4000- h", 2, "--local-port"),
             ("--create-file-mode 1777 h", 2, "--create-file-mode"),

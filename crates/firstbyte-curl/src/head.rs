@@ -338,8 +338,11 @@ fn is_never_http1(operation: &Operation, url: &CurlUrl) -> bool {
     }
 }
 
+/// A field of HTTP/2: name and value.
+type Http2Field = (String, Vec<u8>);
+
 /// `:authority`, the fields of HTTP/2, and the first that it cannot carry. Fields of the connection have no meaning there.
-fn list_fields(lines: &HeadLines) -> (String, Vec<(String, Vec<u8>)>, Option<String>) {
+fn list_fields(lines: &HeadLines) -> (String, Vec<Http2Field>, Option<String>) {
     let (mut authority, mut fields, mut bad) = (None, Vec::new(), None);
     let carried = lines.0.iter().filter(|(_, is_http1)| !is_http1);
     for (name, value) in carried.filter_map(|(line, _)| line.split_once(':')) {

@@ -212,7 +212,7 @@ pub const OPTIONS: &[CurlOption] = &[
     option("mail-rcpt", None, Value, Refused(MAIL)),
     option("mail-rcpt-allowfails", None, Boolean, Refused(MAIL)),
     option("manual", Some('M'), Boolean, Refused(HELP)),
-    option("max-filesize", None, Value, Same),
+    option("max-filesize", None, Value, Refused("firstbyte receives responses to their ends")),
     option("max-redirs", None, Value, Same),
     option("max-time", Some('m'), Value, Same),
     option("metalink", None, Boolean, Refused("curl itself no longer has it")),

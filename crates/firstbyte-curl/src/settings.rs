@@ -264,7 +264,6 @@ pub struct Operation {
     pub post303: bool,
     pub fail: FailChoice,
     pub retry: RetrySettings,
-    pub max_filesize: Option<u64>,
     pub proto: Option<String>,
     pub proto_default: Option<String>,
     pub proto_redir: Option<String>,
@@ -354,7 +353,6 @@ impl Default for Operation {
             post303: false,
             fail: FailChoice::Never,
             retry: RetrySettings::default(),
-            max_filesize: None,
             proto: None,
             proto_default: None,
             proto_redir: None,
@@ -388,6 +386,7 @@ impl Default for Operation {
 impl Operation {
     /// Whether cookies of responses are kept and sent: a file, a jar, or `-b ''` asks for it.
     pub fn keeps_cookies(&self) -> bool {
-        self.cookie_jar.is_some() || self.cookies.iter().any(|text| matches!(text, CookieText::File(_)))
+        self.cookie_jar.is_some()
+            || self.cookies.iter().any(|text| matches!(text, CookieText::File(_)))
     }
 }

@@ -13,9 +13,12 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::options::{ExactRequest, HeaderChange, HttpOptions};
 use super::target::Target;
 
-/// A body that is whole in memory, or none. hyper adds `content-length: 0` to requests of HTTP/2 if it knows that there
-/// is nothing: curl does not.
-pub(super) struct RequestBody(Option<Bytes>);
+/// A body that is whole in memory, or none.
+pub(super) struct RequestBody {
+    bytes: Option<Bytes>,
+    /// hyper is told the length. It would add a Content-Length to each request of HTTP/2 that has none: curl does not.
+    tells_length: bool,
+}
 
 impl Body for RequestBody {
     type Data = Bytes;
@@ -25,17 +28,17 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_none()
+        self.bytes.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Some(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            None => SizeHint::default(),
+        match &self.bytes {
+            Some(bytes) if self.tells_length => SizeHint::with_exact(bytes.len() as u64),
+            _ => SizeHint::default(),
         }
     }
 }
@@ -85,10 +88,13 @@ impl HeadReplacement {
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What is asked: the stand-in for hyper, and the head of HTTP/1 that replaces its own.
-pub(super) fn for_http1(target: &Target, options: &HttpOptions) -> (http::Request<RequestBody>, Bytes) {
+pub(super) fn for_http1(
+    target: &Target,
+    options: &HttpOptions,
+) -> (http::Request<RequestBody>, Bytes) {
     let body = options.body.as_ref().map(|body| body.reveal().clone()).filter(|b| !b.is_empty());
     let has_body = body.is_some();
-    let mut request = http::Request::new(RequestBody(body));
+    let mut request = http::Request::new(RequestBody { bytes: body, tells_length: true });
     let (head, is_head, is_chunked) = match &options.exact {
         Some(exact) => (exact.head.reveal().clone(), exact.is_head, exact.is_chunked),
         None => {
@@ -134,7 +140,7 @@ fn ends_in_chunked(value: &[u8]) -> bool {
 /// What is asked by HTTP/2 and HTTP/3.
 pub(super) fn for_http2(target: &Target, options: &HttpOptions) -> http::Request<RequestBody> {
     let body = options.body.as_ref().map(|body| body.reveal().clone()).filter(|b| !b.is_empty());
-    let mut request = http::Request::new(RequestBody(body));
+    let mut request = http::Request::new(RequestBody { bytes: body, tells_length: false });
     let scheme = if target.tls { "https" } else { "http" };
     let (authority, path, fields) = match options.exact.as_deref() {
         Some(ExactRequest { authority, path, fields, .. }) => {
@@ -144,9 +150,9 @@ pub(super) fn for_http2(target: &Target, options: &HttpOptions) -> http::Request
         None => (authority(target, options), path(target).to_owned(), fields(target, options)),
     };
     *request.method_mut() = options.method.clone();
+    let uri = http::Uri::builder().scheme(scheme).authority(authority).path_and_query(path);
     // The url crate has percent-encoded everything that is not allowed in a URI.
-    let uri = format!("{scheme}://{authority}{path}").parse();
-    *request.uri_mut() = uri.unwrap_or_else(|_| http::Uri::from_static("/"));
+    *request.uri_mut() = uri.build().unwrap_or_else(|_| http::Uri::from_static("/"));
     *request.version_mut() = http::Version::HTTP_2;
     for (name, value) in fields {
         // HTTP/2 says it in :authority (RFC 9113 §8.3.1), and has no fields of the connection (§8.2.2).

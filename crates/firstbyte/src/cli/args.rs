@@ -113,7 +113,12 @@ pub(super) enum Command {
 #[command(after_help = CURL_EXAMPLES)]
 pub(super) struct CurlArgs {
     /// The words after curl
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS AND URLS")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "OPTIONS AND URLS"
+    )]
     pub words: Vec<RawBodyText>,
 }
 

@@ -36,8 +36,8 @@ use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{generated, terminal, typed};
 use crate::plans::{
-    CommandPlan, CurlPlan, Destination, GeneratedPlan, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView,
-    RenderPlan,
+    CommandPlan, CurlPlan, Destination, GeneratedPlan, HarCleanPlan, Outputs, PagePlan, ProbePlan,
+    ProbeView, RenderPlan,
 };
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::Parallel;

@@ -69,9 +69,14 @@ async fn try_resolved(
         IpAddr::V4(address) => usize::from(address.octets()[3]),
         IpAddr::V6(_) => unreachable!(),
     };
-    let dialled = race(&seen, &Bind::Any, CONNECTION_ATTEMPT_DELAY, resolved, REMOTE.port().into(), |remote, timebase| {
-        dial(hosts[number(remote)], timebase)
-    });
+    let dialled = race(
+        &seen,
+        &Bind::Any,
+        CONNECTION_ATTEMPT_DELAY,
+        resolved,
+        REMOTE.port().into(),
+        |remote, timebase| dial(hosts[number(remote)], timebase),
+    );
     let limited = tokio::time::timeout(Duration::from_secs(5), dialled).await;
     let outcome = limited.unwrap_or(Err(Cause::Interrupted)).map(drop);
     let connection = seen.borrow_mut().finish(outcome.clone());

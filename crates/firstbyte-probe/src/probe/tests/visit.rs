@@ -201,8 +201,15 @@ impl Client {
     ) -> Result<(Stream, bool), Cause> {
         let dial = |_, timebase| wire.clone().connect(timebase);
         let addresses = vec![REMOTE.ip()];
-        let connected =
-            connect::race(seen, &Bind::Any, CONNECTION_ATTEMPT_DELAY, addresses.into(), REMOTE.port().into(), dial).await?;
+        let connected = connect::race(
+            seen,
+            &Bind::Any,
+            CONNECTION_ATTEMPT_DELAY,
+            addresses.into(),
+            REMOTE.port().into(),
+            dial,
+        )
+        .await?;
         let tcp_connected = connected.connected;
         let mut stream = Stream::new(connected, seen);
         let Some(mut session) = session else {

@@ -407,7 +407,9 @@ impl Session {
         };
         TlsFacts {
             version: connection.protocol_version().map(version_name),
-            cipher_suite: connection.negotiated_cipher_suite().map(|suite| suite_name(suite.suite())),
+            cipher_suite: connection
+                .negotiated_cipher_suite()
+                .map(|suite| suite_name(suite.suite())),
             group: connection
                 .negotiated_key_exchange_group()
                 .map(|group| group.name())
@@ -485,9 +487,9 @@ fn cipher_suites(
 ) -> Result<Vec<rustls::SupportedCipherSuite>, TlsSetupError> {
     let find = |name: &String| {
         let mut known = known.iter().copied();
-        known.find(|suite| suite_name(suite.suite()) == *name).ok_or_else(|| {
-            TlsSetupError::Other(format!("cipher suite {name:?} is not supported"))
-        })
+        known
+            .find(|suite| suite_name(suite.suite()) == *name)
+            .ok_or_else(|| TlsSetupError::Other(format!("cipher suite {name:?} is not supported")))
     };
     names.iter().map(find).collect()
 }

@@ -129,15 +129,22 @@ impl Errand<'_> {
             tries += 1;
             let (sample, ended_by) = self.visit(operation, transfer, journey)?;
             self.show(operation, transfer, &sample)?;
+            if let Some(OutputPlace::File(name)) = &transfer.output
+                && operation.remove_on_error
+                && self.code != exit::OK
+            {
+                // There is none if it failed before the body began.
+                let _ = fs::remove_file(name);
+            }
             if let Some(signal) = ended_by {
                 self.code = signal.exit_code();
                 return Ok(Progress::Over);
             }
             let outcome = outcome(&sample);
             let since_first = timer_now() - begun;
-            let Some(wait) = outcome
-                .and_then(|outcome| wait_before_retry(&operation.retry, tries, since_first, outcome))
-            else {
+            let Some(wait) = outcome.and_then(|outcome| {
+                wait_before_retry(&operation.retry, tries, since_first, outcome)
+            }) else {
                 return Ok(Progress::GoesOn);
             };
             let seconds = wait.as_secs_f64();
@@ -183,7 +190,10 @@ impl Errand<'_> {
         let mut next = |connection: &Connection| {
             requests.follow(connection, |status, fields| {
                 match journey.next(jar, status, fields, &SystemFiles)? {
-                    NextStep::Again => journey.request(jar, &SystemFiles).map(Following::Request),
+                    NextStep::Again => {
+                        let request = journey.request(jar, &SystemFiles)?;
+                        Ok(Following::Request(Box::new(request)))
+                    }
                     NextStep::Done => Ok(Following::Nothing),
                     NextStep::TooManyRedirects => Ok(Following::TooMany),
                 }
@@ -256,7 +266,7 @@ impl Errand<'_> {
 enum Following {
     Nothing,
     TooMany,
-    Request(CurlRequest),
+    Request(Box<CurlRequest>),
 }
 
 /// Makes requests of the probe of requests of curl.
@@ -318,7 +328,7 @@ impl RequestMaker<'_> {
         let fields: Vec<(String, String)> = fields.collect();
         let refused = |message: String| ChainStep::Fail(Cause::BadRedirect { location: message });
         match next(status, &fields) {
-            Ok(Following::Request(request)) => match self.make(request) {
+            Ok(Following::Request(request)) => match self.make(*request) {
                 Ok(following) => ChainStep::Next(Box::new(following)),
                 Err(problem) => refused(problem.message().to_owned()),
             },

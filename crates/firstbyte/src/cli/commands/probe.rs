@@ -96,7 +96,9 @@ impl<'a> Visits<'a> {
     /// Whether what is written takes the place of what is read.
     fn check_files(&self) -> Result<(), Problem> {
         let body = match &self.plan.options.http.output {
-            Some(Output::File(path) | Output::Append(path)) => Some(Destination::File(path.clone())),
+            Some(Output::File(path) | Output::Append(path)) => {
+                Some(Destination::File(path.clone()))
+            }
             Some(Output::Stdout) | None => None,
         };
         let files = Files::default()

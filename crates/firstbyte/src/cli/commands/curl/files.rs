@@ -35,7 +35,7 @@ impl Files for SystemFiles {
     }
 
     fn now(&self) -> SystemTime {
-        SystemTime::now()
+        firstbyte_clock::wall_time()
     }
 
     fn random(&self, bytes: &mut [u8]) {
