@@ -99,6 +99,7 @@ fn connects_to_targets(plan: &CommandPlan) -> bool {
     matches!(
         plan,
         CommandPlan::Probe(_)
+            | CommandPlan::Curl(_)
             | CommandPlan::Compare(_)
             | CommandPlan::Explain(_)
             | CommandPlan::Check(_)

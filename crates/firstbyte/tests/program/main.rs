@@ -12,6 +12,7 @@ mod blackbox;
 mod clients;
 mod compare;
 mod curl_compat;
+mod curl_lines;
 mod files_apart;
 mod help;
 mod hostile_names;

@@ -38,13 +38,15 @@ use files::SystemFiles;
 
 pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
     let words: Vec<String> = plan.words.iter().map(|word| word.reveal().clone()).collect();
-    let line = read_line(&words, &SystemFiles).map_err(problem)?;
+    let mut line = read_line(&words, &SystemFiles).map_err(problem)?;
     for warning in &line.warnings {
         terminal::note(&format!("warning: {warning}"));
     }
     // What cannot be had is told before anything is sent.
-    for operation in &line.operations {
+    for operation in &mut line.operations {
         plan::curl::options(operation, true)?;
+        // That of the environment is switched off.
+        operation.proxy.url = Some(String::new());
     }
     let mut errand = Errand {
         line: &line,
@@ -180,7 +182,6 @@ impl Errand<'_> {
         for warning in journey.warnings() {
             terminal::note(&format!("warning: {warning}"));
         }
-        refuse_proxy(operation, journey)?;
         let mut options = plan::curl::options(operation, transfer.url.is_tls())?;
         options.http.output = output(operation, transfer)?;
         let requests = RequestMaker { operation, http: options.http.clone() };
@@ -403,16 +404,6 @@ fn write_named(option: &str, name: &str, text: &str) -> Result<(), Problem> {
         name => fs::write(Path::new(name), text),
     };
     written.map_err(|error| Problem::new(exit::WRITE, format!("{option} {name}: {error}")))
-}
-
-fn refuse_proxy(operation: &Operation, journey: &Journey) -> Result<(), Problem> {
-    let Some(proxy) = journey.proxy() else { return Ok(()) };
-    let Some(variable) = &proxy.from_environment else {
-        let option = if operation.proxy.url.is_some() { "--proxy" } else { "--preproxy" };
-        return Err(Problem::new(exit::USAGE, format!("{option}: firstbyte connects directly")));
-    };
-    terminal::note(&format!("warning: {variable} is set, but firstbyte connects directly"));
-    Ok(())
 }
 
 fn problem(problem: LineProblem) -> Problem {

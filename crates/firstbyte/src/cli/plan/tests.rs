@@ -229,6 +229,7 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["-o", "body"],
         ],
     ),
+    (&["curl", "-sH", "Cookie: s3cret", "https://a.test/"], &[&["-d", "s3cret"]]),
     (&["completions", "bash"], &[]),
     (&["man"], &[&["--output-dir", "man1"]]),
 ];

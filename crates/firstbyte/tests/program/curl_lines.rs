@@ -1,0 +1,170 @@
+//! `firstbyte curl …` beside curl: the same lines, the same requests, the same exit codes.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::support::files::Directory;
+use crate::support::run::{curl, firstbyte};
+
+/// A server that keeps every request, and answers by its path.
+struct Recorder {
+    port: u16,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorder {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&requests);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                while let Some(request) = read_request(&mut stream) {
+                    let answer = answer(&request);
+                    kept.lock().unwrap().push(request);
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        Self { port, requests }
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+/// A request to its end: by Content-Length, or by the last chunk.
+fn read_request(stream: &mut impl Read) -> Option<String> {
+    let mut request = String::new();
+    let mut byte = [0];
+    while !request.ends_with("\r\n\r\n") {
+        (stream.read(&mut byte).ok()? > 0).then_some(())?;
+        request.push(char::from(byte[0]));
+    }
+    let length = request.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut left: usize = length.map_or(0, |length| length.parse().unwrap());
+    let is_chunked = request.contains("Transfer-Encoding: chunked\r\n");
+    while left > 0 || (is_chunked && !request.ends_with("\r\n0\r\n\r\n")) {
+        (stream.read(&mut byte).ok()? > 0).then_some(())?;
+        request.push(char::from(byte[0]));
+        left = left.saturating_sub(1);
+    }
+    Some(request)
+}
+
+fn answer(request: &str) -> &'static str {
+    let path = request.split(' ').nth(1).unwrap();
+    match path.split('?').next().unwrap() {
+        "/redirect" => {
+            "HTTP/1.1 302 Found\r\nLocation: /final\r\nSet-Cookie: s=1; Path=/\r\nContent-Length: 0\r\n\r\n"
+        }
+        "/missing" => "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone",
+        "/digest" if !request.contains("Authorization: Digest ") => {
+            "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth\"\r\n\
+             Content-Length: 0\r\n\r\n"
+        }
+        _ => "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    }
+}
+
+/// Without what differs from run to run: the program's name, boundaries, what clients draw for a digest.
+fn masked(request: &str) -> String {
+    let mut masked: Vec<String> = Vec::new();
+    let boundary = request.split("boundary=").nth(1).and_then(|rest| rest.split("\r\n").next());
+    for line in request.split("\r\n") {
+        let line = boundary.map_or_else(|| line.to_owned(), |it| line.replace(it, "BOUNDARY"));
+        masked.push(match line.split_once(": ") {
+            Some(("User-Agent", agent)) if agent.contains('/') => "User-Agent: OWN".into(),
+            Some(("Authorization", digest)) if digest.starts_with("Digest ") => {
+                let drawn = |part: &&str| !part.contains("cnonce=") && !part.contains("response=");
+                digest.split(", ").filter(drawn).collect::<Vec<_>>().join(", ")
+            }
+            _ => line,
+        });
+    }
+    masked.join("\r\n")
+}
+
+/// curl's own tests of grammar and bytes are in the crate `firstbyte-curl`; these go over the wire.
+#[test]
+fn lines_send_what_curl_sends() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    directory.write("f.txt", "one\ntwo\n");
+    directory.write("config", "header = \"X-Config: 1\"\nuser-agent \"probe/1.0\"\n");
+    let lines: [&[&str]; 21] = [
+        &["URL/"],
+        &["-sSLo", "out", "URL/redirect"],
+        &["-H", "x-two:2", "-H", "Accept:", "-A", "me", "URL/a/../b?c=\"d\""],
+        &["--data-raw", "a=1", "-d", "b=2", "URL/"],
+        &["--json", "{\"a\": 1}", "URL/"],
+        &["-F", "a=1", "-F", "b=@f.txt;type=text/x", "URL/"],
+        &["-T", "f.txt", "URL/up/"],
+        &["-G", "-d", "q=1", "--data-urlencode", "r=a b", "URL/?x"],
+        &["-u", "me:secret", "-b", "a=1", "-e", "http://from.test/", "-r", "0-9", "URL/"],
+        &["-b", "", "-L", "URL/redirect"],
+        &["-L", "-X", "POST", "-d", "a=1", "URL/redirect"],
+        &["--digest", "-u", "me:secret", "-d", "a=1", "URL/digest?x=1"],
+        &["-f", "URL/missing"],
+        &["--fail-with-body", "URL/missing"],
+        &["-I", "URL/"],
+        &["-0", "URL/"],
+        &["URL/[1-3]"],
+        &["URL/1", "--next", "-d", "x=1", "URL/2"],
+        &["-K", "config", "--compressed", "URL/"],
+        &["--max-redirs", "1", "-L", "--request-target", "/redirect", "URL/"],
+        &["-d", "a=1", "-T", "f.txt", "URL/"],
+    ];
+    for line in lines {
+        let url = format!("http://127.0.0.1:{}", recorder.port);
+        let words = line.iter().map(|word| word.replace("URL", &url));
+        let words: Vec<String> = words.collect();
+        let theirs = curl(directory.path(), &words);
+        let expected: Vec<String> = recorder.take().iter().map(|it| masked(it)).collect();
+        let ours = firstbyte(directory.path(), &[&["curl".to_owned()], &words[..]].concat());
+        let sent: Vec<String> = recorder.take().iter().map(|it| masked(it)).collect();
+        assert_eq!(sent, expected, "{line:?}\n{}", ours.stderr);
+        assert_eq!(ours.code, theirs.code, "{line:?}\n{}{}", ours.stdout, ours.stderr);
+    }
+}
+
+#[test]
+fn the_report_takes_the_place_of_the_body() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    let url = format!("http://127.0.0.1:{}/", recorder.port);
+    let shown = firstbyte(directory.path(), &["curl", "-s", "-i", &url]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(shown.stdout.starts_with("HTTP/1.1 200\ncontent-length: 5\n\n"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("wait") && !shown.stdout.contains("hello"), "{}", shown.stdout);
+    let format = ["curl", "-so", "body", "-w", "%{http_code} %{size_download}", &url];
+    let formatted = firstbyte(directory.path(), &format);
+    assert_eq!(formatted.stdout, "200 5", "{formatted:?}");
+    assert_eq!(std::fs::read(directory.path().join("body")).unwrap(), b"hello");
+    let body = firstbyte(directory.path(), &["curl", "-o", "-", &url]);
+    assert_eq!(body.stdout, "hello");
+    assert!(body.stderr.contains("wait"), "{}", body.stderr);
+}
+
+#[test]
+fn options_that_have_no_meaning_here_are_refused_by_name() {
+    let directory = Directory::new();
+    for (words, name) in [
+        (&["--ftp-pasv"][..], "--ftp-pasv"),
+        (&["--limit-rate", "1k"], "--limit-rate"),
+        (&["--no-such-option"], "--no-such-option"),
+        (&["-x", "http://127.0.0.1:3128"], "--proxy"),
+    ] {
+        let words = [&["curl"], words, &["http://127.0.0.1:1/"]].concat();
+        let refused = firstbyte(directory.path(), &words);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(name), "{}", refused.stderr);
+    }
+}
