@@ -19,8 +19,8 @@ pub enum Metric {
     Tls,
     /// QUIC handshake; absent where the request went out with early data.
     Quic,
-    /// Connection set-up: all handshakes together, from the end of `Resolve` until the request may
-    /// leave.
+    /// Connection set-up: all handshakes together, with a proxy's TLS and tunnel, from the end of `Resolve` until the
+    /// request may leave.
     Setup,
     /// Handing the request over.
     Send,
@@ -91,16 +91,24 @@ impl Metric {
         matches!(self, Self::Wait | Self::Receive | Self::Ttfb | Self::Total)
     }
 
-    const fn for_phase(phase: PhaseName) -> Self {
-        match phase {
+    /// The metric of a phase. A proxy's phases have none of their own: they are part of `Setup`.
+    const fn for_phase(phase: PhaseName) -> Option<Self> {
+        Some(match phase {
             PhaseName::Resolve => Self::Resolve,
             PhaseName::Connect => Self::Connect,
+            PhaseName::ProxyTls | PhaseName::Tunnel => return None,
             PhaseName::Tls => Self::Tls,
             PhaseName::Quic => Self::Quic,
             PhaseName::Send => Self::Send,
             PhaseName::Wait => Self::Wait,
             PhaseName::Receive => Self::Receive,
-        }
+        })
+    }
+
+    /// Whether a phase is part of `Setup`.
+    const fn is_setup(phase: PhaseName) -> bool {
+        use PhaseName::{Connect, ProxyTls, Quic, Tls, Tunnel};
+        matches!(phase, Connect | ProxyTls | Tunnel | Tls | Quic)
     }
 }
 
@@ -130,8 +138,10 @@ impl Metrics {
         }
         let mut setup: Option<Duration> = None;
         for phase in phases(connection).iter().filter(|p| p.complete) {
-            metrics.set(Metric::for_phase(phase.name), phase.duration());
-            if matches!(phase.name, PhaseName::Connect | PhaseName::Tls | PhaseName::Quic) {
+            if let Some(metric) = Metric::for_phase(phase.name) {
+                metrics.set(metric, phase.duration());
+            }
+            if Metric::is_setup(phase.name) {
                 setup = Some(setup.unwrap_or_default() + phase.duration());
             }
         }

@@ -115,7 +115,8 @@ const fn unnamed_type(phase: PhaseName) -> FailureType {
     match phase {
         PhaseName::Resolve => FailureType::DnsFailed,
         PhaseName::Connect => FailureType::TcpFailed,
-        PhaseName::Tls => FailureType::TlsFailed,
+        PhaseName::Tunnel => FailureType::ProxyFailed,
+        PhaseName::ProxyTls | PhaseName::Tls => FailureType::TlsFailed,
         PhaseName::Quic => FailureType::QuicFailed,
         PhaseName::Send | PhaseName::Wait | PhaseName::Receive => FailureType::HttpFailed,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::stored::{StoredClient, StoredPanelTime};
+use super::stored::{StoredClient, StoredPanelTime, StoredProxy};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
@@ -31,6 +31,8 @@ pub struct ConnectionRecord {
     pub flights: Vec<FlightRecord>,
     #[serde(default)]
     pub reused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<StoredProxy>,
     pub tcp: Option<TcpRecord>,
     #[serde(default)]
     pub quic: Option<QuicRecord>,
@@ -297,7 +299,7 @@ impl ConnectionRecord {
 
     /// The stored form of `connection`, split like this.
     pub fn with_split(connection: &Connection, split: &Split) -> Self {
-        let Facts { client, remote, local, reused, tcp, quic, tls, http, panel, processor } =
+        let Facts { client, remote, local, reused, proxy, tcp, quic, tls, http, panel, processor } =
             &connection.facts;
         Self {
             url: connection.url.clone(),
@@ -312,6 +314,7 @@ impl ConnectionRecord {
             attempts: connection.attempts.iter().map(AttemptRecord::from_attempt).collect(),
             flights: connection.flights.iter().map(FlightRecord::from_flight).collect(),
             reused: *reused,
+            proxy: proxy.as_ref().map(StoredProxy::from_facts),
             tcp: tcp.as_ref().map(TcpRecord::from_facts),
             quic: quic.as_ref().map(QuicRecord::from_facts),
             tls: tls.as_ref().map(TlsRecord::from_facts),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::seal;
-use super::stored::{StoredCertificate, StoredClient, StoredTls};
+use super::stored::{StoredCertificate, StoredClient, StoredProxy, StoredTls};
 
 /// How many values of a kind are given numbers.
 const OF_A_KIND: u32 = 64;
@@ -29,6 +29,8 @@ const AT_ALL: usize = 16_384;
 pub enum Fact {
     /// Which program made connections.
     Client(StoredClient),
+    /// The proxy that connections went through.
+    Proxy(StoredProxy),
     /// What a TLS handshake settled.
     Tls(StoredTls),
     /// A certificate chain, leaf first.
@@ -149,6 +151,7 @@ impl Interner {
 fn kind(fact: &Fact) -> String {
     match fact {
         Fact::Client(_) => "client".into(),
+        Fact::Proxy(_) => "proxy".into(),
         Fact::Tls(_) => "tls".into(),
         Fact::Certificates(_) => "certificates".into(),
         Fact::Messages(_) => "messages".into(),

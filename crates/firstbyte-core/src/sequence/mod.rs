@@ -23,6 +23,8 @@ pub struct Sequence {
     pub url: String,
     /// The address connected to.
     pub remote: Option<SocketAddr>,
+    /// Whether that is a proxy's: then the other lifeline is the proxy's, with all that is behind it.
+    pub is_proxied: bool,
     /// Whether the connection was open before: then there is no handshake to see.
     pub reused: bool,
     /// Whether it went over QUIC: then what a flight consists of are datagrams.
@@ -197,6 +199,7 @@ impl Sequence {
         Self {
             url: connection.url.clone(),
             remote: connection.facts.remote,
+            is_proxied: connection.facts.proxy.is_some(),
             reused: connection.facts.reused,
             quic: connection.facts.quic.is_some(),
             early_data: connection.facts.tls.as_ref().and_then(|tls| tls.early_data),
@@ -209,6 +212,11 @@ impl Sequence {
             total: split.total(),
             broken_off: connection.broken_off(),
         }
+    }
+
+    /// What the lifeline opposite the client is called.
+    pub const fn far_end(&self) -> &'static str {
+        if self.is_proxied { "proxy" } else { "server" }
     }
 
     /// Only the exchange of SYN and SYN/ACK, as `ping` would see the path: from the SYN that was
@@ -236,6 +244,7 @@ impl Sequence {
         Some(Self {
             url: self.url.clone(),
             remote: self.remote,
+            is_proxied: self.is_proxied,
             reused: false,
             quic: false,
             early_data: None,

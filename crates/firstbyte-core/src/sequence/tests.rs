@@ -85,6 +85,31 @@ fn every_flight_has_an_arrow_and_the_far_side_is_half_a_round_trip_away() {
     );
 }
 
+/// The proxy's answer to CONNECT is no response of the server's.
+#[test]
+fn the_request_to_a_proxy_and_its_answer_are_arrows() {
+    let mut c = tls13();
+    let (asked, open) = (RTT + MS / 10, 2 * RTT + MS / 2);
+    c.flights.insert(0, flight(Direction::Sent, &[(asked, 90)], &["CONNECT shop.test:443"]));
+    c.flights.insert(1, flight(Direction::Received, &[(open, 39)], &["HTTP/1.1 200 OK"]));
+    for flight in &mut c.flights[2..] {
+        for chunk in &mut flight.chunks {
+            chunk.stamp = at(chunk.stamp.at.as_nanos() + RTT);
+        }
+    }
+    for (mark, stamp) in c.marks.iter().collect::<Vec<_>>() {
+        if mark > Mark::TcpConnected {
+            c.marks.set(mark, at(stamp.at.as_nanos() + RTT));
+        }
+    }
+    c.marks.set(Mark::TunnelStart, at(asked));
+    c.marks.set(Mark::TunnelEnd, at(open));
+    c.marks.set(Mark::SecureConnectionStart, at(open));
+    let sequence = Sequence::lay_out(&c);
+    assert_eq!(names(&sequence)[2..5], ["CONNECT shop.test:443", "HTTP/1.1 200 OK", "ClientHello"]);
+    assert_eq!(sequence.arrows[3].kind, ArrowKind::Flight);
+}
+
 /// What stands before the status line came before the response.
 #[test]
 fn tickets_before_an_http1_response_are_an_arrow_of_their_own() {
@@ -210,7 +235,7 @@ fn other_attempts_have_an_arrow_of_their_own() {
 }
 
 fn any_connection() -> impl Strategy<Value = Connection> {
-    let marks = proptest::collection::vec(proptest::option::of(0i64..2_000_000_000), 10);
+    let marks = proptest::collection::vec(proptest::option::of(0i64..2_000_000_000), 14);
     let flights = proptest::collection::vec(
         (any::<bool>(), proptest::collection::vec((0i64..2_000_000_000, 1u64..9000), 1..9)),
         0..8,

@@ -80,7 +80,9 @@ impl Walk {
         match phase.name {
             PhaseName::Resolve => walk.resolve(connection),
             PhaseName::Connect => walk.connect(connection),
-            PhaseName::Tls | PhaseName::Quic => walk.flights(connection, bottleneck, known),
+            PhaseName::ProxyTls | PhaseName::Tunnel | PhaseName::Tls | PhaseName::Quic => {
+                walk.flights(connection, bottleneck, known);
+            }
             PhaseName::Send => walk.send(connection),
             PhaseName::Wait => walk.wait(connection, bottleneck, known),
             PhaseName::Receive => walk.receive(connection),
@@ -139,9 +141,9 @@ impl Walk {
         let mut answer: Option<Answer> = None;
         let mut heeds = Heeds::default();
         let carried = Carried::from_connection(connection);
-        // Each datagram is sent by itself: between them the client is at work.
+        // Each datagram is sent by itself, and so is CONNECT behind the Finished: between them the client is at work.
         let sending = match self.phase.name {
-            PhaseName::Quic => Step::Client,
+            PhaseName::Quic | PhaseName::Tunnel => Step::Client,
             _ => Step::Sending,
         };
         for flight in &connection.flights {
@@ -156,6 +158,8 @@ impl Walk {
             }
             let first = begin.stamp.at.max(cursor);
             let last = finish.stamp.at.clamp(first, end.max(first));
+            // Session tickets of the proxy's TLS may come before its answer, which is small and comes at once.
+            let first = if self.phase.name == PhaseName::Tunnel { last } else { first };
             match departures.caused(first, cursor) {
                 Some(asked) => {
                     if let Some(answer) = answer.take() {

@@ -34,6 +34,8 @@ pub fn phases(connection: &Connection) -> Vec<Phase> {
     let ends = [
         (PhaseName::Resolve, Mark::DomainLookupEnd),
         (PhaseName::Connect, Mark::TcpConnected),
+        (PhaseName::ProxyTls, Mark::ProxyHandshakeComplete),
+        (PhaseName::Tunnel, Mark::TunnelEnd),
         (handshake, Mark::HandshakeComplete),
         (PhaseName::Send, Mark::RequestEnd),
         (PhaseName::Wait, Mark::ResponseStart),

@@ -270,8 +270,81 @@ fn a_wait_in_vain_is_nobodys_work() {
     assert_eq!(receive.parts.unexplained, Offset::from_nanos(given_up).since(last));
 }
 
+/// Through a proxy that speaks TLS: tickets arrive before its answer to CONNECT, which takes it 30 ms.
+fn through_a_proxy() -> Connection {
+    let hello = 2_010_000 + RTT + 200_000;
+    let finished = hello + RTT + 1_000_000;
+    let tunnel = finished + 100_000;
+    let open = tunnel + RTT + 30_000_000;
+    let inner_hello = open + 500_000;
+    let inner_answer = inner_hello + RTT + 25_000_000;
+    let complete = inner_answer + 500_000;
+    let mut c = connection(
+        &[
+            flight(Direction::Sent, &[(hello, 517)]),
+            flight(Direction::Received, &[(finished - 300_000, 1_400)]),
+            flight(Direction::Sent, &[(finished, 80), (tunnel, 120)]),
+            flight(Direction::Received, &[(finished + RTT + 50_000, 480), (open, 60)]),
+            flight(Direction::Sent, &[(inner_hello, 540)]),
+            flight(Direction::Received, &[(inner_answer, 1_440)]),
+        ],
+        complete,
+    );
+    c.marks.set(Mark::ProxySecureStart, at(2_010_000 + RTT));
+    c.marks.set(Mark::ProxyHandshakeComplete, at(finished));
+    c.marks.set(Mark::TunnelStart, at(tunnel));
+    c.marks.set(Mark::TunnelEnd, at(open));
+    c.marks.set(Mark::SecureConnectionStart, at(open));
+    c
+}
+
+#[test]
+fn the_tunnel_is_a_round_trip_and_the_proxys_own_time() {
+    use PhaseName::{Connect, ProxyTls, Receive, Resolve, Send, Tls, Tunnel, Wait};
+    let c = through_a_proxy();
+    assert_eq!(c.marks.disorder(), None);
+    let split = Split::attribute(&c);
+    let names: Vec<PhaseName> = split.phases.iter().map(|split| split.phase.name).collect();
+    assert_eq!(names, [Resolve, Connect, ProxyTls, Tunnel, Tls, Send, Wait, Receive]);
+    for phase in &split.phases {
+        assert_eq!(phase.parts.sum(), phase.phase.duration(), "{phase:?}");
+    }
+    assert_eq!(split.total(), total(&c));
+    let [proxy_tls, tunnel, tls] = [ProxyTls, Tunnel, Tls].map(|n| *split.phase(n).unwrap());
+    assert_eq!([proxy_tls, tunnel, tls].map(|phase| phase.round_trips), [1, 1, 1]);
+    assert_eq!((tunnel.parts.network, tunnel.parts.server), (ms(80.0), ms(30.0)));
+    assert_eq!((tunnel.parts.client, tunnel.parts.transfer), (ms(0.1), ms(0.0)));
+    // What is behind the proxy is the server's time.
+    assert_eq!((tls.parts.network, tls.parts.server), (ms(80.0), ms(25.0)));
+    let metrics = crate::run::Metrics::from_connection(&c);
+    let setup = c.marks.at(Mark::HandshakeComplete).unwrap().since(split.phases[1].phase.start);
+    assert_eq!(metrics.get(crate::run::Metric::Setup).map(Duration::from_nanos), Some(setup));
+}
+
+#[test]
+fn a_refused_tunnel_ends_in_its_phase() {
+    let mut c = through_a_proxy();
+    let refused_at = c.marks.at(Mark::TunnelEnd).unwrap();
+    c.marks = before(&c.marks, Mark::TunnelEnd);
+    c.flights.truncate(4);
+    c.failure = Some(Failure {
+        phase: PhaseName::Tunnel,
+        cause: Cause::ProxyRefused {
+            authority: "proxy.test:3128".into(),
+            detail: "403 Forbidden".into(),
+            status: Some(403),
+        },
+        at: Some(refused_at),
+    });
+    let split = Split::attribute(&c);
+    let tunnel = split.phases.last().unwrap();
+    assert_eq!((tunnel.phase.name, tunnel.phase.complete), (PhaseName::Tunnel, false));
+    assert_eq!((tunnel.phase.end, tunnel.parts.server), (refused_at, ms(30.0)));
+    assert_eq!(c.failure.unwrap().failure_type(), FailureType::ProxyRefused);
+}
+
 fn any_connection() -> impl Strategy<Value = Connection> {
-    let marks = proptest::collection::vec(proptest::option::of(0i64..2_000_000_000), 10);
+    let marks = proptest::collection::vec(proptest::option::of(0i64..2_000_000_000), 14);
     let flights = proptest::collection::vec(
         (any::<bool>(), proptest::collection::vec((0i64..2_000_000_000, 1u64..9000), 1..5)),
         0..8,

@@ -1,5 +1,6 @@
 //! Facts: what was negotiated and what was proven. Unknown is `None`, never zero.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use super::{Direction, Offset, QuicLog};
 pub struct Facts {
     /// Which program made it, where that is not the one that recorded it.
     pub client: Option<ClientFacts>,
-    /// The address connected to.
+    /// The address connected to: with a proxy, the proxy's.
     pub remote: Option<SocketAddr>,
     /// The local address of the winning attempt.
     pub local: Option<SocketAddr>,
     /// Whether the connection was open before, and only the exchange is new (keep-alive).
     pub reused: bool,
+    /// The proxy that the connection went through.
+    pub proxy: Option<ProxyFacts>,
     /// What the kernel says about the TCP connection.
     pub tcp: Option<TcpFacts>,
     /// What is known about the QUIC connection; absent over TCP.
@@ -28,6 +31,69 @@ pub struct Facts {
     pub panel: Vec<PanelTime>,
     /// What it took of the client's processor; absent where that cannot be told.
     pub processor: Option<ProcessorTime>,
+}
+
+/// The proxy of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProxyFacts {
+    /// What it speaks.
+    pub kind: ProxyKind,
+    /// Its host and port, without a user.
+    pub authority: String,
+    /// Whether a tunnel was asked of it; otherwise it answered the request itself.
+    pub tunnel: bool,
+    /// Status of its answer to CONNECT.
+    pub status: Option<u16>,
+}
+
+impl fmt::Display for ProxyFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.authority)
+    }
+}
+
+/// What a proxy speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxyKind {
+    /// HTTP.
+    Http,
+    /// HTTP over TLS.
+    Https,
+    /// SOCKS 4, with addresses.
+    Socks4,
+    /// SOCKS 4a, with names.
+    Socks4a,
+    /// SOCKS 5 (RFC 1928), with addresses.
+    Socks5,
+    /// SOCKS 5, with names.
+    Socks5h,
+}
+
+impl ProxyKind {
+    const ALL: [Self; 6] =
+        [Self::Http, Self::Https, Self::Socks4, Self::Socks4a, Self::Socks5, Self::Socks5h];
+
+    /// The kind with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The scheme of its URL, and the name used in every output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Socks4 => "socks4",
+            Self::Socks4a => "socks4a",
+            Self::Socks5 => "socks5",
+            Self::Socks5h => "socks5h",
+        }
+    }
+
+    /// Whether it speaks HTTP; otherwise SOCKS.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
 }
 
 /// What something took of a processor, as `time` tells it.

@@ -14,6 +14,10 @@ pub enum PhaseName {
     Resolve,
     /// TCP handshake.
     Connect,
+    /// TLS handshake with the proxy.
+    ProxyTls,
+    /// Opening the tunnel through the proxy.
+    Tunnel,
     /// TLS handshake.
     Tls,
     /// QUIC handshake: transport and TLS in one.
@@ -33,9 +37,11 @@ impl PhaseName {
     }
 
     /// Every phase, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Resolve,
         Self::Connect,
+        Self::ProxyTls,
+        Self::Tunnel,
         Self::Tls,
         Self::Quic,
         Self::Send,
@@ -43,11 +49,13 @@ impl PhaseName {
         Self::Receive,
     ];
 
-    /// The name used in every output.
+    /// The name used in every output for programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Resolve => "resolve",
             Self::Connect => "connect",
+            Self::ProxyTls => "proxy_tls",
+            Self::Tunnel => "tunnel",
             Self::Tls => "tls",
             Self::Quic => "quic",
             Self::Send => "send",
@@ -55,11 +63,19 @@ impl PhaseName {
             Self::Receive => "receive",
         }
     }
+
+    /// The name used in text for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::ProxyTls => "proxy tls",
+            _ => self.name(),
+        }
+    }
 }
 
 impl fmt::Display for PhaseName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.label())
     }
 }
 
@@ -233,6 +249,10 @@ pub enum Cause {
     QuicConnectTimedOut { remote: SocketAddr, after: Duration },
     /// The socket could not be made or bound as asked.
     SocketSetup { detail: String },
+    /// The proxy opens no tunnel: it answered CONNECT with `status`, or refused in SOCKS.
+    ProxyRefused { authority: String, detail: String, status: Option<u16> },
+    /// The proxy's answer breaks its protocol, or is cut short.
+    ProxyMisbehaved { authority: String, detail: String },
     /// The certificate's validity has ended; or, with `authority`, that of one which the server sends of its issuers.
     CertificateExpired { not_after: Option<String>, authority: Option<String> },
     /// The certificate's validity has not begun.
@@ -374,6 +394,7 @@ impl Cause {
             }
             Self::NameNotFound { .. }
             | Self::NoAddresses { .. }
+            | Self::ProxyRefused { status: Some(407), .. }
             | Self::TlsSetup { .. }
             | Self::ProtocolVersionRefused { .. }
             | Self::AlpnMismatch { .. }
@@ -383,6 +404,8 @@ impl Cause {
             | Self::ShutDown { .. }
             | Self::TooManyRedirects { .. } => Fault::Configuration,
             Self::Refused { .. }
+            | Self::ProxyRefused { .. }
+            | Self::ProxyMisbehaved { .. }
             | Self::CertificateExpired { .. }
             | Self::CertificateNotYetValid { .. }
             | Self::CertificateWrongName { .. }
@@ -453,6 +476,8 @@ impl Cause {
             Self::Unreachable { .. } => "unreachable",
             Self::ConnectTimedOut { .. } | Self::QuicConnectTimedOut { .. } => "connect-timed-out",
             Self::SocketSetup { .. } => "socket-setup",
+            Self::ProxyRefused { .. } => "proxy-refused",
+            Self::ProxyMisbehaved { .. } => "proxy-misbehaved",
             Self::CertificateExpired { .. } => "certificate-expired",
             Self::CertificateNotYetValid { .. } => "certificate-not-yet-valid",
             Self::CertificateWrongName { .. } => "certificate-wrong-name",
@@ -523,6 +548,12 @@ impl fmt::Display for Cause {
                 write!(f, "no answer from {remote} within {}", seconds(*after))
             }
             Self::SocketSetup { detail } => write!(f, "could not set up the socket: {detail}"),
+            Self::ProxyRefused { authority, detail, .. } => {
+                write!(f, "the proxy {authority} refused the tunnel: {detail}")
+            }
+            Self::ProxyMisbehaved { authority, detail } => {
+                write!(f, "the proxy {authority} violated its protocol: {detail}")
+            }
             Self::CertificateExpired { not_after, authority } => {
                 match authority {
                     Some(authority) => write!(

@@ -109,6 +109,15 @@ failure_types! {
     Abandoned = "abandoned";
     /// Why is not known.
     Unknown = "unknown";
+    // Rollups store a type by its place in this list: append new ones.
+    /// The proxy opens no tunnel. Not of NEL, as all of `proxy.`
+    ProxyRefused = "proxy.refused";
+    /// The proxy did not answer in time whether the tunnel is open.
+    ProxyTimedOut = "proxy.timed_out";
+    /// The proxy broke its protocol.
+    ProxyProtocolError = "proxy.protocol.error";
+    /// Opening the tunnel failed for another reason.
+    ProxyFailed = "proxy.failed";
 }
 
 impl FailureType {
@@ -157,6 +166,8 @@ impl FailureType {
             Cause::Refused { .. } => Self::TcpRefused,
             Cause::Unreachable { .. } if quic => Self::QuicAddressUnreachable,
             Cause::Unreachable { .. } => Self::TcpAddressUnreachable,
+            Cause::ProxyRefused { .. } => Self::ProxyRefused,
+            Cause::ProxyMisbehaved { .. } => Self::ProxyProtocolError,
             Cause::ConnectTimedOut { .. } => Self::TcpTimedOut,
             Cause::QuicConnectTimedOut { .. } => Self::QuicTimedOut,
             Cause::CertificateExpired { .. } | Cause::CertificateNotYetValid { .. } => {
@@ -209,7 +220,8 @@ impl FailureType {
         match phase {
             PhaseName::Resolve => Self::DnsUnreachable,
             PhaseName::Connect => Self::TcpTimedOut,
-            PhaseName::Tls => Self::TlsTimedOut,
+            PhaseName::Tunnel => Self::ProxyTimedOut,
+            PhaseName::ProxyTls | PhaseName::Tls => Self::TlsTimedOut,
             PhaseName::Quic => Self::QuicTimedOut,
             PhaseName::Send | PhaseName::Wait | PhaseName::Receive => Self::HttpTimedOut,
         }
@@ -220,7 +232,8 @@ impl FailureType {
         match phase {
             PhaseName::Resolve => Self::DnsFailed,
             PhaseName::Connect => Self::TcpFailed,
-            PhaseName::Tls => Self::TlsFailed,
+            PhaseName::Tunnel => Self::ProxyFailed,
+            PhaseName::ProxyTls | PhaseName::Tls => Self::TlsFailed,
             PhaseName::Quic => Self::QuicFailed,
             PhaseName::Send | PhaseName::Wait | PhaseName::Receive => Self::HttpFailed,
         }

@@ -16,7 +16,16 @@ pub enum Mark {
     ConnectStart,
     /// The SYN/ACK of the winning attempt arrived.
     TcpConnected,
-    /// The TLS handshake begins: over TCP the instant of `TcpConnected` (W3C secureConnectionStart).
+    /// The TLS handshake with the proxy begins.
+    ProxySecureStart,
+    /// The TLS handshake with the proxy is complete.
+    ProxyHandshakeComplete,
+    /// The CONNECT request (RFC 9110 §9.3.6) or the SOCKS greeting leaves.
+    TunnelStart,
+    /// The proxy has answered that the tunnel is open.
+    TunnelEnd,
+    /// The TLS handshake begins: over TCP the instant of `TcpConnected` (W3C secureConnectionStart), through a tunnel
+    /// that of `TunnelEnd`.
     SecureConnectionStart,
     /// The client's handshake is complete: its Finished leaves (TLS 1.3, RFC 8446 §2), or the
     /// server's Finished arrived (full TLS 1.2, RFC 5246 §7.3). Over QUIC, RFC 9001 §4.1.1.
@@ -43,11 +52,15 @@ pub enum Mark {
 
 impl Mark {
     /// Every mark, in order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::DomainLookupStart,
         Self::DomainLookupEnd,
         Self::ConnectStart,
         Self::TcpConnected,
+        Self::ProxySecureStart,
+        Self::ProxyHandshakeComplete,
+        Self::TunnelStart,
+        Self::TunnelEnd,
         Self::SecureConnectionStart,
         Self::HandshakeComplete,
         Self::HandshakeConfirmed,
@@ -71,6 +84,10 @@ impl Mark {
             Self::DomainLookupEnd => "domain_lookup_end",
             Self::ConnectStart => "connect_start",
             Self::TcpConnected => "tcp_connected",
+            Self::ProxySecureStart => "proxy_secure_start",
+            Self::ProxyHandshakeComplete => "proxy_handshake_complete",
+            Self::TunnelStart => "tunnel_start",
+            Self::TunnelEnd => "tunnel_end",
             Self::SecureConnectionStart => "secure_connection_start",
             Self::HandshakeComplete => "handshake_complete",
             Self::HandshakeConfirmed => "handshake_confirmed",

@@ -20,7 +20,8 @@ pub use connection::{
 };
 pub use facts::{
     Certificate, ClientFacts, EarlyData, Facts, Handshake, Header, HttpFacts, PanelTime,
-    ProcessorTime, QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
+    ProcessorTime, ProxyFacts, ProxyKind, QuicDatagram, QuicFacts, SessionMechanism, TcpFacts,
+    TlsFacts,
 };
 pub use failure::{
     Cause, Failure, Fault, LastSeen, OfferedGroups, PhaseName, RedirectCircle, TimeLimit,

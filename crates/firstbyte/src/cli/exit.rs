@@ -112,7 +112,10 @@ pub(crate) fn code(cause: &Cause) -> u8 {
         Cause::TooManyRedirects { .. } => 47,
         Cause::Interrupted => INTERRUPTED,
         Cause::ClosedBeforeResponse => 52,
+        Cause::ProxyRefused { status: None, .. } => 97,
         Cause::Reset
+        | Cause::ProxyRefused { .. }
+        | Cause::ProxyMisbehaved { .. }
         | Cause::HeadTooLarge { .. }
         | Cause::BadTransferCoding { .. }
         | Cause::Io { .. } => 56,

@@ -92,6 +92,9 @@ impl Measured {
         };
         let of_first =
             || connections.iter().filter(|(cell, _)| *cell == first_cell).map(|(_, c)| c);
+        if of_first().any(|c| c.facts.proxy.is_some()) {
+            return Err("the run went through a proxy, which predictions do not model".into());
+        }
         let remote = of_first().find_map(|c| c.facts.remote).map(|remote| remote.ip());
         // Hosts that have several connections, or responses, at once are at work for the others too.
         let of_same_path = || {

@@ -175,6 +175,7 @@ mod tests {
         r#"{"fact":1,"kind":"tls","value":{"version":"TLSv1.3","handshake":"full"}}"#,
         r#"{"fact":2,"kind":"header","value":["server","nginx"]}"#,
         r#"{"fact":3,"kind":"client","value":{"name":"curl","version":"8"}}"#,
+        r#"{"fact":4,"kind":"proxy","value":{"kind":"http","authority":"p:1","tunnel":true,"status":200}}"#,
         concat!(
             r#"{"variant":0,"round":7,"warmup":false,"outcome":"verified","started_unix_ns":1795183509123456000,"#,
             r#""lateness_ns":12,"status":200,"body_bytes":4,"metrics_ns":{"connect":8,"total":9},"#,
@@ -188,7 +189,7 @@ mod tests {
             r#""flights":[{"direction":"sent","chunks":[[5,"k",517,8]],"messages":0},"#,
             r#"{"direction":"received","chunks":[[9,"k",2896,null],[11,"d",100,null]],"segments":[2,null],"#,
             r#""messages":["ServerHello","{Finished}"]}],"#,
-            r#""client":3,"remote":"192.0.2.1:443","local":"192.0.2.2:5","reused":true,"#,
+            r#""client":3,"remote":"192.0.2.1:443","local":"192.0.2.2:5","reused":true,"proxy":4,"#,
             r#""tcp":{"syn_rtt_ns":6,"retransmits":0,"congestion_control":"cubic"},"#,
             r#""quic":{"version":"1","min_rtt_ns":7,"datagrams_sent":1,"datagrams_received":2,"retry":true,"#,
             r#""datagrams":[{"sent":true,"at_ns":5,"new":true,"acknowledged_ns":9},{"sent":false,"at_ns":8,"skipped":1}]},"#,
@@ -216,6 +217,7 @@ mod tests {
         assert_eq!(sample.connection.facts.http.unwrap().headers.len(), 2);
         assert_eq!(sample.connection.flights[1].chunks[0].segments, Some(2));
         assert_eq!(sample.connection.facts.quic.unwrap().datagrams.len(), 2);
+        assert_eq!(sample.connection.facts.proxy.unwrap().status, Some(200));
         assert_eq!(sample.redirects.len(), 1);
     }
 

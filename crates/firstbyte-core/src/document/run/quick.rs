@@ -14,7 +14,7 @@ use crate::run::Row;
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, DnsTransport, Facts,
     Flight, Header, HttpFacts, Lookup, LookupTry, Mark, Marks, Offset, PanelTime, ProcessorTime,
-    QuicDatagram, QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
+    ProxyFacts, QuicDatagram, QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
 };
 
 /// How much of a sample is read.
@@ -242,6 +242,7 @@ impl<'a> Cursor<'a> {
             remote: self.optional("remote", Self::parsed::<SocketAddr>)?,
             local: self.optional("local", Self::parsed::<SocketAddr>)?,
             reused: self.flag("reused")?,
+            proxy: self.optional("proxy", |c| c.proxy(facts))?.flatten(),
             tcp: self.optional("tcp", Self::tcp)?,
             quic: self.optional("quic", Self::quic)?,
             tls: self.optional("tls", |c| {
@@ -282,6 +283,14 @@ impl<'a> Cursor<'a> {
         let number = self.number_of_fact()?.ok_or(Otherwise)?;
         match facts.get(number) {
             Some(Fact::Client(client)) => Ok(client.clone().facts()),
+            _ => Err(Otherwise),
+        }
+    }
+
+    fn proxy(&mut self, facts: &FactTable) -> Quick<Option<ProxyFacts>> {
+        let number = self.number_of_fact()?.ok_or(Otherwise)?;
+        match facts.get(number) {
+            Some(Fact::Proxy(proxy)) => Ok(proxy.clone().facts()),
             _ => Err(Otherwise),
         }
     }

@@ -9,8 +9,8 @@ use super::quic_log::StoredQuicLog;
 use crate::document::interned::{Fact, FactTable, Interner, Shared};
 use crate::document::{DatagramRecord, EarlyDataRecord};
 use crate::timeline::{
-    Certificate, ClientFacts, EarlyData, Handshake, Header, HttpFacts, PanelTime, QuicFacts,
-    SessionMechanism, TcpFacts, TlsFacts,
+    Certificate, ClientFacts, EarlyData, Handshake, Header, HttpFacts, PanelTime, ProxyFacts,
+    ProxyKind, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
 };
 
 /// The program that made the connection.
@@ -34,6 +34,31 @@ impl StoredClient {
     pub(in crate::document) fn facts(self) -> ClientFacts {
         let Self { name, version, tls_library } = self;
         ClientFacts { name, version, tls_library }
+    }
+}
+
+/// The proxy that the connection went through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredProxy {
+    pub kind: String,
+    pub authority: String,
+    pub tunnel: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
+impl StoredProxy {
+    pub(in crate::document) fn from_facts(proxy: &ProxyFacts) -> Self {
+        let ProxyFacts { kind, authority, tunnel, status } = proxy.clone();
+        Self { kind: kind.name().into(), authority, tunnel, status }
+    }
+
+    /// Absent for a kind of a later version.
+    pub(in crate::document) fn facts(self) -> Option<ProxyFacts> {
+        let Self { kind, authority, tunnel, status } = self;
+        Some(ProxyFacts { kind: ProxyKind::named(&kind)?, authority, tunnel, status })
     }
 }
 

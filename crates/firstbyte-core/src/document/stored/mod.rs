@@ -14,7 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 pub use facts::{
-    StoredCertificate, StoredClient, StoredHttp, StoredPanelTime, StoredQuic, StoredTcp, StoredTls,
+    StoredCertificate, StoredClient, StoredHttp, StoredPanelTime, StoredProxy, StoredQuic,
+    StoredTcp, StoredTls,
 };
 pub use quic_log::{StoredQuicFrame, StoredQuicLog, StoredQuicPacket};
 pub use stamps::{StoredClock, StoredMarks};
@@ -65,6 +66,8 @@ pub struct StoredConnection {
     pub local: Option<SocketAddr>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Shared<StoredProxy>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<StoredTcp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,6 +262,13 @@ impl StoredConnection {
             remote: facts.remote,
             local: facts.local,
             reused: facts.reused,
+            proxy: facts.proxy.as_ref().map(|proxy| {
+                let fact = Fact::Proxy(StoredProxy::from_facts(proxy));
+                match (interner.number(&fact), fact) {
+                    (None, Fact::Proxy(proxy)) => Shared::Here(proxy),
+                    (number, _) => Shared::Number(number.unwrap_or_default()),
+                }
+            }),
             tcp: facts.tcp.as_ref().map(StoredTcp::from_facts),
             quic: facts.quic.as_ref().map(StoredQuic::from_facts),
             tls: facts.tls.as_ref().map(|tls| shared_tls(tls, interner)),
@@ -284,6 +294,14 @@ impl StoredConnection {
                 _ => return Err(MissingFact(number)),
             },
         };
+        let proxy = match self.proxy {
+            None => None,
+            Some(Shared::Here(proxy)) => proxy.facts(),
+            Some(Shared::Number(number)) => match facts.get(number) {
+                Some(Fact::Proxy(proxy)) => proxy.clone().facts(),
+                _ => return Err(MissingFact(number)),
+            },
+        };
         let flights: Result<_, _> = self.flights.into_iter().map(|f| f.flight(facts)).collect();
         Ok(Connection {
             url: self.url.unwrap_or_else(|| requested_url.to_owned()),
@@ -297,6 +315,7 @@ impl StoredConnection {
                 remote: self.remote,
                 local: self.local,
                 reused: self.reused,
+                proxy,
                 tcp: self.tcp.map(StoredTcp::facts),
                 quic: self.quic.map(StoredQuic::facts),
                 tls,

@@ -257,14 +257,23 @@ fn any_client() -> impl Strategy<Value = ClientFacts> {
         .prop_map(|(name, version, tls_library)| ClientFacts { name, version, tls_library })
 }
 
+fn any_proxy() -> impl Strategy<Value = ProxyFacts> {
+    let kinds = [ProxyKind::Http, ProxyKind::Https, ProxyKind::Socks4, ProxyKind::Socks5h];
+    (prop::sample::select(kinds.to_vec()), any_text(), any::<bool>(), of(any::<u16>())).prop_map(
+        |(kind, authority, tunnel, status)| ProxyFacts { kind, authority, tunnel, status },
+    )
+}
+
 fn any_facts() -> impl Strategy<Value = Facts> {
-    let addresses = (of(any_address()), of(any_address()), any::<bool>(), of(any_client()));
-    (addresses, of(any_tcp()), of(any_quic()), of(any_tls()), of(any_http()), any_panel()).prop_map(
-        |((remote, local, reused, client), tcp, quic, tls, http, panel)| Facts {
+    let addresses = (of(any_address()), of(any_address()), any::<bool>());
+    let ends = (addresses, of(any_client()), of(any_proxy()));
+    (ends, of(any_tcp()), of(any_quic()), of(any_tls()), of(any_http()), any_panel()).prop_map(
+        |(((remote, local, reused), client, proxy), tcp, quic, tls, http, panel)| Facts {
             client,
             remote,
             local,
             reused,
+            proxy,
             tcp,
             quic,
             tls,
