@@ -20,6 +20,10 @@ pub enum Span {
     Resolve,
     /// The TCP handshake.
     Connect,
+    /// The TLS handshake with the proxy.
+    ProxyTls,
+    /// Opening the tunnel through the proxy.
+    Tunnel,
     /// The TLS handshake, over TCP.
     Tls,
     /// The QUIC handshake.
@@ -32,13 +36,23 @@ pub enum Span {
 
 impl Span {
     /// Every span, in the order of time.
-    pub const ALL: [Self; 6] =
-        [Self::Resolve, Self::Connect, Self::Tls, Self::Quic, Self::Request, Self::Response];
+    pub const ALL: [Self; 8] = [
+        Self::Resolve,
+        Self::Connect,
+        Self::ProxyTls,
+        Self::Tunnel,
+        Self::Tls,
+        Self::Quic,
+        Self::Request,
+        Self::Response,
+    ];
 
     const fn for_phase(phase: PhaseName) -> Self {
         match phase {
             PhaseName::Resolve => Self::Resolve,
             PhaseName::Connect => Self::Connect,
+            PhaseName::ProxyTls => Self::ProxyTls,
+            PhaseName::Tunnel => Self::Tunnel,
             PhaseName::Tls => Self::Tls,
             PhaseName::Quic => Self::Quic,
             PhaseName::Send | PhaseName::Wait => Self::Request,
@@ -51,6 +65,8 @@ impl Span {
         match self {
             Self::Resolve => "DNS",
             Self::Connect => "TCP",
+            Self::ProxyTls => "proxy TLS",
+            Self::Tunnel => "tunnel",
             Self::Tls => "TLS",
             Self::Quic => "QUIC",
             Self::Request => "request",

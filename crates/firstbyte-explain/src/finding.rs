@@ -46,6 +46,8 @@ pub enum FindingKind {
     LateAaaa,
     /// An address that fails or does not answer is tried first (RFC 8305 §5).
     Fallback,
+    /// The proxy takes long to open the tunnel.
+    SlowTunnel,
     /// QUIC connections begin with a Retry (RFC 9000 §8.1.2).
     QuicRetry,
     /// The server takes long over its response.
@@ -64,7 +66,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Tls12,
         Self::NoResumption,
         Self::NoEarlyData,
@@ -84,6 +86,7 @@ impl FindingKind {
         Self::DeadNameServer,
         Self::LateAaaa,
         Self::Fallback,
+        Self::SlowTunnel,
         Self::QuicRetry,
         Self::SlowServer,
         Self::SmallWindow,
@@ -115,6 +118,7 @@ impl FindingKind {
             Self::DeadNameServer => "dead-name-server",
             Self::LateAaaa => "late-aaaa",
             Self::Fallback => "fallback",
+            Self::SlowTunnel => "slow-tunnel",
             Self::QuicRetry => "quic-retry",
             Self::SlowServer => "slow-server",
             Self::SmallWindow => "small-window",

@@ -105,6 +105,10 @@ impl Seen {
     fn from_connection(attributed: &AttributedConnection, think: i64) -> Option<Self> {
         let AttributedConnection { connection, split, course } = attributed;
         connection.facts.tcp.as_ref()?;
+        // What a proxy does is not played.
+        if connection.facts.proxy.is_some() {
+            return None;
+        }
         let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);
         let (connected, request_left) = (at(Mark::TcpConnected)?, at(Mark::RequestEnd)?);
         let response = connection.marks.first_packet_of_response()?.as_nanos();

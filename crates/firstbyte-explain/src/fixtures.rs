@@ -6,8 +6,8 @@ use super::{MeasuredWay, MeasuredWays, WayKind};
 use firstbyte_core::run::Shortfall;
 use firstbyte_core::timeline::{
     Attempt, AttemptOutcome, Certificate, Chunk, Clock, Connection, Direction, DnsTransport,
-    EarlyData, Flight, Handshake, Header, HttpFacts, Lookup, LookupTry, Mark, Offset, QuicFacts,
-    RecordType, SessionMechanism, Stamp, TcpFacts, TlsFacts,
+    EarlyData, Flight, Handshake, Header, HttpFacts, Lookup, LookupTry, Mark, Offset, ProxyFacts,
+    ProxyKind, QuicFacts, RecordType, SessionMechanism, Stamp, TcpFacts, TlsFacts,
 };
 
 /// What is to be seen. Times are in microseconds.
@@ -27,6 +27,8 @@ pub(super) struct Path {
     pub pause: i64,
     pub syn_lost: bool,
     pub fallback: i64,
+    /// A proxy's own time for the tunnel.
+    pub tunnel: i64,
     pub handshake_server: i64,
     pub client: i64,
     pub resumed: bool,
@@ -50,6 +52,7 @@ impl Default for Path {
             pause: 0,
             syn_lost: false,
             fallback: 0,
+            tunnel: 0,
             handshake_server: 800,
             client: 900,
             resumed: false,
@@ -126,6 +129,19 @@ impl Path {
         });
         c.facts.remote = Some(remote);
         c.marks.set(Mark::TcpConnected, at(now));
+        if self.tunnel > 0 {
+            c.marks.set(Mark::TunnelStart, at(now));
+            c.flights.push(flight(Direction::Sent, &[(now, 120)]));
+            now += self.rtt + self.tunnel;
+            c.flights.push(flight(Direction::Received, &[(now, 39)]));
+            c.marks.set(Mark::TunnelEnd, at(now));
+            c.facts.proxy = Some(ProxyFacts {
+                kind: ProxyKind::Http,
+                authority: "proxy.test:3128".into(),
+                tunnel: true,
+                status: Some(200),
+            });
+        }
         c.marks.set(Mark::SecureConnectionStart, at(now));
         c.flights.push(flight(Direction::Sent, &[(now, 517)]));
         let mut received = Vec::new();

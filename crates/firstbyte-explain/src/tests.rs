@@ -39,7 +39,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
 #[test]
 fn each_fault_is_one_finding_and_costs_what_it_takes() {
     let sound = Path::default();
-    let cases: [(&str, Path, f64); 13] = [
+    let cases: [(&str, Path, f64); 14] = [
         ("tls-1.2", Path { tls12: true, ..sound.clone() }, 30.0),
         ("hello-retry-request", Path { retry_request: true, ..sound.clone() }, 30.0),
         ("large-chain", Path { stalls: 2, ..sound.clone() }, 60.0),
@@ -51,6 +51,7 @@ fn each_fault_is_one_finding_and_costs_what_it_takes() {
         ("dead-name-server", Path { dead_server: 5_000_000, ..sound.clone() }, 5_000.0),
         ("late-aaaa", Path { aaaa_late: 50_000, ..sound.clone() }, 50.0),
         ("fallback", Path { fallback: 250_000, ..sound.clone() }, 250.0),
+        ("slow-tunnel", Path { tunnel: 60_000, ..sound.clone() }, 60.0),
         ("slow-handshake", Path { handshake_server: 40_000, ..sound.clone() }, 40.0),
         ("slow-client", Path { client: 30_000, ..sound }, 30.0),
     ];

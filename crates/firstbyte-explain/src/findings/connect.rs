@@ -16,6 +16,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     syn_loss(seen, found);
     fallback(seen, found);
     far_address(seen, found);
+    slow_tunnel(seen, found);
 }
 
 fn variation(connection: &AttributedConnection) -> Duration {
@@ -43,6 +44,30 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .into(),
         concerns: (lost.len() < seen.count()).then_some("some connections"),
         ..Finding::before_first_byte(FindingKind::SynLoss, cost)
+    });
+}
+
+/// The proxy's own time for the tunnel, where no other part of any phase takes longer.
+fn slow_tunnel(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let own = |c: &AttributedConnection| super::part(c, PhaseName::Tunnel, |parts| parts.server);
+    let is_largest = |c: &AttributedConnection| {
+        let parts = c.split.phases.iter().flat_map(|phase| phase.parts.named());
+        parts.map(|(_, time)| time).max() == Some(own(c))
+    };
+    let time = seen.median(own);
+    if time < seen.least().max(seen.uncertain()) || !seen.most(is_largest) {
+        return;
+    }
+    found.push(Finding {
+        title: "The proxy takes long to open the tunnel".into(),
+        evidence: format!(
+            "The proxy's answer came {} later than one round trip after it was asked (median of {} connections): it \
+             looks up the name and connects to the server meanwhile.",
+            ms(time),
+            seen.count()
+        ),
+        advice: "Examine the proxy's load, its name servers and its path to the server.".into(),
+        ..Finding::before_first_byte(FindingKind::SlowTunnel, time)
     });
 }
 
