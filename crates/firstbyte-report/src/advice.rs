@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use firstbyte_core::run::Taken;
-use firstbyte_core::timeline::{Cause, Connection, LastSeen, OfferedGroups, Sample, TimeLimit};
+use firstbyte_core::timeline::{
+    Cause, Connection, LastSeen, OfferedGroups, PhaseName, Sample, TimeLimit,
+};
 use firstbyte_explain::{Finding, FindingKind, WayKind};
 
 /// What to do about a sample's failure, by all that is known of its connection.
@@ -19,7 +21,13 @@ pub fn for_sample(sample: &Sample) -> Option<String> {
 
 /// The same of a connection.
 pub fn for_connection(connection: &Connection) -> Option<String> {
-    let cause = &connection.failure.as_ref()?.cause;
+    let failure = connection.failure.as_ref()?;
+    let cause = &failure.cause;
+    let is_of_tls = !matches!(cause, Cause::Recorded { .. } | Cause::TimedOut { .. });
+    if failure.phase == PhaseName::ProxyTls && is_of_tls {
+        let proxy = connection.facts.proxy.as_ref()?;
+        return Some(format!("this is the TLS of the proxy {}", proxy.authority));
+    }
     let other = for_failure(cause);
     let facts = &connection.facts;
     // Other clients have other flags.
@@ -58,6 +66,12 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
         }
         Cause::ResolverFailed { .. } | Cause::ResolverTimedOut { .. } => {
             "ask another resolver with --resolver, or give the address with --resolve"
+        }
+        Cause::ProxyRefused { status: Some(407), .. } => {
+            "give the proxy's user with -U USER:PASSWORD, or in the proxy's URL"
+        }
+        Cause::ProxyRefused { .. } => {
+            "ask who runs the proxy, or connect directly with --noproxy HOST"
         }
         Cause::ConnectTimedOut { .. } => {
             "the SYN was never answered: a firewall drops it, or the host is down"

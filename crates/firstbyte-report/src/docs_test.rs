@@ -37,7 +37,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 #[test]
 fn json_fields() {
     let mut all = BTreeSet::new();
-    for sample in fixtures::all() {
+    for sample in fixtures::all().into_iter().chain([fixtures::proxied()]) {
         keys(&serde_json::to_value(SampleRecord::from_sample(&sample)).unwrap(), &mut all);
     }
     assert!(all.len() > 70);
@@ -53,7 +53,8 @@ fn write_out_variables() {
 /// A connection has two stored forms (`docs/decisions/stored-forms.md` says why): what both have by the same name is the same.
 #[test]
 fn run_files_and_json_agree() {
-    let samples = fixtures::all().into_iter().chain([fixtures::every_fact()]);
+    let others = [fixtures::every_fact(), fixtures::proxied()];
+    let samples = fixtures::all().into_iter().chain(others);
     let mut compared = BTreeSet::new();
     for sample in samples {
         let record = serde_json::to_value(SampleRecord::from_sample(&sample)).unwrap();
@@ -66,12 +67,13 @@ fn run_files_and_json_agree() {
             .map(|l| serde_json::from_slice(l).unwrap())
             .collect();
         let stored = &lines.last().unwrap()["sample"]["connection"];
-        // TLS is a line of its own, the first of its kind.
-        let tls = lines.iter().find(|line| line["kind"] == "tls").map(|line| &line["value"]);
+        // TLS is a line of its own, the first of its kind, and so is a proxy.
+        let of_kind =
+            |kind: &str| lines.iter().find(|line| line["kind"] == kind).map(|line| &line["value"]);
         for (name, stored) in stored.as_object().unwrap() {
             let members = match name.as_str() {
                 "marks" | "flights" => continue,
-                "tls" => tls.unwrap(),
+                "tls" | "proxy" => of_kind(name).unwrap(),
                 _ => stored,
             };
             assert_part_of(members, &record[name], name, &mut compared);

@@ -185,7 +185,7 @@ fn equation(split: &Split, phase: &PhaseSplit, scale: Scale) -> Option<Equation>
     if let Some(term) = round_trips {
         terms.insert(network_place(&terms), term);
     }
-    Some(Equation { name: phase.phase.name.name(), steps, terms })
+    Some(Equation { name: phase.phase.name.label(), steps, terms })
 }
 
 const NETWORK: &str = "network";

@@ -24,6 +24,7 @@ pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String
     let mut facts = Facts { style, lines: Vec::new() };
     facts.redirects(sample);
     facts.client(connection);
+    facts.proxy(connection);
     facts.address(connection);
     facts.round_trip(connection, split);
     if let Some(tls) = &connection.facts.tls {
@@ -102,6 +103,20 @@ impl Facts<'_> {
         self.clauses("client", vec![format!("{} {version}", client.name), library]);
         let panel = connection.facts.panel.iter();
         self.clauses("panel", panel.map(|time| panel_time(&time.label, time.took)).collect());
+    }
+
+    fn proxy(&mut self, connection: &Connection) {
+        const NOTE: &str =
+            "round trips are those to the proxy; all time behind it counts as server";
+        let Some(proxy) = &connection.facts.proxy else { return };
+        let tunnel = match (proxy.tunnel, proxy.kind.is_http(), proxy.status) {
+            (false, ..) => "no tunnel: it forwards the request".to_owned(),
+            (true, true, Some(status)) => format!("tunnel by CONNECT: {status}"),
+            (true, true, None) => "tunnel by CONNECT".to_owned(),
+            (true, false, _) => "tunnel by SOCKS".to_owned(),
+        };
+        self.clauses("proxy", vec![proxy.to_string(), tunnel]);
+        self.put("", &NOTE.split(' ').map(String::from).collect::<Vec<_>>());
     }
 
     fn address(&mut self, connection: &Connection) {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use firstbyte_core::timeline::{
     Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
     Facts, Failure, Flight, Handshake, Header, HttpFacts, Lookup, Mark, Offset, PhaseName,
-    ProcessorTime, QuicFacts, RecordType, Sample, SessionMechanism, Stamp, TcpFacts, TlsFacts,
+    ProcessorTime, ProxyFacts, ProxyKind, QuicFacts, RecordType, Sample, SessionMechanism, Stamp,
+    TcpFacts, TlsFacts,
 };
 
 /// 2026-11-20 14:05:09.123456 UTC.
@@ -254,6 +255,47 @@ pub fn tls13_http2() -> Sample {
         http.request_bytes = Some(214);
         http.body_bytes = Some(3_704);
     }
+    sample(c)
+}
+
+/// The same through a proxy that speaks TLS: 8.2 ms for the tunnel, and a server 9 ms behind it.
+pub fn proxied() -> Sample {
+    let mut c = tls13_http2().connection;
+    c.attempts = vec![won("[2001:db8::51]:3129", 1_010, 11_260)];
+    set(
+        &mut c,
+        &[
+            (Mark::ProxySecureStart, kernel(11_260)),
+            (Mark::ProxyHandshakeComplete, kernel(24_060)),
+            (Mark::TunnelStart, kernel(24_160)),
+            (Mark::TunnelEnd, kernel(42_600)),
+            (Mark::SecureConnectionStart, kernel(42_600)),
+            (Mark::HandshakeComplete, kernel(63_000)),
+            (Mark::RequestStart, kernel(63_000)),
+            (Mark::RequestEnd, kernel(63_000)),
+            (Mark::ResponseStart, kernel(76_430)),
+            (Mark::ResponseEnd, kernel(76_990)),
+        ],
+    );
+    let asked = ["{Finished}", "{CONNECT london.gov.example:443}"];
+    c.flights = vec![
+        sent(11_540, 517, 21_800, &["ClientHello"]),
+        received(&[(23_240, 1_400)], &["ServerHello", "{Finished}"]),
+        flight(Direction::Sent, &[(24_060, 80), (24_160, 120)], &asked),
+        received(&[(34_400, 480), (42_600, 61)], &["{NewSessionTicket}", "{HTTP/1.1 200 OK}"]),
+        sent(42_900, 1_720, 53_160, &["ClientHello"]),
+        received(&[(62_140, 2_856), (62_200, 1_428)], &["ServerHello", "{Finished}"]),
+        sent(63_000, 312, 73_280, &["{Finished}", "{preface}", "{SETTINGS}", "{HEADERS}"]),
+        received(&[(73_350, 600)], &["{NewSessionTicket}", "{NewSessionTicket}", "{SETTINGS}"]),
+        received(&[(76_430, 2_856), (76_990, 1_200)], &["{HEADERS}", "{DATA}"]),
+    ];
+    c.facts.remote = addr("[2001:db8::51]:3129");
+    c.facts.proxy = Some(ProxyFacts {
+        kind: ProxyKind::Https,
+        authority: "proxy.test:3129".into(),
+        tunnel: true,
+        status: Some(200),
+    });
     sample(c)
 }
 

@@ -91,11 +91,16 @@ impl View<'_> {
 
     fn phases_of(&self, group: &Group) -> Vec<String> {
         let summary = |cell: &usize, metric| self.study.summary(*cell, metric);
-        let used: Vec<Metric> = PHASES
+        let proxy = group.cells.iter().find_map(|cell| {
+            let middle = self.study.medians.get(*cell)?.as_ref()?;
+            middle.connection.facts.proxy.as_ref()
+        });
+        let mut used: Vec<Metric> = PHASES
             .into_iter()
             .filter(|m| *m != Metric::Send)
             .filter(|m| group.cells.iter().any(|c| summary(c, *m).is_some_and(|s| s.samples > 0)))
             .collect();
+        used.extend(proxy.map(|_| Metric::Setup));
         let value = |cell: &usize, metric: Metric, q: f64| {
             summary(cell, metric).and_then(|s| s.quantile(q)).map(|e| e.value)
         };
@@ -137,6 +142,10 @@ impl View<'_> {
         let first = no_p99.then_some(p95 + 1);
         let dispensable: Vec<usize> = first.into_iter().chain([p95, 2, 1]).collect();
         lines.extend(self.align(table, &dispensable));
+        if let Some(proxy) = proxy {
+            let text = format!("through the proxy {proxy}: set-up includes its TLS and its tunnel");
+            self.wrapped(&mut lines, &text, Ink::Faint);
+        }
         lines
     }
 

@@ -83,6 +83,7 @@ pub fn table(samples: &[Sample], style: &Style) -> String {
 #[derive(Debug)]
 struct Group {
     url: String,
+    proxy: Option<String>,
     /// Samples that came to their end.
     pooled: u64,
     failed: u64,
@@ -119,6 +120,7 @@ impl Group {
         let column = || Column::new(limit);
         Self {
             url: url.to_owned(),
+            proxy: None,
             pooled: 0,
             failed: 0,
             causes: Vec::new(),
@@ -137,6 +139,9 @@ impl Group {
     }
 
     fn take(&mut self, sample: &Sample) {
+        if self.proxy.is_none() {
+            self.proxy = sample.connection.facts.proxy.as_ref().map(ToString::to_string);
+        }
         let failure = sample.failure().map(ToString::to_string);
         match (sample.warmup, failure) {
             (true, _) if self.warmups.len() >= WARMUPS => {}
@@ -191,6 +196,9 @@ impl Group {
 
     fn lines(&self, style: &Style) -> Vec<String> {
         let mut lines = self.header(style);
+        let proxy =
+            self.proxy.iter().map(|proxy| style.safe(&format!("through the proxy {proxy}")));
+        lines.extend(proxy.map(|line| style.paint(Ink::Faint, &line)));
         lines.extend(self.answers(style));
         if self.pooled > 0 {
             lines.push(String::new());
@@ -287,7 +295,7 @@ impl Group {
             PhaseName::ALL
                 .into_iter()
                 .zip(&self.phases)
-                .map(|(name, column)| Row::time(name.name(), column, Ink::Plain)),
+                .map(|(name, column)| Row::time(name.label(), column, Ink::Plain)),
         );
         rows.push(Row::time("first byte", &self.first_byte, Ink::Strong));
         rows.push(Row::time("total", &self.total, Ink::Strong));

@@ -118,8 +118,10 @@ fn chart(connection: &Connection, split: &Split, ledger: &Ledger, style: &Style)
     if let Some(name) = failed_in.filter(|name| labels.iter().all(|l| l.name != *name)) {
         labels.push(Label { name, time: String::new(), failed: true });
     }
+    let names = labels.iter().map(|label| label.name.label().len());
+    let name_width = names.max().unwrap_or(0).max(NAME_WIDTH);
     let time_width = labels.iter().map(|l| l.time.chars().count()).max().unwrap_or(0).max(8);
-    let margin = NAME_WIDTH + 2 + time_width + 2;
+    let margin = name_width + 2 + time_width + 2;
     let axis = Axis::new(split.total(), style.columns() - margin - 1);
     let grid = Grid::lay_out(connection, split, &axis);
     let gutter = |text: &str, ink| {
@@ -140,7 +142,7 @@ fn chart(connection: &Connection, split: &Split, ledger: &Ledger, style: &Style)
         let end = phase.map_or(Offset::ZERO + split.total(), |p| p.phase.end);
         mark(&mut row, &axis, label, end, style);
         let ink = if label.failed { Ink::Loss } else { Ink::Plain };
-        let name = style.paint(ink, &format!("{:<NAME_WIDTH$}", label.name.name()));
+        let name = style.paint(ink, &format!("{:<name_width$}", label.name.label()));
         lines.push(format!("{name}  {:>time_width$}  {}", label.time, style.cells(&row)));
     }
     let [rule, ticks] = axis.ticks(ledger.scale, style);
@@ -150,6 +152,7 @@ fn chart(connection: &Connection, split: &Split, ledger: &Ledger, style: &Style)
     lines
 }
 
+/// Columns of a phase's name, at least.
 const NAME_WIDTH: usize = 7;
 
 /// The first byte ends the wait; a failure ends its phase.
@@ -312,6 +315,25 @@ mod tests {
             "{text}"
         );
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_proxy_has_rows_of_its_own() {
+        let text = plain(&fixtures::proxied(), 80);
+        for line in [
+            "proxy tls 12.80 ms = 1 round trip × 10.24 ms + server 1.46 ms + client 1.10 ms",
+            "tunnel 18.54 ms = 1 round trip × 10.24 ms + server 8.20 ms + client 0.10 ms",
+            "proxy       https proxy.test:3129 · tunnel by CONNECT: 200",
+        ] {
+            assert!(text.contains(line), "{line}:\n{text}");
+        }
+        let row = |name: &str| text.lines().any(|line| line.starts_with(name));
+        assert!(row("connect    ") && row("proxy tls  ") && row("tunnel     "), "{text}");
+        let split = Split::attribute(&fixtures::proxied().connection);
+        let sum: std::time::Duration = split.phases.iter().map(|p| p.phase.duration()).sum();
+        assert_eq!((split.phases.len(), sum), (8, split.total()));
+        let direct = plain(&fixtures::tls13_http2(), 80);
+        assert!(!direct.contains("proxy") && !direct.contains("tunnel"), "{direct}");
     }
 
     #[test]

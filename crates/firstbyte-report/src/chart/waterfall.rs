@@ -90,6 +90,11 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
 }
 
 fn index(name: PhaseName) -> usize {
+    // A proxy's phases have the colour of the TCP handshake.
+    let name = match name {
+        PhaseName::ProxyTls | PhaseName::Tunnel => PhaseName::Connect,
+        other => other,
+    };
     PHASES.iter().position(|m| m.name() == name.name()).unwrap_or(0)
 }
 
@@ -126,8 +131,12 @@ fn panel(
     let mut sentences = Vec::new();
     for phase in &split.phases {
         let which = index(phase.phase.name);
-        let name = phase_label(PHASES[which]);
-        canvas.text(LEFT - 8.0, y + 14.0, Anchor::End, "n", name);
+        let name = match phase.phase.name {
+            PhaseName::ProxyTls => "proxy TLS",
+            PhaseName::Tunnel => "tunnel",
+            _ => phase_label(PHASES[which]),
+        };
+        canvas.text((LEFT - 8.0).max(width(name, SMALL)), y + 14.0, Anchor::End, "n", name);
         let (from, to) = (x(phase.phase.start), x(phase.phase.end));
         let bar = [from, y + 3.0, (to - from).max(1.0), BAR];
         let time = figure(phase.phase.duration());

@@ -272,6 +272,8 @@ columns! {
     "phase_resolve", Time, csv(14, "resolve"), |s| s.phase(PhaseName::Resolve),
         "length of the phase; in a failed sample up to the failure";
     "phase_connect", Time, csv(15, "connect"), |s| s.phase(PhaseName::Connect), "";
+    "phase_proxy_tls", Time, csv(66, "proxy_tls"), |s| s.phase(PhaseName::ProxyTls), "";
+    "phase_tunnel", Time, csv(67, "tunnel"), |s| s.phase(PhaseName::Tunnel), "";
     "phase_tls", Time, csv(16, "tls"), |s| s.phase(PhaseName::Tls), "over TCP";
     "phase_quic", Time, csv(47, "quic"), |s| s.phase(PhaseName::Quic),
         "TLS included";
@@ -304,6 +306,10 @@ columns! {
     "mark_domain_lookup_end", Time, PARQUET, |s| s.mark(Mark::DomainLookupEnd), "";
     "mark_connect_start", Time, PARQUET, |s| s.mark(Mark::ConnectStart), "";
     "mark_tcp_connected", Time, PARQUET, |s| s.mark(Mark::TcpConnected), "";
+    "mark_proxy_secure_start", Time, PARQUET, |s| s.mark(Mark::ProxySecureStart), "";
+    "mark_proxy_handshake_complete", Time, PARQUET, |s| s.mark(Mark::ProxyHandshakeComplete), "";
+    "mark_tunnel_start", Time, PARQUET, |s| s.mark(Mark::TunnelStart), "";
+    "mark_tunnel_end", Time, PARQUET, |s| s.mark(Mark::TunnelEnd), "";
     "mark_secure_connection_start", Time, PARQUET, |s| s.mark(Mark::SecureConnectionStart),
         "";
     "mark_handshake_complete", Time, PARQUET, |s| s.mark(Mark::HandshakeComplete), "";
@@ -340,6 +346,8 @@ columns! {
     "family", Text, both(5, "family"),
         |s| text(if s.connection().facts.remote?.is_ipv4() { "IPv4" } else { "IPv6" }),
         "`IPv4`, `IPv6`";
+    "proxy", Text, both(68, "proxy"), |s| text(s.connection().facts.proxy.as_ref()?.to_string()),
+        "";
     "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
         "the connection was open before";
     "clock", Text, csv(34, "clock"), |s| text(s.clock()?),

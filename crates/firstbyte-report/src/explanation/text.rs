@@ -83,6 +83,7 @@ fn head(explanation: &Explanation, style: &Style) -> Vec<String> {
 /// Address, versions and the like.
 pub(super) fn described(connection: &Connection) -> Vec<String> {
     let facts = &connection.facts;
+    let proxy = facts.proxy.as_ref().map(|proxy| format!("through the proxy {proxy}"));
     let mut words: Vec<String> =
         facts.remote.map(|remote| remote.to_string()).into_iter().collect();
     if let Some(tls) = &facts.tls {
@@ -93,6 +94,7 @@ pub(super) fn described(connection: &Connection) -> Vec<String> {
     words.extend(http.and_then(|h| h.version.as_ref()).map(|v| format!("HTTP/{v}")));
     words.extend(http.and_then(|h| h.status).map(|s| s.to_string()));
     words.extend(http.and_then(|h| h.body_bytes).map(super::super::units::bytes));
+    words.extend(proxy);
     words
 }
 
@@ -104,6 +106,9 @@ fn name(term: &Term) -> String {
         (TermKind::Stalls, Some(span)) => format!("{} full window", span.name()),
         (TermKind::Nagle, Some(span)) => format!("{} Nagle", span.name()),
         (TermKind::Server, Some(Span::Request)) => "server".into(),
+        (TermKind::Server, Some(span @ (Span::ProxyTls | Span::Tunnel))) => {
+            format!("server ({})", span.name())
+        }
         (TermKind::Server, Some(span)) => format!("server ({} handshake)", span.name()),
         (TermKind::Pause, Some(span)) => format!("pause ({})", span.name()),
         (TermKind::Variation, _) => "TCP beyond a round trip".into(),
@@ -343,7 +348,8 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
         equation.terms.iter().filter(wanted).map(|t| t.time).sum()
     };
     let trips = [TermKind::RoundTrips, TermKind::Stalls, TermKind::Nagle];
-    let setup = of(&trips, &[Span::Connect, Span::Tls, Span::Quic]);
+    let handshakes = [Span::Connect, Span::ProxyTls, Span::Tunnel, Span::Tls, Span::Quic];
+    let setup = of(&trips, &handshakes);
     let request = of(&trips, &[Span::Request, Span::Response]);
     let server = of(&[TermKind::Server], &Span::ALL);
     let client = of(&[TermKind::Client], &[]);

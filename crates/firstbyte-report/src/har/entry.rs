@@ -63,6 +63,9 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     if started.is_none() {
         entry.insert("comment".into(), "the time of the measurement is unknown".into());
     }
+    if let Some(proxy) = &facts.proxy {
+        entry.insert("_proxy".into(), proxy.to_string().into());
+    }
     entry.insert("_firstbyte".into(), proof(connection, of_the_run));
     Value::Object(entry)
 }
@@ -77,6 +80,7 @@ fn proof(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
         for name in ["marks", "split", "reused", "tcp", "quic", "tls", "failure"] {
             members.insert(name.into(), record.remove(name).unwrap_or_default());
         }
+        members.extend(record.remove_entry("proxy"));
     }
     Value::Object(members)
 }
@@ -170,15 +174,16 @@ fn cookie(field: &str) -> Option<Value> {
     Some(Value::Object(cookie))
 }
 
-/// HAR's timings, milliseconds. `connect` includes `ssl`; together, without `ssl`, they are the
-/// entry's `time`. What was not done is -1; `send`, `wait` and `receive` have to be times.
+/// HAR's timings, milliseconds. `connect` includes `ssl`, and with a proxy its TLS and the tunnel; together, without
+/// `ssl`, they are the entry's `time`. What was not done is -1; `send`, `wait` and `receive` have to be times.
 fn timings(connection: &Connection) -> Value {
     let phases = phases(connection);
     let took = |name| phases.iter().find(|p| p.name == name).map(|p| p.duration());
     let (tcp, tls) = (took(PhaseName::Connect), took(PhaseName::Tls));
+    let (proxy_tls, tunnel) = (took(PhaseName::ProxyTls), took(PhaseName::Tunnel));
     // QUIC's handshake is transport and TLS in one.
     let quic = took(PhaseName::Quic);
-    let connect = [tcp, tls, quic].into_iter().flatten().reduce(|a, b| a + b);
+    let connect = [tcp, proxy_tls, tunnel, tls, quic].into_iter().flatten().reduce(|a, b| a + b);
     let or_unknown = |time: Option<Duration>| time.map_or_else(|| json!(UNKNOWN), ms);
     let or_zero = |time: Option<Duration>| ms(time.unwrap_or_default());
     json!({

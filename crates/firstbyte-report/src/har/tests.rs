@@ -225,6 +225,21 @@ fn timings_are_the_phases() {
 }
 
 #[test]
+fn connecting_includes_a_proxys_tls_and_tunnel() {
+    let archive = archive(&[fixtures::proxied(), fixtures::tls13_http2()]);
+    check_archive(&archive);
+    let [proxied, direct] = [0, 1].map(|n| &archive["log"]["entries"][n]);
+    consistent(proxied);
+    assert_eq!(
+        (&proxied["timings"]["connect"], &proxied["timings"]["ssl"]),
+        (&62.02.into(), &20.4.into())
+    );
+    assert_eq!(proxied["_proxy"], "https proxy.test:3129");
+    assert_eq!(proxied["_firstbyte"]["proxy"]["status"], 200);
+    assert!(direct.get("_proxy").is_none() && direct["_firstbyte"].get("proxy").is_none());
+}
+
+#[test]
 fn content_is_as_large_as_it_was_decoded() {
     let response = |decoded| {
         let mut sample = fixtures::tls13_http2();

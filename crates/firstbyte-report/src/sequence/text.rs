@@ -101,9 +101,10 @@ impl<'a> Page<'a> {
     fn heading(&self) -> String {
         let Self { style, time, .. } = self;
         let unit = self.scale.name(style);
+        let far_end = self.sequence.far_end();
         let server = match self.sequence.remote {
-            Some(remote) => format!("server {remote}"),
-            None => "server".to_owned(),
+            Some(remote) => format!("{far_end} {remote}"),
+            None => far_end.to_owned(),
         };
         let gap = self.inner.saturating_sub(4 + server.chars().count());
         let line = format!("{unit:>time$} client{}{server}", " ".repeat(gap));

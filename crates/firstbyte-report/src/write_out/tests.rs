@@ -61,6 +61,14 @@ fn times_count_from_the_start() {
 }
 
 #[test]
+fn through_a_proxy_the_connection_is_its_and_tls_the_servers() {
+    let format = "%{proxy_used} %{http_connect} %{time_connect} %{time_appconnect} \
+                  %{proxy_ssl_verify_result}";
+    assert_eq!(rendered(format, &fixtures::proxied()), "1 200 0.011260 0.063000 0");
+    assert_eq!(rendered(format, &fixtures::plain_http()), "0 000 0.020480 0.000000 0");
+}
+
+#[test]
 fn what_did_not_happen_is_zero() {
     let sample = fixtures::connect_timeout();
     let transfer = Transfer {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use firstbyte_core::run::{redirect_time, visit_time};
-use firstbyte_core::timeline::{Cause, Certificate, Connection, Mark, Offset, Sample, TlsFacts};
+use firstbyte_core::timeline::{
+    Cause, Certificate, Connection, Mark, Offset, PhaseName, Sample, TlsFacts,
+};
 
 use super::super::dates;
 use super::Transfer;
@@ -173,7 +175,10 @@ impl Variable {
             Self::FilenameEffective => text(transfer.filename_effective.as_deref()),
             Self::FtpEntryPath => Value::Text(None),
             Self::HttpCode => Value::Code(http.and_then(|h| h.status).unwrap_or(0).into()),
-            Self::HttpConnect => Value::Code(0),
+            Self::HttpConnect => {
+                let proxy = connection.facts.proxy.as_ref();
+                Value::Code(proxy.and_then(|proxy| proxy.status).unwrap_or(0).into())
+            }
             Self::HttpVersion => text(Some(http_version(connection))),
             Self::LocalIp => Value::Text(Some(ip(local))),
             Self::LocalPort => Value::Number(local.map_or(0, |a| a.port().into())),
@@ -182,7 +187,12 @@ impl Variable {
             Self::NumConnects => number(connects(sample)),
             Self::NumHeaders => number(http.map_or(0, |h| h.headers.len() as u64)),
             Self::NumRedirects => number(sample.redirects.len() as u64),
-            Self::NumRetries | Self::ProxyUsed | Self::ProxySslVerifyResult => Value::Number(0),
+            Self::ProxyUsed => Value::Number(connection.facts.proxy.is_some().into()),
+            Self::ProxySslVerifyResult => Value::Number(match in_proxy_tls(connection) {
+                true => verify_result(connection),
+                false => 0,
+            }),
+            Self::NumRetries => Value::Number(0),
             Self::TlsEarlyData => Value::Number(0),
             Self::RedirectUrl => Value::Text(redirect_url(connection)),
             Self::Referer => text(transfer.referer.as_deref()),
@@ -195,7 +205,10 @@ impl Variable {
             Self::SizeUpload => number(uploaded(connection)),
             Self::SpeedDownload => speed(downloaded(connection), sample),
             Self::SpeedUpload => speed(uploaded(connection), sample),
-            Self::SslVerifyResult => Value::Number(verify_result(connection)),
+            Self::SslVerifyResult => Value::Number(match in_proxy_tls(connection) {
+                true => 0,
+                false => verify_result(connection),
+            }),
             Self::Time(timer) => Value::Time(timer.time_in(sample)),
             Self::Url => text(Some(&sample.requested_url)),
             Self::UrlPart(which) => Value::Text(part(&sample.requested_url, which)),
@@ -277,6 +290,11 @@ fn redirect_url(connection: &Connection) -> Option<String> {
     http.status.filter(|status| (300..400).contains(status))?;
     let base = url::Url::parse(&connection.url).ok()?;
     base.join(http.header("location")?).ok().map(String::from)
+}
+
+/// Whether the connection failed in the TLS handshake with the proxy.
+fn in_proxy_tls(connection: &Connection) -> bool {
+    connection.failure.as_ref().is_some_and(|failure| failure.phase == PhaseName::ProxyTls)
 }
 
 /// OpenSSL's X509_V_ERR codes, which is what curl prints on most systems; 1 is "unspecified", for

@@ -134,7 +134,8 @@ impl<'a> Drawing<'a> {
 
     /// The lifelines with what was worked at and waited for on them.
     fn lifelines(&mut self) {
-        for (x, name) in [(CLIENT, "client"), (SERVER, "server")] {
+        let far_end = self.column.sequence.far_end();
+        for (x, name) in [(CLIENT, "client"), (SERVER, far_end)] {
             self.text(x, self.top - 8.0, Anchor::Middle, "n", name);
         }
         let spans: Vec<Span> = self.column.sequence.spans.clone();

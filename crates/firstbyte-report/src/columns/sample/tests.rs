@@ -67,7 +67,8 @@ fn every_metric_mark_and_part_has_a_column() {
 
 #[test]
 fn values_are_what_their_columns_hold() {
-    for sample in fixtures::all().into_iter().chain([fixtures::every_fact()]) {
+    let others = [fixtures::every_fact(), fixtures::proxied()];
+    for sample in fixtures::all().into_iter().chain(others) {
         let row = SampleRow::new(&sample);
         for SampleColumn { column, .. } in COLUMNS {
             let Some(value) = (column.get)(&row) else { continue };
