@@ -252,13 +252,18 @@ impl Recorder {
         self.events.get(id.0).map(|event| self.stamp(event))
     }
 
-    /// Bytes that left before anything arrived.
-    pub fn sent_before_first_arrival(&self) -> u64 {
-        let received = |e: &&Event| e.direction == Direction::Received;
-        let first = self.events.iter().filter(received).map(|e| self.stamp(e).at).min();
+    /// Bytes sent so far.
+    pub const fn sent_bytes(&self) -> u64 {
+        self.sent
+    }
+
+    /// Bytes behind the first `sent` that left before anything arrived behind the first `received`.
+    pub fn sent_before_arrival(&self, sent: u64, received: u64) -> u64 {
+        let arrived = |e: &&Event| e.direction == Direction::Received && e.end > received;
+        let first = self.events.iter().filter(arrived).map(|e| self.stamp(e).at).min();
         self.events
             .iter()
-            .filter(|e| e.direction == Direction::Sent)
+            .filter(|e| e.direction == Direction::Sent && e.end > sent)
             .filter(|e| first.is_none_or(|first| self.stamp(e).at < first))
             .map(|e| e.bytes)
             .sum()

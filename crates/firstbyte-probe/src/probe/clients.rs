@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::options::{Client, Options};
+use super::proxy::refuse_http3;
 use super::{Prober, SetupError, Target};
 
 /// Makes probers that let one client visit.
@@ -43,7 +44,7 @@ impl Clients {
     /// Why it cannot, in words.
     pub fn check(&self, target: &Target, options: &Options) -> Result<(), String> {
         if options.client == Client::Firstbyte {
-            return Ok(());
+            return refuse_http3(target, options);
         }
         if options.requests.is_some() {
             let name = options.client.name();

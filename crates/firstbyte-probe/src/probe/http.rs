@@ -22,7 +22,7 @@ use super::again::HeadAgain;
 use super::body::Body;
 use super::observation::{Shared, When};
 use super::options::HttpOptions;
-use super::request::{self, HeadReplacement, RequestBody};
+use super::request::{self, Forwarding, HeadReplacement, RequestBody};
 use super::several::all_of;
 use super::stream::{SharedTimes, Stream};
 use super::target::Target;
@@ -141,6 +141,8 @@ pub(super) struct Open {
     own_head: Rc<RefCell<HeadReplacement>>,
     /// A head with more fields than usual has come.
     many_fields: bool,
+    /// A proxy gets the requests and forwards them.
+    forwarding: Option<Forwarding>,
 }
 
 /// hyper's end of an open connection.
@@ -162,7 +164,13 @@ impl Open {
             head: Rc::default(),
             own_head: Rc::default(),
             many_fields: false,
+            forwarding: None,
         }
+    }
+
+    /// A proxy gets the requests, if it says so.
+    pub(super) fn forwarded(self, forwarding: Option<Forwarding>) -> Self {
+        Self { forwarding, ..self }
     }
 
     /// Sends the request and receives the response to its end.
@@ -300,7 +308,7 @@ impl Open {
         if self.http2 {
             return request::for_http2(target, options);
         }
-        let (request, own) = request::for_http1(target, options);
+        let (request, own) = request::for_http1(target, options, self.forwarding.as_ref());
         self.own_head.borrow_mut().restart(Some(own));
         request
     }

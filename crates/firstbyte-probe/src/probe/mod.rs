@@ -18,6 +18,7 @@ mod open;
 pub mod options;
 mod options_stored;
 mod processor;
+mod proxy;
 mod quic;
 mod request;
 mod resolve;
@@ -61,11 +62,12 @@ use self::observation::{Observation, Shared, When};
 use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse, split_zone};
 use self::processor::Counted;
+use self::proxy::{ProxyRoute, Sessions, pass_proxy, refuse_http3};
 use self::resolve::{Resolver, overridden};
 use self::several::SharedAddresses;
 use self::stream::Stream;
 use self::timers::Timers;
-use self::tls::{Session, Spoken, Tls};
+use self::tls::{Spoken, Tls};
 use crate::net::{self, Connected, SynWatch};
 use firstbyte_clock::Timebase;
 
@@ -96,6 +98,8 @@ pub struct NetProber {
     options: Options,
     resolver: Rc<Resolver>,
     tls: Tls,
+    /// TLS with proxies, where they speak it.
+    proxy_tls: Option<Tls>,
     interrupted: Notify,
     timers: Timers,
     /// Where this process may look at packets.
@@ -177,6 +181,11 @@ impl NetProber {
     pub fn new(options: Options, equipment: &Equipment) -> Result<Self, SetupError> {
         let resolver = equipment.resolver(&options.resolver).map_err(SetupError::Resolver)?;
         let tls = equipment.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
+        let with_tls = options.proxy.as_ref().filter(|rules| rules.need_tls());
+        let proxy_tls = with_tls
+            .map(|rules| equipment.tls(&proxy::tls_options(rules), HttpVersion::Http1))
+            .transpose()
+            .map_err(SetupError::Tls)?;
         if options.http.version == HttpVersion::Http3 {
             // Over QUIC key shares are made within the sample: the TLS stack's own start is not to be.
             tls.warm_up();
@@ -189,6 +198,7 @@ impl NetProber {
             options,
             resolver,
             tls,
+            proxy_tls,
             interrupted,
             timers,
             syns,
@@ -231,7 +241,9 @@ impl NetProber {
     /// A server that ends a connection without a word may expect TLS: another connection, after the visit, tells. It is made
     /// once, so that all samples of such a server say the same.
     async fn look_for_tls(&self, target: &Target, connection: &mut Connection) {
-        let Some(remote) = connection.facts.remote else { return };
+        // The address is a proxy's if there is one.
+        let remote = connection.facts.remote.filter(|_| connection.facts.proxy.is_none());
+        let Some(remote) = remote else { return };
         let speaks_tls = match self.speaks_tls.get() {
             Some((known, speaks_tls)) if known == remote => speaks_tls,
             _ => {
@@ -278,9 +290,9 @@ impl NetProber {
         // Key shares are made before the clock starts: they are the client's preparation, and no
         // part of the path. The first one also pays for the TLS stack's own start.
         let kept = self.usable().await;
-        let session = match kept {
-            None if target.tls && !self.speaks_quic() => self.tls.begin(&target.host).map(Some),
-            _ => Ok(None),
+        let sessions = match kept {
+            None => self.begin_sessions(target),
+            Some(_) => Ok(Sessions::default()),
         };
         let seen = Observation::start(&target.url_with_zone());
         let deadline = deadline.begun();
@@ -290,10 +302,10 @@ impl NetProber {
             // What they are is kilobytes: they stay where they are made. They end with this block, however far they
             // came, since the last of what is seen is seen by sockets that are dropped.
             let steps = std::pin::pin!(async {
-                let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
+                let sessions = sessions.map_err(|detail| Cause::TlsSetup { detail })?;
                 match kept {
                     Some(kept) => self.again(kept, target, http, &seen).await,
-                    None => self.steps(target, session, http, &seen, after).await,
+                    None => self.steps(target, sessions, http, &seen, after).await,
                 }
             });
             let within_limit = async {
@@ -318,12 +330,12 @@ impl NetProber {
     async fn steps(
         &self,
         target: &Target,
-        session: Option<Box<Session>>,
+        sessions: Sessions,
         http: &HttpOptions,
         seen: &Shared,
         after: After,
     ) -> Result<(), Cause> {
-        let mut open = self.open(target, session, http, seen, None).await?;
+        let mut open = self.open(target, sessions, http, seen, None).await?;
         let result = self.exchange(&mut open, target, http, seen).await;
         match after {
             _ if result.is_err() => open.close(),
@@ -346,21 +358,23 @@ impl NetProber {
     async fn open(
         &self,
         target: &Target,
-        session: Option<Box<Session>>,
+        sessions: Sessions,
         http: &HttpOptions,
         seen: &Shared,
         names: Option<&Rc<SharedAddresses>>,
     ) -> Result<Open, Cause> {
-        let early = self.goes_early(&http.method);
         let limit = self.options.connect_timeout;
         let opened = {
             let opening = std::pin::pin!(async {
                 if self.speaks_quic() {
+                    let early = self.goes_early(&http.method);
                     Box::pin(self.open_quic(target, early, seen)).await
                 } else {
                     let (stream, http2) =
-                        self.handshakes(target, session, early, seen, names).await?;
-                    Ok(Open::Tcp(http::Open::new(stream, http2)))
+                        self.handshakes(target, sessions, http, seen, names).await?;
+                    let route = ProxyRoute::find(&self.options, target);
+                    let forwarding = route.and_then(|route| route.forwarding());
+                    Ok(Open::Tcp(http::Open::new(stream, http2).forwarded(forwarding)))
                 }
             });
             self.timers.within(limit, opening).await
@@ -422,6 +436,7 @@ impl NetProber {
         if !target.tls {
             return Err(Cause::Http3 { detail: "HTTP/3 requires an https:// URL".into() });
         }
+        refuse_http3(target, &self.options).map_err(|detail| Cause::Http3 { detail })?;
         let tls = self.tls.begin_quic(&target.host);
         let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;
         let (host, port, zone) = self.connect_to(target);
@@ -431,17 +446,30 @@ impl NetProber {
         Ok(Open::Quic(Box::new(http3::Open::new(connection))))
     }
 
-    /// Name, TCP and TLS. Says whether HTTP/2 is to be spoken.
+    /// Name, TCP, the proxy if there is one, and TLS. Says whether HTTP/2 is to be spoken.
     async fn handshakes(
         &self,
         target: &Target,
-        session: Option<Box<Session>>,
-        early: bool,
+        sessions: Sessions,
+        http: &HttpOptions,
         seen: &Shared,
         names: Option<&Rc<SharedAddresses>>,
     ) -> Result<(Stream, bool), Cause> {
-        let only_http2 = self.options.http.version == HttpVersion::Http2;
-        let (host, port, zone) = self.connect_to(target);
+        let route = ProxyRoute::find(&self.options, target);
+        let (host, port, zone) = match &route {
+            Some(ProxyRoute { proxy, .. }) => {
+                let mut seen = seen.borrow_mut();
+                seen.connection.facts.proxy = route.as_ref().map(ProxyRoute::facts);
+                seen.looked_up = Some(proxy.host.clone());
+                let given = overridden(&self.options, &proxy.host, proxy.port);
+                let zone = given.and_then(|given| given.zone.as_deref());
+                (proxy.host.clone(), proxy.port, zone)
+            }
+            None => self.connect_to(target),
+        };
+        // As with curl, a proxy that gets the requests itself is spoken to by HTTP/1.
+        let only_http2 = self.options.http.version == HttpVersion::Http2
+            && route.as_ref().is_none_or(|route| route.has_tunnel);
         let resolved = match names.and_then(SharedAddresses::resolved) {
             Some(resolved) => resolved,
             None => {
@@ -452,6 +480,10 @@ impl NetProber {
                 }
             }
         };
+        let address = match &route {
+            Some(route) => Box::pin(self.address_behind(route, seen)).await?,
+            None => None,
+        };
         let port = RemotePort::in_zone(port, zone)?;
         let connected =
             connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
@@ -460,14 +492,21 @@ impl NetProber {
         if self.options.proxy_protocol {
             stream.announce_source();
         }
-        let Some(mut session) = session else { return Ok((stream, only_http2)) };
+        if let Some(route) = &route {
+            let begun = (address, tcp_connected);
+            let passing = pass_proxy(&mut stream, route, sessions.proxy, begun, http, seen);
+            Box::pin(passing).await?;
+        }
+        let Some(mut session) = sessions.target else { return Ok((stream, only_http2)) };
         {
             let mut seen = seen.borrow_mut();
             seen.phase = PhaseName::Tls;
-            seen.mark(Mark::SecureConnectionStart, When::At(tcp_connected));
+            let begun = stream.tunnel_end().map_or(When::At(tcp_connected), When::Arrival);
+            seen.mark(Mark::SecureConnectionStart, begun);
         }
         let offered = only_http2.then(|| session.offered.alpn.clone());
-        if early
+        if self.goes_early(&http.method)
+            && !stream.is_inside_tls()
             && let Some(http2) = session.early_protocol().map(Spoken::is_http2)
             && (http2 || !only_http2)
         {
@@ -595,10 +634,7 @@ impl NetProber {
     /// Host and port to connect to, and the zone of an address: those of the URL, unless `--connect-to` or `--resolve`
     /// name others. A final dot is the resolver's.
     fn connect_to<'a>(&'a self, target: &'a Target) -> (String, u16, Option<&'a str>) {
-        let rule = self.options.connect_to.iter().find(|rule| {
-            rule.from_host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(&target.host))
-                && rule.from_port.is_none_or(|p| p == target.port)
-        });
+        let rule = self.options.connect_rule(target);
         let other = rule.and_then(|r| r.to_host.as_deref()).map(split_zone);
         let (host, mut zone) = other.unwrap_or_else(|| (target.dns_name(), None));
         let port = rule.and_then(|r| r.to_port).unwrap_or(target.port);
@@ -702,7 +738,7 @@ fn limit_reached(seen: &Shared, after: Duration, limit: TimeLimit) -> Cause {
     match seen.phase {
         PhaseName::Resolve => {
             let asked = Lookup::servers_asked(&seen.connection.lookups);
-            Cause::ResolverTimedOut { name: host_of(&seen.connection.url), after, asked }
+            Cause::ResolverTimedOut { name: seen.name_looked_up(), after, asked }
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },

@@ -44,6 +44,8 @@ pub(super) struct Observation {
     pub connection: Connection,
     /// The phase that is under way.
     pub phase: PhaseName,
+    /// The name that is looked up, where it is not the URL's: a proxy's, for example.
+    pub looked_up: Option<String>,
     /// Facts known at connect; those known at the end come from the recorder.
     pub tcp: Option<TcpFacts>,
     /// The server asked for another handshake, and nothing that follows is an answer to the request.
@@ -70,6 +72,7 @@ impl Observation {
             timebase,
             connection,
             phase: PhaseName::Resolve,
+            looked_up: None,
             tcp: None,
             renegotiates: false,
             head_end: None,
@@ -183,12 +186,17 @@ impl Observation {
         std::mem::take(&mut self.connection)
     }
 
+    /// The name that the resolver is asked for.
+    pub(super) fn name_looked_up(&self) -> String {
+        self.looked_up.clone().unwrap_or_else(|| super::host_of(&self.connection.url))
+    }
+
     /// The visit's time ran out while name servers were asked; behind a redirect they did not have all of it.
     fn resolver_timed_out(&self, limit: Duration, at: Offset) -> Option<Cause> {
         let asked = Lookup::servers_asked(&self.connection.lookups);
         let waited = at.since(Offset::ZERO);
         let after = if waited + TIMER_STEP < limit { waited } else { limit };
-        let name = super::host_of(&self.connection.url);
+        let name = self.name_looked_up();
         (!asked.is_empty()).then_some(Cause::ResolverTimedOut { name, after, asked })
     }
 
@@ -235,9 +243,10 @@ impl Observation {
             && next < connected.at
         {
             let bounded = Stamp { at: next, clock: Clock::KernelDerived };
-            marks.set(Mark::TcpConnected, bounded);
-            if marks.stamp(Mark::SecureConnectionStart).is_some() {
-                marks.set(Mark::SecureConnectionStart, bounded);
+            for mark in [Mark::TcpConnected, Mark::ProxySecureStart, Mark::SecureConnectionStart] {
+                if marks.stamp(mark) == Some(connected) {
+                    marks.set(mark, bounded);
+                }
             }
         }
     }
@@ -273,7 +282,7 @@ fn last_seen(phase: PhaseName, connection: &Connection, gaps: SegmentGaps, at: O
         LastSeen::Acknowledged | LastSeen::Stopped if gaps.received && silence >= REPAIR => {
             LastSeen::Hole
         }
-        LastSeen::Nothing if phase == PhaseName::Tls => {
+        LastSeen::Nothing if matches!(phase, PhaseName::Tls | PhaseName::ProxyTls) => {
             stuck_hello(connection, gaps).unwrap_or(LastSeen::Nothing)
         }
         heard => heard,
@@ -308,8 +317,11 @@ fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
         (PhaseName::Tls | PhaseName::Send, _) if window_was_full(phase, connection, at) => {
             LastSeen::WindowFull
         }
-        (PhaseName::Tls | PhaseName::Quic, Some(Direction::Received)) => LastSeen::Stopped,
-        (PhaseName::Tls, Some(Direction::Sent)) => {
+        (
+            PhaseName::ProxyTls | PhaseName::Tunnel | PhaseName::Tls | PhaseName::Quic,
+            Some(Direction::Received),
+        ) => LastSeen::Stopped,
+        (PhaseName::ProxyTls | PhaseName::Tunnel | PhaseName::Tls, Some(Direction::Sent)) => {
             let waits = flights.last().is_some_and(|flight| flight.chunks.iter().all(acknowledged));
             if waits { LastSeen::Acknowledged } else { LastSeen::Nothing }
         }

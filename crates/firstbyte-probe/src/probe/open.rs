@@ -87,6 +87,7 @@ impl Open {
         (facts.remote, facts.local) = (first.facts.remote, first.facts.local);
         facts.reused = true;
         facts.tls.clone_from(&first.facts.tls);
+        facts.proxy.clone_from(&first.facts.proxy);
     }
 
     /// Closes the connection, as far as that needs no waiting.

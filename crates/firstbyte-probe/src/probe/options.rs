@@ -15,7 +15,10 @@ use url::Url;
 use super::connect::interface_number;
 use super::kept::{KeptBody, KeptCertificates};
 use super::options_stored::{body, method};
+use super::proxy::options::authority;
+pub use super::proxy::options::{ProxyOptions, ProxyRules, ProxyUser};
 use super::secret::Secret;
+use super::target::Target;
 use crate::net::Bind;
 
 /// Who visits.
@@ -94,6 +97,9 @@ pub struct Options {
     /// Each connection begins with a line of HAProxy's PROXY protocol (`--haproxy-protocol`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proxy_protocol: bool,
+    /// Proxies; the decision which of them it is is made for each target, redirects included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyRules>,
 }
 
 /// How several requests are made.
@@ -111,6 +117,34 @@ impl RequestsOptions {
 }
 
 impl Options {
+    /// The proxy that `target` is reached through, if any.
+    pub fn proxy_for(&self, target: &Target) -> Option<&ProxyOptions> {
+        self.proxy.as_ref()?.proxy_for(target)
+    }
+
+    /// `HOST:PORT` that an HTTP proxy is asked for to reach `target`.
+    pub fn authority_behind_proxy(&self, target: &Target) -> String {
+        let (host, port) = self.place_behind_proxy(target);
+        authority(&host, port)
+    }
+
+    /// Host and port that a proxy connects to for `target`: those of the URL, unless `--connect-to` names others.
+    pub(super) fn place_behind_proxy(&self, target: &Target) -> (String, u16) {
+        let rule = self.connect_rule(target);
+        let other = rule.and_then(|rule| rule.to_host.as_deref()).map(|host| split_zone(host).0);
+        let host = other.map(|host| host.trim_matches(['[', ']']).to_owned());
+        let port = rule.and_then(|rule| rule.to_port).unwrap_or(target.port);
+        (host.unwrap_or_else(|| target.host.clone()), port)
+    }
+
+    /// The rule of `--connect-to` that applies to `target`.
+    pub(super) fn connect_rule(&self, target: &Target) -> Option<&ConnectTo> {
+        self.connect_to.iter().find(|rule| {
+            rule.from_host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(&target.host))
+                && rule.from_port.is_none_or(|p| p == target.port)
+        })
+    }
+
     /// Settles what several requests ask of a visit, where there are several: the version of HTTP, above all.
     ///
     /// # Errors
@@ -186,6 +220,7 @@ impl Default for Options {
             requests: None,
             attempt_delay: None,
             proxy_protocol: false,
+            proxy: None,
         }
     }
 }
@@ -437,6 +472,8 @@ pub struct ExactRequest {
     pub dropped_status: Option<u16>,
     /// The body of a status that is a failure is written all the same (`--fail-with-body`).
     pub keeps_failed_body: bool,
+    /// What an HTTP proxy is asked for the tunnel of this request, from CONNECT to the empty line.
+    pub connect_head: Option<Secret<bytes::Bytes>>,
 }
 
 /// A GET by the version that the server agrees to.

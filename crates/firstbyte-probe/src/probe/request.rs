@@ -87,10 +87,18 @@ impl HeadReplacement {
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
+/// What a request says beyond its own fields to a proxy that forwards it.
+#[derive(Debug)]
+pub(super) struct Forwarding {
+    /// `Proxy-Authorization`.
+    pub authorization: Option<String>,
+}
+
 /// What is asked: the stand-in for hyper, and the head of HTTP/1 that replaces its own.
 pub(super) fn for_http1(
     target: &Target,
     options: &HttpOptions,
+    forwarding: Option<&Forwarding>,
 ) -> (http::Request<RequestBody>, Bytes) {
     let body = options.body.as_ref().map(|body| body.reveal().clone()).filter(|b| !b.is_empty());
     let has_body = body.is_some();
@@ -98,11 +106,13 @@ pub(super) fn for_http1(
     let (head, is_head, is_chunked) = match &options.exact {
         Some(exact) => (exact.head.reveal().clone(), exact.is_head, exact.is_chunked),
         None => {
-            let fields = fields(target, options);
+            let fields = fields(target, options, forwarding);
             let is_chunked = fields.iter().any(|(name, value)| {
                 *name == header::TRANSFER_ENCODING && ends_in_chunked(value.as_bytes())
             });
-            (write_head(target, options, &fields), options.method == http::Method::HEAD, is_chunked)
+            let path = if forwarding.is_some() { absolute(target) } else { path(target) };
+            let is_head = options.method == http::Method::HEAD;
+            (write_head(&options.method, path, &fields), is_head, is_chunked)
         }
     };
     *request.method_mut() = match (is_head, has_body) {
@@ -147,7 +157,9 @@ pub(super) fn for_http2(target: &Target, options: &HttpOptions) -> http::Request
             let fields = fields.iter().map(|(name, value)| (name.clone(), value.reveal().clone()));
             (authority.clone(), path.clone(), fields.collect())
         }
-        None => (authority(target, options), path(target).to_owned(), fields(target, options)),
+        None => {
+            (authority(target, options), path(target).to_owned(), fields(target, options, None))
+        }
     };
     *request.method_mut() = options.method.clone();
     let uri = http::Uri::builder().scheme(scheme).authority(authority).path_and_query(path);
@@ -173,7 +185,11 @@ fn is_of_connection(name: &HeaderName, value: &HeaderValue) -> bool {
 
 /// The fields in curl's order. A typed field stands among those that were typed, and takes the place of the generated
 /// one of its name; `Host` stays the first.
-fn fields(target: &Target, options: &HttpOptions) -> Vec<(HeaderName, HeaderValue)> {
+fn fields(
+    target: &Target,
+    options: &HttpOptions,
+    forwarding: Option<&Forwarding>,
+) -> Vec<(HeaderName, HeaderValue)> {
     let is_changed = |name: &HeaderName| {
         options.headers.iter().any(|change| match change {
             HeaderChange::Set(changed, _) | HeaderChange::Remove(changed) => changed == name,
@@ -192,6 +208,9 @@ fn fields(target: &Target, options: &HttpOptions) -> Vec<(HeaderName, HeaderValu
         Some(typed) => fields.push((header::HOST, typed.clone())),
         None => generate(&mut fields, header::HOST, &target.authority()),
     }
+    if let Some(authorization) = forwarding.and_then(|to| to.authorization.as_deref()) {
+        generate(&mut fields, header::PROXY_AUTHORIZATION, authorization);
+    }
     // As with curl, an empty name is none.
     if !options.user_agent.is_empty() {
         generate(&mut fields, header::USER_AGENT, &options.user_agent);
@@ -199,6 +218,9 @@ fn fields(target: &Target, options: &HttpOptions) -> Vec<(HeaderName, HeaderValu
     generate(&mut fields, header::ACCEPT, "*/*");
     if options.compressed {
         generate(&mut fields, header::ACCEPT_ENCODING, "deflate, gzip, br, zstd");
+    }
+    if forwarding.is_some() {
+        generate(&mut fields, HeaderName::from_static("proxy-connection"), "Keep-Alive");
     }
     for change in &options.headers {
         match change {
@@ -219,12 +241,8 @@ fn fields(target: &Target, options: &HttpOptions) -> Vec<(HeaderName, HeaderValu
     fields
 }
 
-fn write_head(
-    target: &Target,
-    options: &HttpOptions,
-    fields: &[(HeaderName, HeaderValue)],
-) -> Bytes {
-    let mut head = format!("{} {} HTTP/1.1\r\n", options.method, path(target)).into_bytes();
+fn write_head(method: &http::Method, target: &str, fields: &[(HeaderName, HeaderValue)]) -> Bytes {
+    let mut head = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     for (name, value) in fields {
         write_title_case(name, &mut head);
         head.push(b':');
@@ -251,6 +269,11 @@ fn path(target: &Target) -> &str {
     &target.url[url::Position::BeforePath..url::Position::AfterQuery]
 }
 
+/// What a proxy is asked for (RFC 9112 §3.2.2).
+fn absolute(target: &Target) -> &str {
+    &target.url[..url::Position::AfterQuery]
+}
+
 /// Host and port the request is for: those of the URL, unless the user gave a `Host` field.
 fn authority(target: &Target, options: &HttpOptions) -> String {
     options.header(&header::HOST).unwrap_or_else(|| target.authority())
@@ -268,7 +291,7 @@ mod tests {
 
     fn head_of(options: &HttpOptions) -> String {
         let target = Target::parse("http://a.test:8080/x?y=1").unwrap();
-        let (_, head) = for_http1(&target, options);
+        let (_, head) = for_http1(&target, options, None);
         String::from_utf8(head.to_vec()).unwrap()
     }
 
@@ -309,6 +332,23 @@ mod tests {
         let request = for_http2(&target, &options);
         assert_eq!(request.uri(), "https://b.test/");
         assert!(request.headers().is_empty());
+    }
+
+    #[test]
+    fn a_proxy_gets_the_whole_url_and_who_asks() {
+        let target = Target::parse("http://a.test/x?y=1#z").unwrap();
+        let options = HttpOptions {
+            user_agent: "agent".into(),
+            headers: vec![typed("x-one", "1")],
+            ..HttpOptions::default()
+        };
+        let forwarding = Forwarding { authorization: Some("Basic x".into()) };
+        let (_, head) = for_http1(&target, &options, Some(&forwarding));
+        assert_eq!(
+            String::from_utf8(head.to_vec()).unwrap(),
+            "GET http://a.test/x?y=1 HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: Basic x\r\n\
+             User-Agent: agent\r\nAccept: */*\r\nProxy-Connection: Keep-Alive\r\nX-One: 1\r\n\r\n"
+        );
     }
 
     #[test]

@@ -19,9 +19,9 @@ use firstbyte_core::timeline::{
 use super::observation::{Observation, Shared};
 use super::open::Open;
 use super::options::RequestsOptions;
+use super::proxy::Sessions;
 use super::resolve::{Late, Resolved, interleave};
 use super::stream::SharedTimes;
-use super::tls::Session;
 use super::{Deadline, Kept, NetProber, Target, timed_out, was_closed_unused};
 
 /// The addresses of a name, which is asked for once: by the first of the connections to it. Each of them races all
@@ -265,7 +265,7 @@ impl NetProber {
         let RequestsOptions { count, parallel } = requests;
         let lanes = u32::from(parallel.connections()).min(count);
         // Key shares are made before the clock starts, as of a single request.
-        let sessions: Vec<_> = (0..lanes).map(|_| self.begin_session(target)).collect();
+        let sessions: Vec<_> = (0..lanes).map(|_| self.begin_sessions(target)).collect();
         let mut deadline = Deadline::new(self.options.max_time);
         let burst = Burst::start(target, self.options.http.method.as_str(), count);
         let deadline = deadline.begun();
@@ -274,7 +274,8 @@ impl NetProber {
                 match parallel {
                     Parallel::Connections(_) => self.on_connections(target, sessions, &burst).await,
                     Parallel::Http2 | Parallel::Http3 => {
-                        let session = sessions.into_iter().next().unwrap_or(Ok(None));
+                        let session = sessions.into_iter().next();
+                        let session = session.unwrap_or_else(|| Ok(Sessions::default()));
                         self.as_streams(target, session, &burst).await;
                     }
                 }
@@ -305,19 +306,11 @@ impl NetProber {
         sample
     }
 
-    fn begin_session(&self, target: &Target) -> Result<Option<Box<Session>>, String> {
-        if target.tls && !self.speaks_quic() {
-            self.tls.begin(&target.host).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
     /// On connections side by side: each is opened for a request, and takes the next that is left when it is free.
     async fn on_connections(
         &self,
         target: &Target,
-        sessions: Vec<Result<Option<Box<Session>>, String>>,
+        sessions: Vec<Result<Sessions, String>>,
         burst: &Burst,
     ) {
         let lanes = sessions.into_iter().enumerate().map(|(place, session)| async move {
@@ -331,12 +324,7 @@ impl NetProber {
     }
 
     /// One connection, until there is nothing left to ask; another where the server has closed it.
-    async fn lane(
-        &self,
-        target: &Target,
-        session: Result<Option<Box<Session>>, String>,
-        burst: &Burst,
-    ) {
+    async fn lane(&self, target: &Target, session: Result<Sessions, String>, burst: &Burst) {
         let mut session = Some(session);
         let mut lane = Lane { number: 0, kept: None };
         while burst.hand_out() {
@@ -363,7 +351,7 @@ impl NetProber {
     async fn one(
         &self,
         target: &Target,
-        session: &mut Option<Result<Option<Box<Session>>, String>>,
+        session: &mut Option<Result<Sessions, String>>,
         lane: &mut Lane,
         burst: &Burst,
     ) -> usize {
@@ -380,7 +368,7 @@ impl NetProber {
                 Ok(kept)
             }
             None => {
-                let session = session.take().unwrap_or_else(|| self.begin_session(target));
+                let session = session.take().unwrap_or_else(|| self.begin_sessions(target));
                 match session {
                     Ok(session) => {
                         self.open(target, session, http, &seen, Some(&burst.names)).await
@@ -412,12 +400,7 @@ impl NetProber {
     }
 
     /// All at once, as streams of one connection.
-    async fn as_streams(
-        &self,
-        target: &Target,
-        session: Result<Option<Box<Session>>, String>,
-        burst: &Burst,
-    ) {
+    async fn as_streams(&self, target: &Target, session: Result<Sessions, String>, burst: &Burst) {
         let http = &self.options.http;
         let connection = burst.next_connection();
         let (_, first) = burst.begin(connection, true);

@@ -35,6 +35,7 @@ fn connection(connection: &Connection) {
     debug!(
         %url,
         remote = facts.remote.map(tracing::field::display),
+        proxy = facts.proxy.as_ref().map(|proxy| proxy.authority.as_str()),
         reused = facts.reused,
         tls = tls.and_then(|tls| tls.version.as_deref()),
         handshake = tls.and_then(|tls| tls.handshake).map(tracing::field::debug),

@@ -10,6 +10,7 @@ mod family;
 mod http;
 mod kex;
 mod parallel;
+mod proxy;
 mod resolver;
 mod scheme;
 mod session;
@@ -21,6 +22,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use firstbyte_core::run::{Shortfall, Standing};
+use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::probe::Target;
@@ -66,7 +68,7 @@ type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
 
 /// Every axis: its name, what its values look like, and how one is read. In the order in which
 /// settings are applied: a later one may depend on what an earlier one chose.
-const AXES: [(&str, &str, ReadValue); 12] = [
+const AXES: [(&str, &str, ReadValue); 13] = [
     ("client", "firstbyte, curl, chromium, firefox", client::read),
     ("site", "NAME:URL", site::read),
     ("scheme", "http, https (with :PORT unless it is 80 or 443)", scheme::read),
@@ -83,6 +85,7 @@ const AXES: [(&str, &str, ReadValue); 12] = [
         parallel::read,
     ),
     ("resolver", "dns, system (or a name server's address)", resolver::read),
+    ("proxy", "[SCHEME://][USER:PASSWORD@]HOST[:PORT], none", proxy::read),
 ];
 
 /// Every axis, and what its values look like.
@@ -139,7 +142,7 @@ impl Axis {
         for value in values.split(',').map(str::trim).filter(|value| !value.is_empty()) {
             let setting = setting(rank, value)?;
             axis.push(AxisValue {
-                written: written(name, value).to_owned(),
+                written: written(name, value),
                 label: setting.label(),
                 parts: vec![WayPart { rank, setting }],
             })?;
@@ -192,17 +195,21 @@ impl Axis {
     }
 }
 
-/// What names a value: of one with an address or URL behind a name, the name.
-fn written<'a>(axis: &str, value: &'a str) -> &'a str {
+/// What names a value: of one with an address or URL behind a name, the name; of a proxy's URL, what is no secret.
+fn written(axis: &str, value: &str) -> String {
     match value.split_once(':') {
-        Some((name, _)) if matches!(axis, "site" | "edge") => name,
-        _ => value,
+        Some((name, _)) if matches!(axis, "site" | "edge") => name.to_owned(),
+        _ if axis == "proxy" => shown_url(value),
+        _ => value.to_owned(),
     }
 }
 
 fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
     let (name, shape, read) = AXES[rank];
-    read(value).map_err(|why| format!("{name}={value}: {why}; values of {name}: {shape}"))
+    read(value).map_err(|why| {
+        let shown = shown_url(value);
+        format!("{name}={shown}: {why}; values of {name}: {shape}")
+    })
 }
 
 /// Applies the parts of a cell.

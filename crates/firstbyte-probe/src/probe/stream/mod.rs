@@ -4,8 +4,10 @@
 //! Finished, the HTTP/2 preface, SETTINGS and the request's HEADERS leave together, in one send.
 //! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
 //!
-//! Here is what is written; `reading` is what is read, `records` is TLS in between.
+//! Here is what is written; `reading` is what is read, `records` is TLS in between, `outer` what lies around all of it if
+//! there is a proxy.
 
+mod outer;
 mod reading;
 mod records;
 mod several;
@@ -21,6 +23,7 @@ use firstbyte_core::timeline::{Cause, Direction, EarlyData, Mark, PhaseName, Tls
 use firstbyte_core::wire::client_hello::ClientHello;
 use firstbyte_core::wire::tls::{ContentType, Event};
 
+use self::outer::{OuterTls, RECORD_OVERHEAD};
 use self::reading::BULK;
 use self::records::{Early, TlsLayer, offered};
 use self::several::Several;
@@ -46,6 +49,8 @@ thread_local! {
 pub(super) struct Stream {
     tcp: TcpStream,
     tls: Option<Box<TlsLayer>>,
+    /// TLS to a proxy, which carries all of it.
+    outer: Option<Box<OuterTls>>,
     seen: Shared,
     /// Until released, nothing leaves.
     held: bool,
@@ -70,7 +75,16 @@ pub(super) struct Stream {
     /// It ended without close_notify.
     ended_abruptly: bool,
     watch: HttpWatch,
+    /// What the end of the handshake is: the proxy's has a mark of its own.
+    handshake_mark: Mark,
     handshake_complete_marked: bool,
+    /// What the next send is.
+    next_departure: Vec<Mark>,
+    /// Bytes that the proxy itself said before the target's.
+    proxy_bytes: u64,
+    tunnel_end: Option<Arrival>,
+    /// Bytes sent and received before the tunnel was open.
+    before_tunnel: (u64, u64),
     request_start_marked: bool,
     request_end_marked: bool,
     interim_marked: bool,
@@ -94,6 +108,7 @@ impl Stream {
             segment_bytes: connected.segment_bytes.unwrap_or(1_200).clamp(512, BULK),
             tcp: connected.stream,
             tls: None,
+            outer: None,
             seen: Shared::clone(seen),
             held: false,
             outgoing: BytesMut::new(),
@@ -107,7 +122,12 @@ impl Stream {
             ended: false,
             ended_abruptly: false,
             watch: HttpWatch::new(false, 0),
+            handshake_mark: Mark::HandshakeComplete,
             handshake_complete_marked: false,
+            next_departure: Vec::new(),
+            proxy_bytes: 0,
+            tunnel_end: None,
+            before_tunnel: (0, 0),
             request_start_marked: false,
             request_end_marked: false,
             interim_marked: false,
@@ -171,11 +191,16 @@ impl Stream {
         tls.session.remember_protocol();
         if !tls.session.connection.wants_write() {
             // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
-            let recorder = self.tcp.recorder();
-            let end = recorder.borrow().received_bytes() - self.undigested.len() as u64;
-            self.tcp.part_merged(end);
-            if let Some(arrival) = recorder.borrow().arrival_of(end.saturating_sub(1)) {
-                self.seen.borrow_mut().mark(Mark::HandshakeComplete, When::Arrival(arrival));
+            let arrival = if self.is_inside_tls() {
+                self.last_arrival()
+            } else {
+                let recorder = self.tcp.recorder();
+                let end = recorder.borrow().received_bytes() - self.undigested.len() as u64;
+                self.tcp.part_merged(end);
+                recorder.borrow().arrival_of(end.saturating_sub(1))
+            };
+            if let Some(arrival) = arrival {
+                self.seen.borrow_mut().mark(self.handshake_mark, When::Arrival(arrival));
                 self.handshake_complete_marked = true;
             }
         }
@@ -236,12 +261,14 @@ impl Stream {
 
     /// What the handshake has settled by now.
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
-        let tls = self.tls.as_ref()?;
+        let is_proxys = self.handshake_mark == Mark::ProxyHandshakeComplete;
+        let tls = self.tls.as_ref().filter(|_| !is_proxys)?;
         self.facts_noted.set(true);
         if tls.early.is_some() {
             self.tcp.collect_sent_stamps();
         }
-        let before = || self.tcp.recorder().borrow().sent_before_first_arrival();
+        let (sent, received) = self.before_tunnel;
+        let before = || self.tcp.recorder().borrow().sent_before_arrival(sent, received);
         let hello = tls.hello.unwrap_or_default();
         Some(TlsFacts {
             session_offered: offered(&hello, &tls.session),
@@ -310,7 +337,7 @@ impl Stream {
         self.encrypt()?;
         while !self.outgoing.is_empty() {
             let limit = self.send_limit().min(self.outgoing.len());
-            let sent = ready!(self.tcp.poll_send(cx, &self.outgoing[..limit]));
+            let sent = ready!(self.poll_send_ready(cx, limit));
             let (bytes, id) = sent.map_err(|e| self.note_io(e, "send"))?;
             self.note_sent(bytes, id);
             self.outgoing.advance(bytes);
@@ -322,7 +349,8 @@ impl Stream {
     /// at most: of a larger one, the last byte may have to wait for acknowledgements.
     fn send_limit(&self) -> usize {
         let begins = self.request_at.is_some() && !self.request_start_marked;
-        if begins { self.segment_bytes } else { usize::MAX }
+        let overhead = if self.is_inside_tls() { RECORD_OVERHEAD } else { 0 };
+        if begins { self.segment_bytes - overhead } else { usize::MAX }
     }
 
     /// Names what has just left, and sets the marks that are its departure.
@@ -330,6 +358,9 @@ impl Stream {
         let recorder = self.tcp.recorder();
         let mut recorder = recorder.borrow_mut();
         let mut seen = self.seen.borrow_mut();
+        for mark in self.next_departure.drain(..) {
+            seen.mark(mark, When::Departure(id));
+        }
         if let Some(tls) = &mut self.tls {
             let handshaking = tls.session.connection.is_handshaking();
             // What comes before application data once the handshake is complete.
@@ -354,7 +385,7 @@ impl Stream {
                 },
             });
             if !self.handshake_complete_marked && !handshaking {
-                seen.mark(Mark::HandshakeComplete, When::Departure(id));
+                seen.mark(self.handshake_mark, When::Departure(id));
                 self.handshake_complete_marked = true;
             }
         }
@@ -413,20 +444,19 @@ impl Stream {
 
     /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting: with the FIN, in one segment.
     pub(super) fn close(&mut self) {
-        let Some(tls) = &mut self.tls else { return };
-        tls.session.connection.send_close_notify();
-        let before = self.outgoing.len();
-        let encrypted = self.encrypt().is_ok();
-        // After a fatal alert there is nothing more to say.
-        if self.outgoing.len() > before {
-            self.outgoing_names.push("close_notify".into());
+        if let Some(tls) = &mut self.tls {
+            tls.session.connection.send_close_notify();
+            let before = self.outgoing.len();
+            if self.encrypt().is_err() {
+                return;
+            }
+            // After a fatal alert there is nothing more to say.
+            if self.outgoing.len() > before {
+                self.outgoing_names.push("close_notify".into());
+            }
         }
-        if encrypted
-            && !self.outgoing.is_empty()
-            && let Ok((bytes, id)) = self.tcp.send_last(&self.outgoing)
-        {
-            self.note_sent(bytes, id);
-            self.outgoing.advance(bytes);
+        if self.tls.is_some() || self.is_inside_tls() {
+            self.send_last();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reading: how much at a time, what is in it, and which marks it is.
 
 use std::io::{self, BufRead};
+use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
@@ -56,12 +57,13 @@ impl Stream {
                 }
                 ready!(self.poll_fill(cx))?;
             } else {
-                let limit = self.read_limit();
-                let room = room.min(self.buffer.len());
-                let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..room], limit));
-                let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
-                self.note_read(bytes, limit);
-                self.plaintext.extend_from_slice(&self.buffer[..bytes]);
+                if self.undigested.is_empty() {
+                    self.undigested = 0..ready!(self.poll_receive(cx, room))?;
+                }
+                let Range { start, end } = self.undigested;
+                let end = end.min(start.saturating_add(room));
+                self.plaintext.extend_from_slice(&self.buffer[start..end]);
+                self.undigested.start = end;
                 break;
             }
         }
@@ -77,8 +79,9 @@ impl Stream {
     /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
     /// is therefore read a segment at a time, and with TLS not beyond the record: a record begins and
     /// ends with a stamp of its own, however small it is and however late the process.
-    fn read_limit(&self) -> usize {
-        match &self.tls {
+    pub(super) fn read_limit(&self) -> usize {
+        let outer = self.outer.as_ref().map(|outer| &outer.layer);
+        match outer.or(self.tls.as_ref()) {
             _ if self.response_bytes >= TIMED => BULK,
             Some(tls) => tls.received.sure_of_record().min(self.segment_bytes - self.in_segment),
             None => self.segment_bytes - self.in_segment,
@@ -92,11 +95,8 @@ impl Stream {
             if std::mem::take(&mut self.grow) {
                 self.buffer.resize(self.buffer.len() * 2, 0);
             }
-            let limit = self.read_limit();
-            let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer, limit));
-            let received = received.map_err(|e| self.note_io(e, "receive"))?;
+            let received = ready!(self.poll_receive(cx, usize::MAX))?;
             self.undigested = 0..received;
-            self.note_read(received, limit);
             self.grow = received == self.buffer.len() && received < BULK;
         }
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
@@ -177,7 +177,7 @@ impl Stream {
     }
 
     /// A read of less or more than its limit ended with a segment: it took all there was, or the rest of one.
-    fn note_read(&mut self, bytes: usize, limit: usize) {
+    pub(super) fn note_read(&mut self, bytes: usize, limit: usize) {
         let ended = bytes != limit;
         self.in_segment = if ended { 0 } else { (self.in_segment + bytes) % self.segment_bytes };
         if self.watch.response_started {
@@ -254,12 +254,10 @@ impl Stream {
 
     /// When the plaintext at `offset` arrived, and when it could be read: its record was whole.
     pub(super) fn arrivals_of(&self, offset: u64) -> Option<[Arrival; 2]> {
-        let recorder = self.tcp.recorder();
-        let recorder = recorder.borrow();
         let [first, last] = match &self.tls {
             Some(tls) => tls.stream_offsets(offset)?,
             None => [offset, offset],
         };
-        Some([recorder.arrival_of(first)?, recorder.arrival_of(last)?])
+        Some([self.arrival_below(first)?, self.arrival_below(last)?])
     }
 }

@@ -16,8 +16,9 @@ use crate::probe::tls::Session;
 
 /// Of a TLS record (RFC 8446 §5.1).
 const RECORD_HEADER: usize = 5;
-/// As many records can hold what a response begins with: a frame's header of nine bytes.
-const RECORDS: usize = 16;
+/// As many records can hold what a response begins with: a frame's header of nine bytes; inside TLS to a proxy, a whole
+/// record of the target's in segments of 400 bytes.
+const RECORDS: usize = 48;
 
 pub(super) struct TlsLayer {
     pub(super) session: Box<Session>,

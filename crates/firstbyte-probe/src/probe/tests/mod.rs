@@ -11,6 +11,7 @@ mod kept;
 mod limits;
 mod name_servers;
 mod peers;
+mod proxy;
 mod quic;
 mod segments;
 mod visit;

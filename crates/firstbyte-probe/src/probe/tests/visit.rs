@@ -18,7 +18,10 @@ use crate::net::simulated::{Path, SimulatedStream, StreamPeer, Written};
 use crate::probe::body::Body;
 use crate::probe::connect::CONNECTION_ATTEMPT_DELAY;
 use crate::probe::observation::{Observation, Shared, When};
-use crate::probe::options::{HttpOptions, HttpVersion, SessionUse, TlsOptions, TlsVersion};
+use crate::probe::options::{
+    HttpOptions, HttpVersion, Options, SessionUse, TlsOptions, TlsVersion,
+};
+use crate::probe::proxy::{ProxyRoute, pass_proxy, tls_options};
 use crate::probe::stream::Stream;
 use crate::probe::tls::{Spoken, Tls, TlsStock};
 use crate::probe::{Target, connect, http};
@@ -46,6 +49,8 @@ pub(super) struct Client {
     pub(super) tls: Option<Tls>,
     pub(super) http: HttpOptions,
     pub(super) path: Path,
+    /// Through which proxies.
+    pub(super) proxies: Options,
     early: bool,
 }
 
@@ -83,7 +88,7 @@ impl Client {
             ..HttpOptions::default()
         };
         let early = matches!(asked.session, SessionUse::EarlyData { .. });
-        Self { tls: Some(tls), http, path: Path::default(), early }
+        Self { tls: Some(tls), http, path: Path::default(), proxies: Options::default(), early }
     }
 
     /// Without TLS.
@@ -182,7 +187,9 @@ impl Client {
     async fn steps(&self, seen: &Shared, wire: &SimulatedStream) -> Result<(), Cause> {
         let session = self.tls.as_ref().map(|tls| tls.begin(HOST).unwrap());
         let (stream, http2) = self.opened(seen, wire, session).await?;
-        let mut open = http::Open::new(stream, http2);
+        let route = ProxyRoute::find(&self.proxies, &self.target());
+        let forwarding = route.and_then(|route| route.forwarding());
+        let mut open = http::Open::new(stream, http2).forwarded(forwarding);
         let mut body = Body::new(&self.http, false, seen);
         let result = open.exchange(&self.target(), &self.http, &mut body, seen).await;
         if result.is_ok() && self.early {
@@ -212,11 +219,23 @@ impl Client {
         .await?;
         let tcp_connected = connected.connected;
         let mut stream = Stream::new(connected, seen);
+        if let Some(route) = ProxyRoute::find(&self.proxies, &self.target()) {
+            seen.borrow_mut().connection.facts.proxy = Some(route.facts());
+            let tls = route.rules.need_tls().then(|| {
+                let tls = tls_options(route.rules);
+                Tls::new(&tls, HttpVersion::Http1, &TlsStock::default())
+            });
+            let tls = tls.transpose().unwrap_or_else(|e| panic!("{e}"));
+            let session = tls.map(|tls| tls.begin(&route.proxy.host).unwrap());
+            let begun = (None, tcp_connected);
+            pass_proxy(&mut stream, &route, session, begun, &self.http, seen).await?;
+        }
         let Some(mut session) = session else {
             return Ok((stream, self.http.version == HttpVersion::Http2));
         };
         seen.borrow_mut().phase = PhaseName::Tls;
-        seen.borrow_mut().mark(Mark::SecureConnectionStart, When::At(tcp_connected));
+        let begun = stream.tunnel_end().map_or(When::At(tcp_connected), When::Arrival);
+        seen.borrow_mut().mark(Mark::SecureConnectionStart, begun);
         if self.early
             && let Some(http2) = session.early_protocol().map(Spoken::is_http2)
         {
@@ -268,7 +287,15 @@ impl Visited {
 
 /// Marks in order, each by the kernel's clock; flights in order; parts that add up.
 pub(super) fn keep_the_laws(connection: &Connection) {
-    let over_tcp = [Mark::ConnectStart, Mark::TcpConnected, Mark::SecureConnectionStart];
+    let over_tcp = [
+        Mark::ConnectStart,
+        Mark::TcpConnected,
+        Mark::ProxySecureStart,
+        Mark::ProxyHandshakeComplete,
+        Mark::TunnelStart,
+        Mark::TunnelEnd,
+        Mark::SecureConnectionStart,
+    ];
     let exchange = [Mark::RequestStart, Mark::RequestEnd, Mark::ResponseStart, Mark::ResponseEnd];
     let at = |marks: &[Mark]| -> Vec<Offset> {
         marks.iter().filter_map(|mark| connection.marks.at(*mark)).collect()

@@ -1,0 +1,182 @@
+//! Which proxy a target is reached through: plain data, and the question that each hop asks of it.
+
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+use firstbyte_core::timeline::ProxyKind;
+use firstbyte_curl::auth::basic;
+use firstbyte_curl::noproxy::{self, ProxyAddress, is_excluded, parse_proxy};
+use serde::{Deserialize, Serialize};
+
+use crate::probe::secret::Secret;
+use crate::probe::target::Target;
+
+/// The proxies that flags and the environment name, and for which targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProxyRules {
+    /// For `http://` URLs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<ProxyOptions>,
+    /// For `https://` URLs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https: Option<ProxyOptions>,
+    /// Hosts that are reached directly, as `NO_PROXY` lists them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub direct_hosts: String,
+    /// HTTP proxies open a tunnel for `http://` URLs too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tunnel: bool,
+    /// CONNECT is HTTP/1.0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http10: bool,
+    /// Measure although the proxy's certificate is bad.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// Trust these issuers of the proxy's certificate instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+}
+
+impl ProxyRules {
+    /// The proxy that `target` is reached through, if any.
+    pub fn proxy_for(&self, target: &Target) -> Option<&ProxyOptions> {
+        let proxy = if target.tls { &self.https } else { &self.http };
+        proxy.as_ref().filter(|_| !is_excluded(&self.direct_hosts, &target.host))
+    }
+
+    /// Whether TLS may be spoken with a proxy.
+    pub(in crate::probe) fn need_tls(&self) -> bool {
+        let proxies = [&self.http, &self.https];
+        proxies.into_iter().flatten().any(|proxy| proxy.kind == ProxyKind::Https)
+    }
+}
+
+/// A proxy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProxyOptions {
+    /// What it speaks.
+    #[serde(with = "kind")]
+    pub kind: ProxyKind,
+    /// Its name or address, without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Who uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<ProxyUser>,
+}
+
+/// Who uses a proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyUser {
+    /// The name.
+    pub name: Secret<String>,
+    /// The password.
+    pub password: Secret<String>,
+}
+
+impl ProxyUser {
+    /// The value of `Proxy-Authorization`.
+    pub(in crate::probe) fn authorization(&self) -> String {
+        basic(self.name.reveal(), self.password.reveal())
+    }
+}
+
+impl ProxyOptions {
+    /// Reads `[scheme://][user:password@]host[:port]` as curl does.
+    ///
+    /// # Errors
+    /// What it should have been.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let proxy = parse_proxy(text)
+            .map_err(|problem| problem.message.trim_start_matches("--proxy: ").to_owned())?;
+        Ok(proxy.into())
+    }
+
+    /// Host and port.
+    pub fn authority(&self) -> String {
+        authority(&self.host, self.port)
+    }
+}
+
+impl From<ProxyAddress> for ProxyOptions {
+    fn from(address: ProxyAddress) -> Self {
+        let ProxyAddress { kind, host, port, user, from_environment: _ } = address;
+        let kind = match kind {
+            noproxy::ProxyKind::Http => ProxyKind::Http,
+            noproxy::ProxyKind::Https => ProxyKind::Https,
+            noproxy::ProxyKind::Socks4 => ProxyKind::Socks4,
+            noproxy::ProxyKind::Socks4a => ProxyKind::Socks4a,
+            noproxy::ProxyKind::Socks5 => ProxyKind::Socks5,
+            noproxy::ProxyKind::Socks5h => ProxyKind::Socks5h,
+        };
+        let user = user.map(|(name, password)| ProxyUser {
+            name: Secret::new(name),
+            password: Secret::new(password),
+        });
+        Self { kind, host, port, user }
+    }
+}
+
+/// `host:port`, with brackets around an IPv6 address.
+pub(in crate::probe) fn authority(host: &str, port: u16) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]:{port}"),
+        Err(_) => format!("{host}:{port}"),
+    }
+}
+
+/// A kind, by its name.
+mod kind {
+    use firstbyte_core::timeline::ProxyKind;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        kind: &ProxyKind,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(kind.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ProxyKind, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        ProxyKind::named(&name).ok_or_else(|| D::Error::custom("not a kind of proxy"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_target_asks_which_proxy_is_its_own() {
+        let rules = ProxyRules {
+            http: Some(ProxyOptions::read("proxy.test:3128").unwrap()),
+            https: Some(ProxyOptions::read("socks5h://me:s3cret@[2001:db8::1]").unwrap()),
+            direct_hosts: "localhost,.internal.test".into(),
+            ..ProxyRules::default()
+        };
+        let proxy_for = |url: &str| {
+            let proxy = rules.proxy_for(&Target::parse(url).unwrap())?;
+            Some(format!("{} {}", proxy.kind.name(), proxy.authority()))
+        };
+        assert_eq!(proxy_for("http://a.test/").as_deref(), Some("http proxy.test:3128"));
+        let https = proxy_for("https://a.test/");
+        assert_eq!(https.as_deref(), Some("socks5h [2001:db8::1]:1080"));
+        assert_eq!(proxy_for("https://localhost/"), None);
+        assert_eq!(proxy_for("https://b.internal.test/"), None);
+
+        let stored = serde_json::to_string(&rules).unwrap();
+        assert_eq!(serde_json::from_str::<ProxyRules>(&stored).unwrap(), rules);
+        assert!(stored.contains("s3cret") && !format!("{rules:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_is_no_proxy_is_told_without_its_password() {
+        let error = ProxyOptions::read("ftp://me:s3cret@a.test").unwrap_err();
+        assert!(error.starts_with("expected http") && !error.contains("s3cret"), "{error}");
+    }
+}
