@@ -40,6 +40,11 @@ pub enum Warning {
     },
     /// Files are compared that were measured one after the other.
     NotInTurn,
+    /// The environment names a proxy, and the command connects directly.
+    ProxyIgnored {
+        /// The variable.
+        variable: String,
+    },
     /// `--write-out` names a variable that there is none of.
     UnknownWriteOut {
         /// The name.
@@ -143,6 +148,7 @@ impl Warning {
             Self::UnfinishedLine { .. } => "unfinished-line",
             Self::LogBrokenOff { .. } => "log-broken-off",
             Self::NotInTurn => "not-in-turn",
+            Self::ProxyIgnored { .. } => "proxy-ignored",
             Self::UnknownWriteOut { .. } => "unknown-write-out",
             Self::TooFewRounds { .. } => "too-few-rounds",
             Self::UnlikeAnswers { .. } => "unlike-answers",
@@ -185,6 +191,7 @@ impl Warning {
             Self::UnreadLine { .. }
             | Self::UnfinishedLine { .. }
             | Self::LogBrokenOff { .. }
+            | Self::ProxyIgnored { .. }
             | Self::UnknownWriteOut { .. }
             | Self::UnlikeAnswers { compared: false, .. }
             | Self::Unprepared { .. }
@@ -214,6 +221,9 @@ impl fmt::Display for Warning {
             Self::NotInTurn => f.write_str(
                 "the files were not measured in turns: changes over time count as differences between them",
             ),
+            Self::ProxyIgnored { variable } => {
+                write!(f, "{variable} is set, but this command connects without a proxy")
+            }
             Self::UnknownWriteOut { name } => {
                 write!(f, "unknown --write-out variable: '{name}'")
             }
@@ -284,6 +294,7 @@ mod tests {
             Warning::UnfinishedLine { file: "a.run".into(), bytes: 812 },
             Warning::LogBrokenOff { file: "a.json".into(), detail: "it ends".into() },
             Warning::NotInTurn,
+            Warning::ProxyIgnored { variable: "HTTPS_PROXY".into() },
             Warning::UnknownWriteOut { name: "tim".into() },
             Warning::TooFewRounds { condition: "ttfb.p99 > 1s".into(), needed: 1000, rounds: 30 },
             Warning::UnlikeAnswers { answers: vec!["a: 7 with status 200".into()], compared: true },

@@ -227,6 +227,27 @@ pub(super) struct VisitArgs {
     /// IPv6 only
     #[arg(short = '6', long, help_heading = "Connection")]
     pub ipv6: bool,
+    /// Proxy: http, https, socks4, socks4a, socks5 or socks5h; "" connects directly
+    /// [default: $http_proxy, $https_proxy or $all_proxy]
+    #[arg(
+        short = 'x',
+        long,
+        value_name = "[SCHEME://][USER:PASSWORD@]HOST[:PORT]",
+        help_heading = "Connection"
+    )]
+    pub proxy: Option<UrlText>,
+    /// User of the proxy
+    #[arg(short = 'U', long, value_name = "USER:PASSWORD", help_heading = "Connection")]
+    pub proxy_user: Option<RawBodyText>,
+    /// Hosts and domains to connect to directly, separated by commas; * for all [default: $no_proxy]
+    #[arg(long, value_name = "HOST,HOST", help_heading = "Connection")]
+    pub noproxy: Option<String>,
+    /// Accept an invalid certificate of an https proxy
+    #[arg(long, help_heading = "Connection")]
+    pub proxy_insecure: bool,
+    /// Trust the issuers in this PEM file for the certificate of an https proxy
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    pub proxy_cacert: Option<PathBuf>,
     /// Send from this network interface or address
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     pub interface: Option<String>,

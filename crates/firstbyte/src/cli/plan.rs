@@ -15,6 +15,7 @@ mod monitor_export;
 mod options_tests;
 pub(in crate::cli) mod plan_file;
 mod prediction;
+mod proxy;
 pub(in crate::cli) mod quantities;
 mod rum;
 #[cfg(test)]
@@ -194,7 +195,8 @@ fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
     let bodies = args.data.iter().chain(&args.data_binary);
     let bodies = bodies.filter_map(|text| text.0.strip_prefix('@')).map(PathBuf::from);
     let issuers = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let certificates = args.cacert.iter().chain(&args.cert).chain(&args.key).cloned();
+    let certificates = args.cacert.iter().chain(&args.cert).chain(&args.key);
+    let certificates = certificates.chain(&args.proxy_cacert).cloned();
     certificates.chain(bodies).chain(issuers).collect()
 }
 
@@ -282,6 +284,7 @@ pub(super) fn options(
         max_redirects: args
             .location
             .then(|| u32::try_from(args.max_redirs).unwrap_or(MOST_REDIRECTS)),
+        proxy: proxy::proxies(args)?,
         ..Options::default()
     })
 }

@@ -184,16 +184,18 @@ impl Errand<'_> {
         }
         let mut options = plan::curl::options(operation, transfer.url.is_tls())?;
         options.http.output = output(operation, transfer)?;
-        let requests = RequestMaker { operation, http: options.http.clone() };
+        let requests = RequestMaker { operation, options: options.clone() };
         let first = journey.request(&self.jar, &SystemFiles).map_err(problem)?;
-        let (target, http) = requests.make(first)?;
+        let connect_head = requests.connect_head(journey, &first);
+        let (target, http) = requests.make(first, connect_head)?;
         let Self { measuring, jar, .. } = self;
         let mut next = |connection: &Connection| {
             requests.follow(connection, |status, fields| {
                 match journey.next(jar, status, fields, &SystemFiles)? {
                     NextStep::Again => {
                         let request = journey.request(jar, &SystemFiles)?;
-                        Ok(Following::Request(Box::new(request)))
+                        let connect_head = requests.connect_head(journey, &request);
+                        Ok(Following::Request(Box::new(request), connect_head))
                     }
                     NextStep::Done => Ok(Following::Nothing),
                     NextStep::TooManyRedirects => Ok(Following::TooMany),
@@ -267,22 +269,33 @@ impl Errand<'_> {
 enum Following {
     Nothing,
     TooMany,
-    Request(Box<CurlRequest>),
+    /// A request, and what an HTTP proxy is asked before it.
+    Request(Box<CurlRequest>, Vec<u8>),
 }
 
 /// Makes requests of the probe of requests of curl.
 struct RequestMaker<'a> {
     operation: &'a Operation,
     /// What they have in common.
-    http: HttpOptions,
+    options: Options,
 }
 
 impl RequestMaker<'_> {
-    fn make(&self, request: CurlRequest) -> Result<(Target, HttpOptions), Problem> {
+    /// CONNECT for `request`; empty without a proxy.
+    fn connect_head(&self, journey: &Journey, request: &CurlRequest) -> Vec<u8> {
+        let Ok(target) = plan::target(&request.url.without_user()) else { return Vec::new() };
+        journey.connect_head(&self.options.authority_behind_proxy(&target))
+    }
+
+    fn make(
+        &self,
+        request: CurlRequest,
+        connect_head: Vec<u8>,
+    ) -> Result<(Target, HttpOptions), Problem> {
         let mut target = plan::target(&request.url.without_user())?;
         target.zone.clone_from(&request.url.zone);
         let only_http1 = matches!(self.operation.http, HttpChoice::V10 | HttpChoice::V11);
-        let may_be_http2 = self.http.version != HttpVersion::Http1 && !only_http1;
+        let may_be_http2 = self.options.http.version != HttpVersion::Http1 && !only_http1;
         if let Some(name) = request.bad_http2_field.filter(|_| may_be_http2 && target.tls) {
             let message = format!("--header: HTTP/2 has no field {name:?}");
             return Err(Problem::new(exit::USAGE, message).hint("add --http1.1"));
@@ -300,14 +313,15 @@ impl RequestMaker<'_> {
             is_head: request.is_head,
             dropped_status: self.may_answer_challenges().then_some(401),
             keeps_failed_body: self.operation.fail == FailChoice::WithBody,
+            connect_head: (!connect_head.is_empty()).then(|| Secret::new(connect_head.into())),
         };
         let http = HttpOptions {
             method: http::Method::from_bytes(request.method.as_bytes()).unwrap_or_default(),
             body: request.body.map(|body| Secret::new(Bytes::from(body))),
             exact: Some(Box::new(exact)),
             // A 401 may be answered; whether it fails is decided then.
-            fail: self.http.fail && !self.may_answer_challenges(),
-            ..self.http.clone()
+            fail: self.options.http.fail && !self.may_answer_challenges(),
+            ..self.options.http.clone()
         };
         Ok((target, http))
     }
@@ -329,7 +343,7 @@ impl RequestMaker<'_> {
         let fields: Vec<(String, String)> = fields.collect();
         let refused = |message: String| ChainStep::Fail(Cause::BadRedirect { location: message });
         match next(status, &fields) {
-            Ok(Following::Request(request)) => match self.make(*request) {
+            Ok(Following::Request(request, connect_head)) => match self.make(*request, connect_head) {
                 Ok(following) => ChainStep::Next(Box::new(following)),
                 Err(problem) => refused(problem.message().to_owned()),
             },
@@ -337,7 +351,7 @@ impl RequestMaker<'_> {
                 let limit = self.operation.max_redirs.unwrap_or(u32::MAX);
                 ChainStep::Fail(Cause::TooManyRedirects { limit, circle: None })
             }
-            Ok(Following::Nothing) if self.http.fail && status >= 400 => {
+            Ok(Following::Nothing) if self.options.http.fail && status >= 400 => {
                 ChainStep::Fail(Cause::HttpStatus { status })
             }
             Ok(Following::Nothing) => ChainStep::Done,

@@ -1,6 +1,6 @@
 //! What one operation of curl's command line asks of a connection.
 
-use super::{bind, tls_max, usage, values};
+use super::{bind, proxy, tls_max, usage, values};
 use crate::cli::exit::Problem;
 use firstbyte_curl::settings::{FailChoice, FamilyChoice, HttpChoice, Operation};
 use firstbyte_probe::net::Bind;
@@ -67,6 +67,7 @@ pub(in crate::cli) fn options(operation: &Operation, over_tls: bool) -> Result<O
         max_redirects: operation.location.then_some(0),
         attempt_delay: operation.happy_eyeballs_timeout,
         proxy_protocol: operation.haproxy_protocol,
+        proxy: proxy::proxies_of_curl(&operation.proxy)?,
         ..Options::default()
     })
 }

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
+use super::proxy::warn_of_ignored;
 use super::usage;
 use crate::cli::args::ExporterArgs;
 use crate::cli::exit::Problem;
@@ -14,6 +15,7 @@ pub(super) fn exporter(args: &ExporterArgs) -> Result<ExporterPlan, Problem> {
         usage(format!("--timeout-offset {:?}: expected a number of seconds", args.timeout_offset))
             .hint("write 0.5")
     })?;
+    warn_of_ignored();
     Ok(ExporterPlan {
         config_file: args.config_file.clone(),
         check_only: args.config_check,

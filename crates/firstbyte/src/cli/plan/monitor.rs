@@ -5,6 +5,7 @@ use std::time::Duration;
 use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Secret;
 
+use super::proxy::warn_of_ignored;
 use super::{quantities, target, usage};
 use crate::cli::args::MonitorArgs;
 use crate::cli::exit::Problem;
@@ -18,6 +19,9 @@ pub(super) fn monitor(args: &MonitorArgs) -> Result<MonitorPlan, Problem> {
         None if args.demo => MonitorSource::Demo,
         None => urls(args)?,
     };
+    if !args.check_config && !matches!(source, MonitorSource::Demo) {
+        warn_of_ignored();
+    }
     Ok(MonitorPlan {
         source,
         check_only: args.check_config,

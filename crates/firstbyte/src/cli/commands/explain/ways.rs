@@ -18,7 +18,8 @@ pub(super) fn ways(
     let mut add = |kind: WayKind, settings: &str| ways.push((kind, settings.to_owned()));
     let quic = options.http.version == HttpVersion::Http3;
     if target.tls {
-        if target.port == 443 && !quic {
+        // Of another scheme, the proxy would be another one.
+        if target.port == 443 && !quic && options.proxy.is_none() {
             add(WayKind::Plain, "scheme=http");
         }
         if options.tls.min < options.tls.max && !quic {
@@ -40,7 +41,7 @@ pub(super) fn ways(
     }
     let mut add = |kind: WayKind, settings: &str| ways.push((kind, settings.to_owned()));
     add(WayKind::Reused, "connection=reused");
-    if target.tls && !quic && announces_http3(seen) {
+    if target.tls && !quic && seen.facts.proxy.is_none() && announces_http3(seen) {
         add(WayKind::Http3, "http=3");
     }
     if options.family == Family::Any && has_both_families(seen) {
