@@ -22,7 +22,7 @@ use super::again::HeadAgain;
 use super::body::Body;
 use super::observation::{Shared, When};
 use super::options::HttpOptions;
-use super::request::{self, Forwarding, HeadReplacement, RequestBody};
+use super::request::{self, HeadReplacement, ProxyForwarding, RequestBody};
 use super::several::all_of;
 use super::stream::{SharedTimes, Stream};
 use super::target::Target;
@@ -142,7 +142,7 @@ pub(super) struct Open {
     /// A head with more fields than usual has come.
     many_fields: bool,
     /// A proxy gets the requests and forwards them.
-    forwarding: Option<Forwarding>,
+    forwarding: Option<ProxyForwarding>,
 }
 
 /// hyper's end of an open connection.
@@ -169,7 +169,7 @@ impl Open {
     }
 
     /// A proxy gets the requests, if it says so.
-    pub(super) fn forwarded(self, forwarding: Option<Forwarding>) -> Self {
+    pub(super) fn forwarded(self, forwarding: Option<ProxyForwarding>) -> Self {
         Self { forwarding, ..self }
     }
 

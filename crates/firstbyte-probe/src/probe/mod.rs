@@ -62,7 +62,7 @@ use self::observation::{Observation, Shared, When};
 use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse, split_zone};
 use self::processor::Counted;
-use self::proxy::{ProxyRoute, Sessions, pass_proxy, refuse_http3};
+use self::proxy::{HandshakeSessions, ProxyRoute, pass_proxy, refuse_http3};
 use self::resolve::{Resolver, overridden};
 use self::several::SharedAddresses;
 use self::stream::Stream;
@@ -292,7 +292,7 @@ impl NetProber {
         let kept = self.usable().await;
         let sessions = match kept {
             None => self.begin_sessions(target),
-            Some(_) => Ok(Sessions::default()),
+            Some(_) => Ok(HandshakeSessions::default()),
         };
         let seen = Observation::start(&target.url_with_zone());
         let deadline = deadline.begun();
@@ -330,7 +330,7 @@ impl NetProber {
     async fn steps(
         &self,
         target: &Target,
-        sessions: Sessions,
+        sessions: HandshakeSessions,
         http: &HttpOptions,
         seen: &Shared,
         after: After,
@@ -358,7 +358,7 @@ impl NetProber {
     async fn open(
         &self,
         target: &Target,
-        sessions: Sessions,
+        sessions: HandshakeSessions,
         http: &HttpOptions,
         seen: &Shared,
         names: Option<&Rc<SharedAddresses>>,
@@ -450,7 +450,7 @@ impl NetProber {
     async fn handshakes(
         &self,
         target: &Target,
-        sessions: Sessions,
+        sessions: HandshakeSessions,
         http: &HttpOptions,
         seen: &Shared,
         names: Option<&Rc<SharedAddresses>>,

@@ -89,7 +89,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What a request says beyond its own fields to a proxy that forwards it.
 #[derive(Debug)]
-pub(super) struct Forwarding {
+pub(super) struct ProxyForwarding {
     /// `Proxy-Authorization`.
     pub authorization: Option<String>,
 }
@@ -98,7 +98,7 @@ pub(super) struct Forwarding {
 pub(super) fn for_http1(
     target: &Target,
     options: &HttpOptions,
-    forwarding: Option<&Forwarding>,
+    forwarding: Option<&ProxyForwarding>,
 ) -> (http::Request<RequestBody>, Bytes) {
     let body = options.body.as_ref().map(|body| body.reveal().clone()).filter(|b| !b.is_empty());
     let has_body = body.is_some();
@@ -188,7 +188,7 @@ fn is_of_connection(name: &HeaderName, value: &HeaderValue) -> bool {
 fn fields(
     target: &Target,
     options: &HttpOptions,
-    forwarding: Option<&Forwarding>,
+    forwarding: Option<&ProxyForwarding>,
 ) -> Vec<(HeaderName, HeaderValue)> {
     let is_changed = |name: &HeaderName| {
         options.headers.iter().any(|change| match change {
@@ -342,7 +342,7 @@ mod tests {
             headers: vec![typed("x-one", "1")],
             ..HttpOptions::default()
         };
-        let forwarding = Forwarding { authorization: Some("Basic x".into()) };
+        let forwarding = ProxyForwarding { authorization: Some("Basic x".into()) };
         let (_, head) = for_http1(&target, &options, Some(&forwarding));
         assert_eq!(
             String::from_utf8(head.to_vec()).unwrap(),

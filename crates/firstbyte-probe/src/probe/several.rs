@@ -19,7 +19,7 @@ use firstbyte_core::timeline::{
 use super::observation::{Observation, Shared};
 use super::open::Open;
 use super::options::RequestsOptions;
-use super::proxy::Sessions;
+use super::proxy::HandshakeSessions;
 use super::resolve::{Late, Resolved, interleave};
 use super::stream::SharedTimes;
 use super::{Deadline, Kept, NetProber, Target, timed_out, was_closed_unused};
@@ -275,7 +275,7 @@ impl NetProber {
                     Parallel::Connections(_) => self.on_connections(target, sessions, &burst).await,
                     Parallel::Http2 | Parallel::Http3 => {
                         let session = sessions.into_iter().next();
-                        let session = session.unwrap_or_else(|| Ok(Sessions::default()));
+                        let session = session.unwrap_or_else(|| Ok(HandshakeSessions::default()));
                         self.as_streams(target, session, &burst).await;
                     }
                 }
@@ -310,7 +310,7 @@ impl NetProber {
     async fn on_connections(
         &self,
         target: &Target,
-        sessions: Vec<Result<Sessions, String>>,
+        sessions: Vec<Result<HandshakeSessions, String>>,
         burst: &Burst,
     ) {
         let lanes = sessions.into_iter().enumerate().map(|(place, session)| async move {
@@ -324,7 +324,12 @@ impl NetProber {
     }
 
     /// One connection, until there is nothing left to ask; another where the server has closed it.
-    async fn lane(&self, target: &Target, session: Result<Sessions, String>, burst: &Burst) {
+    async fn lane(
+        &self,
+        target: &Target,
+        session: Result<HandshakeSessions, String>,
+        burst: &Burst,
+    ) {
         let mut session = Some(session);
         let mut lane = Lane { number: 0, kept: None };
         while burst.hand_out() {
@@ -351,7 +356,7 @@ impl NetProber {
     async fn one(
         &self,
         target: &Target,
-        session: &mut Option<Result<Sessions, String>>,
+        session: &mut Option<Result<HandshakeSessions, String>>,
         lane: &mut Lane,
         burst: &Burst,
     ) -> usize {
@@ -400,7 +405,12 @@ impl NetProber {
     }
 
     /// All at once, as streams of one connection.
-    async fn as_streams(&self, target: &Target, session: Result<Sessions, String>, burst: &Burst) {
+    async fn as_streams(
+        &self,
+        target: &Target,
+        session: Result<HandshakeSessions, String>,
+        burst: &Burst,
+    ) {
         let http = &self.options.http;
         let connection = burst.next_connection();
         let (_, first) = burst.begin(connection, true);

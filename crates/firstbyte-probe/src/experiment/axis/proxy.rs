@@ -9,17 +9,17 @@ use super::{Setting, Visit};
 use crate::probe::options::{HttpVersion, ProxyOptions, ProxyRules};
 
 #[derive(Debug)]
-struct Proxy(Option<ProxyOptions>);
+struct ProxySetting(Option<ProxyOptions>);
 
 pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     let proxy = match value {
         "none" => None,
         url => Some(ProxyOptions::read(url)?),
     };
-    Ok(Rc::new(Proxy(proxy)))
+    Ok(Rc::new(ProxySetting(proxy)))
 }
 
-impl Setting for Proxy {
+impl Setting for ProxySetting {
     fn label(&self) -> String {
         match &self.0 {
             Some(proxy) => format!("{}://{}", proxy.kind.name(), proxy.authority()),

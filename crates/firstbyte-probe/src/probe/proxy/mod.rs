@@ -14,7 +14,7 @@ use firstbyte_core::timeline::{Cause, Mark, PhaseName, ProxyFacts, ProxyKind, St
 use self::options::{ProxyOptions, ProxyRules, authority};
 use super::observation::{Shared, When};
 use super::options::{Family, HttpOptions, HttpVersion, Options, TlsOptions};
-use super::request::Forwarding;
+use super::request::ProxyForwarding;
 use super::stream::Stream;
 use super::tls::Session;
 use super::{NetProber, Target};
@@ -32,7 +32,7 @@ pub(super) struct ProxyRoute<'a> {
 
 /// The sessions of a connection, made before its clock starts.
 #[derive(Default)]
-pub(super) struct Sessions {
+pub(super) struct HandshakeSessions {
     pub(super) target: Option<Box<Session>>,
     pub(super) proxy: Option<Box<Session>>,
 }
@@ -59,9 +59,10 @@ impl<'a> ProxyRoute<'a> {
     }
 
     /// What a request says that the proxy itself gets.
-    pub(super) fn forwarding(&self) -> Option<Forwarding> {
+    pub(super) fn forwarding(&self) -> Option<ProxyForwarding> {
         let user = self.proxy.user.as_ref();
-        (!self.has_tunnel).then(|| Forwarding { authorization: user.map(|u| u.authorization()) })
+        (!self.has_tunnel)
+            .then(|| ProxyForwarding { authorization: user.map(|u| u.authorization()) })
     }
 
     fn target_authority(&self) -> String {
@@ -99,16 +100,16 @@ pub(super) fn tls_options(rules: &ProxyRules) -> TlsOptions {
 
 impl NetProber {
     /// What the handshakes of a connection to `target` begin with.
-    pub(super) fn begin_sessions(&self, target: &Target) -> Result<Sessions, String> {
+    pub(super) fn begin_sessions(&self, target: &Target) -> Result<HandshakeSessions, String> {
         if self.speaks_quic() {
-            return Ok(Sessions::default());
+            return Ok(HandshakeSessions::default());
         }
         let route = ProxyRoute::find(&self.options, target);
         let host = route.filter(|route| route.proxy.kind == ProxyKind::Https);
         let proxy =
             host.zip(self.proxy_tls.as_ref()).map(|(route, tls)| tls.begin(&route.proxy.host));
         let of_target = target.tls.then(|| self.tls.begin(&target.host));
-        Ok(Sessions { target: of_target.transpose()?, proxy: proxy.transpose()? })
+        Ok(HandshakeSessions { target: of_target.transpose()?, proxy: proxy.transpose()? })
     }
 
     /// The target's address, where the proxy is to be given that. It is looked up before the connection begins.
