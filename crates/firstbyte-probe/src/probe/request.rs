@@ -11,6 +11,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::options::{ExactRequest, HeaderChange, HttpOptions};
+use super::secret::Secret;
 use super::target::Target;
 
 /// A body that is whole in memory, or none.
@@ -91,7 +92,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 #[derive(Debug)]
 pub(super) struct ProxyForwarding {
     /// `Proxy-Authorization`.
-    pub authorization: Option<String>,
+    pub authorization: Option<Secret<String>>,
 }
 
 /// What is asked: the stand-in for hyper, and the head of HTTP/1 that replaces its own.
@@ -208,8 +209,8 @@ fn fields(
         Some(typed) => fields.push((header::HOST, typed.clone())),
         None => generate(&mut fields, header::HOST, &target.authority()),
     }
-    if let Some(authorization) = forwarding.and_then(|to| to.authorization.as_deref()) {
-        generate(&mut fields, header::PROXY_AUTHORIZATION, authorization);
+    if let Some(authorization) = forwarding.and_then(|to| to.authorization.as_ref()) {
+        generate(&mut fields, header::PROXY_AUTHORIZATION, authorization.reveal());
     }
     // As with curl, an empty name is none.
     if !options.user_agent.is_empty() {
@@ -281,7 +282,6 @@ fn authority(target: &Target, options: &HttpOptions) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::secret::Secret;
     use super::*;
 
     fn typed(name: &str, value: &'static str) -> HeaderChange {
@@ -342,7 +342,8 @@ mod tests {
             headers: vec![typed("x-one", "1")],
             ..HttpOptions::default()
         };
-        let forwarding = ProxyForwarding { authorization: Some("Basic x".into()) };
+        let authorization = Some(Secret::new("Basic x".to_owned()));
+        let forwarding = ProxyForwarding { authorization };
         let (_, head) = for_http1(&target, &options, Some(&forwarding));
         assert_eq!(
             String::from_utf8(head.to_vec()).unwrap(),

@@ -15,6 +15,7 @@ use self::options::{ProxyOptions, ProxyRules, authority};
 use super::observation::{Shared, When};
 use super::options::{Family, HttpOptions, HttpVersion, Options, TlsOptions};
 use super::request::ProxyForwarding;
+use super::secret::Secret;
 use super::stream::Stream;
 use super::tls::Session;
 use super::{NetProber, Target};
@@ -61,8 +62,8 @@ impl<'a> ProxyRoute<'a> {
     /// What a request says that the proxy itself gets.
     pub(super) fn forwarding(&self) -> Option<ProxyForwarding> {
         let user = self.proxy.user.as_ref();
-        (!self.has_tunnel)
-            .then(|| ProxyForwarding { authorization: user.map(|u| u.authorization()) })
+        let authorization = user.map(|user| Secret::new(user.authorization()));
+        (!self.has_tunnel).then_some(ProxyForwarding { authorization })
     }
 
     fn target_authority(&self) -> String {

@@ -19,6 +19,9 @@ const OPENED: &[u8] = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 proxy\r\
 /// What the proxy takes for each answer.
 const THINKS_MS: u64 = 30;
 
+/// What a proxy hears, and what it says to that.
+type ProxyScript<'a> = &'a [(&'a [u8], &'a [u8])];
+
 /// A proxy that hears what it expects and answers that; what follows is its server's.
 struct Tunnel {
     script: VecDeque<(Vec<u8>, Vec<u8>)>,
@@ -27,7 +30,7 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    fn new(script: &[(&[u8], &[u8])], server: impl StreamPeer + 'static) -> Self {
+    fn new(script: ProxyScript<'_>, server: impl StreamPeer + 'static) -> Self {
         let script = script.iter().map(|(hears, says)| (hears.to_vec(), says.to_vec())).collect();
         Self { script, heard: Vec::new(), server: Box::new(server) }
     }
@@ -137,8 +140,7 @@ const SOCKS5_OPENED: &[u8] = b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00";
 
 #[test]
 fn socks5_with_and_without_a_user() {
-    let open: &[(&[u8], &[u8])] =
-        &[(b"\x05\x01\x00", b"\x05\x00"), (SOCKS5_CONNECT, SOCKS5_OPENED)];
+    let open: ProxyScript<'_> = &[(b"\x05\x01\x00", b"\x05\x00"), (SOCKS5_CONNECT, SOCKS5_OPENED)];
     let visited = visit("socks5h://proxy.test", Tunnel::new(open, server()));
     assert_eq!(visited.status(), Some(200));
     // The greeting and the request, each a round trip and the proxy's time.
@@ -146,7 +148,7 @@ fn socks5_with_and_without_a_user() {
     assert!((140..143).contains(&took_140.as_millis()), "{took_140:?}");
     assert_eq!(visited.connection.facts.proxy.as_ref().unwrap().status, None);
 
-    let login: &[(&[u8], &[u8])] = &[
+    let login: ProxyScript<'_> = &[
         (b"\x05\x02\x00\x02", b"\x05\x02"),
         (b"\x01\x02me\x06s3cret", b"\x01\x00"),
         // It connects from an address of IPv6, and then from a name.
@@ -161,7 +163,7 @@ fn socks5_with_and_without_a_user() {
 
 #[test]
 fn socks_refusals_are_told_by_name() {
-    let cases: [(&str, &[(&[u8], &[u8])], &str); 3] = [
+    let cases: [(&str, ProxyScript<'_>, &str); 3] = [
         ("socks5h://p", &[(b"\x05\x01\x00", b"\x05\xff")], "requires authentication"),
         (
             "socks5h://p",
