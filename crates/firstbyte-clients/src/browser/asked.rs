@@ -124,7 +124,11 @@ impl Asked {
             requests: _,
             attempt_delay,
             proxy_protocol,
+            proxy,
         } = options;
+        if proxy.is_some() {
+            return self.cannot("go through a proxy");
+        }
         if attempt_delay.is_some() || *proxy_protocol {
             return self.cannot("change how its connections begin");
         }

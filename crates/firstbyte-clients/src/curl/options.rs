@@ -56,7 +56,13 @@ impl CurlOptions {
             // Only lines of curl ask for these, and they are not carried out by curl.
             attempt_delay: _,
             proxy_protocol: _,
+            proxy,
         } = options;
+        if proxy.is_some() {
+            return Err(
+                "curl cannot go through a proxy here: its own times of tunnels are not read".into(),
+            );
+        }
         if let ResolverChoice::Server(server) = resolver {
             if !(curl.asks_name_servers && curl.has_option("dns-servers")) {
                 return Err(format!(

@@ -64,13 +64,11 @@ pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
 }
 
 /// Flags of other tools and versions, and what to type instead.
-const OTHER_FLAGS: [(&str, &str); 6] = [
+const OTHER_FLAGS: [(&str, &str); 4] = [
     ("--http3", "HTTP/3 without a fallback is --http3-only"),
     ("--tlsv1", "TLS 1.2 is the lowest version: --tlsv1.2"),
     ("--tlsv1.0", "TLS 1.2 is the lowest version: --tlsv1.2"),
     ("--tlsv1.1", "TLS 1.2 is the lowest version: --tlsv1.2"),
-    ("-x", "firstbyte connects directly, without a proxy"),
-    ("--proxy", "firstbyte connects directly, without a proxy"),
 ];
 /// What commands need that have no URL or file.
 const NEEDS: [(&str, &str); 5] = [

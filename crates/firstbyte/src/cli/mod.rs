@@ -75,36 +75,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !matches!(cli.command, Some(Command::Lab(_) | Command::Demo(_))) {
         signals::stand_in();
     }
-    let planned = plan::command(&cli, &typed);
-    if let (Ok(plan), Some(variable)) = (&planned, proxy_variable())
-        && connects_to_targets(plan)
-    {
-        terminal::note(&format!(
-            "warning: {variable} is set, but firstbyte connects directly, without a proxy"
-        ));
-    }
-    match planned.and_then(|plan| commands::carry_out(&plan)) {
+    match plan::command(&cli, &typed).and_then(|plan| commands::carry_out(&plan)) {
         Ok(code) => ExitCode::from(code),
         Err(problem) => report(&problem),
     }
-}
-
-/// The variable that sends other programs through a proxy, if one is set. `HTTP_PROXY` is not read, as with curl.
-fn proxy_variable() -> Option<&'static str> {
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    ["https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"].into_iter().find(is_set)
-}
-
-fn connects_to_targets(plan: &CommandPlan) -> bool {
-    matches!(
-        plan,
-        CommandPlan::Probe(_)
-            | CommandPlan::Curl(_)
-            | CommandPlan::Compare(_)
-            | CommandPlan::Explain(_)
-            | CommandPlan::Check(_)
-            | CommandPlan::Monitor(_)
-    )
 }
 
 /// Does what `plan` says, to its exit code: for who has no command line. What is told is told on the standard streams.

@@ -30,6 +30,7 @@ mod pages;
 mod permits;
 mod predictions;
 mod processes;
+mod proxies;
 mod quic;
 mod readme;
 mod round_trips;

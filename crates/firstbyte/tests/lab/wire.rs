@@ -36,7 +36,7 @@ pub(crate) fn connections(file: &Path) -> Vec<Vec<Segment>> {
         let packet = SlicedPacket::from_ethernet(frame).unwrap();
         let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return };
         let (source, destination) = (tcp.source_port(), tcp.destination_port());
-        let sent = destination < 1_024;
+        let sent = destination < source;
         let port = if sent { source } else { destination };
         let (syn, sequence) = (tcp.syn(), tcp.sequence_number());
         let segment = Segment { at_ns, sent, syn, sequence, bytes: tcp.payload().len() };

@@ -160,7 +160,6 @@ fn options_that_have_no_meaning_here_are_refused_by_name() {
         (&["--ftp-pasv"][..], "--ftp-pasv"),
         (&["--limit-rate", "1k"], "--limit-rate"),
         (&["--no-such-option"], "--no-such-option"),
-        (&["-x", "http://127.0.0.1:3128"], "--proxy"),
     ] {
         let words = [&["curl"], words, &["http://127.0.0.1:1/"]].concat();
         let refused = firstbyte(directory.path(), &words);

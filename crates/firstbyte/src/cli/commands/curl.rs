@@ -38,15 +38,13 @@ use files::SystemFiles;
 
 pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
     let words: Vec<String> = plan.words.iter().map(|word| word.reveal().clone()).collect();
-    let mut line = read_line(&words, &SystemFiles).map_err(problem)?;
+    let line = read_line(&words, &SystemFiles).map_err(problem)?;
     for warning in &line.warnings {
         terminal::note(&format!("warning: {warning}"));
     }
     // What cannot be had is told before anything is sent.
-    for operation in &mut line.operations {
+    for operation in &line.operations {
         plan::curl::options(operation, true)?;
-        // That of the environment is switched off.
-        operation.proxy.url = Some(String::new());
     }
     let mut errand = Errand {
         line: &line,
@@ -343,10 +341,12 @@ impl RequestMaker<'_> {
         let fields: Vec<(String, String)> = fields.collect();
         let refused = |message: String| ChainStep::Fail(Cause::BadRedirect { location: message });
         match next(status, &fields) {
-            Ok(Following::Request(request, connect_head)) => match self.make(*request, connect_head) {
-                Ok(following) => ChainStep::Next(Box::new(following)),
-                Err(problem) => refused(problem.message().to_owned()),
-            },
+            Ok(Following::Request(request, connect_head)) => {
+                match self.make(*request, connect_head) {
+                    Ok(following) => ChainStep::Next(Box::new(following)),
+                    Err(problem) => refused(problem.message().to_owned()),
+                }
+            }
             Ok(Following::TooMany) => {
                 let limit = self.operation.max_redirs.unwrap_or(u32::MAX);
                 ChainStep::Fail(Cause::TooManyRedirects { limit, circle: None })

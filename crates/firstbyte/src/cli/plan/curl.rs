@@ -28,9 +28,6 @@ const OF_TLS13: usize = 3;
 /// # Errors
 /// What of it cannot be had, by the option's name.
 pub(in crate::cli) fn options(operation: &Operation, over_tls: bool) -> Result<Options, Problem> {
-    if operation.proxy.url.as_ref().is_some_and(|url| !url.is_empty()) {
-        return Err(usage("--proxy, --socks5 and their like: firstbyte connects directly"));
-    }
     Ok(Options {
         family: match operation.family {
             FamilyChoice::Any => Family::Any,
