@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::files::{Files, read_named};
+use crate::files::{LineFiles, read_named};
 use crate::problem::{LineProblem, exit};
 use crate::settings::DataPart;
 
@@ -16,7 +16,7 @@ const LINE_PIECE: usize = 255;
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn build_body(parts: &[DataPart], files: &dyn Files) -> Result<Vec<u8>, LineProblem> {
+pub fn build_body(parts: &[DataPart], files: &dyn LineFiles) -> Result<Vec<u8>, LineProblem> {
     let mut body = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         if at > 0 && !matches!(part, DataPart::Json(_)) {
@@ -44,7 +44,7 @@ pub fn build_query(body: &[u8]) -> Result<String, LineProblem> {
 ///
 /// # Errors
 /// When a file cannot be read, or the text after `+` cannot stand in a URL.
-pub fn build_url_query(texts: &[String], files: &dyn Files) -> Result<String, LineProblem> {
+pub fn build_url_query(texts: &[String], files: &dyn LineFiles) -> Result<String, LineProblem> {
     let mut parts = Vec::new();
     for text in texts {
         parts.push(match text.strip_prefix('+') {
@@ -56,7 +56,11 @@ pub fn build_url_query(texts: &[String], files: &dyn Files) -> Result<String, Li
 }
 
 /// Reads the file that an option names; `-` is standard input.
-pub(crate) fn read_file(long: &str, name: &str, files: &dyn Files) -> Result<Vec<u8>, LineProblem> {
+pub(crate) fn read_file(
+    long: &str,
+    name: &str,
+    files: &dyn LineFiles,
+) -> Result<Vec<u8>, LineProblem> {
     read_named(files, name).map_err(|error| unreadable_file(long, name, &error))
 }
 
@@ -66,7 +70,7 @@ pub(crate) fn unreadable_file(long: &str, name: &str, error: &io::Error) -> Line
 }
 
 /// The bytes of one part.
-fn read_data(part: &DataPart, files: &dyn Files) -> Result<Vec<u8>, LineProblem> {
+fn read_data(part: &DataPart, files: &dyn LineFiles) -> Result<Vec<u8>, LineProblem> {
     let (long, text) = match part {
         DataPart::Ascii(text) => ("data", text),
         DataPart::Binary(text) => ("data-binary", text),
@@ -94,7 +98,7 @@ fn drop_line_ends(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Encodes `content`, `=content`, `name=content`, `@file` or `name@file`. The name is sent as typed.
-fn encode_for_url(long: &str, text: &str, files: &dyn Files) -> Result<String, LineProblem> {
+fn encode_for_url(long: &str, text: &str, files: &dyn LineFiles) -> Result<String, LineProblem> {
     let (name, content) = match (text.split_once('='), text.split_once('@')) {
         (Some((name, content)), _) => (name, content.as_bytes().to_vec()),
         (None, Some((name, file))) => {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Files, standard input and the environment, behind one trait: tests have them in memory.
-pub trait Files {
+pub trait LineFiles {
     /// A whole file; `-` is a file's name here.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ pub trait Files {
 }
 
 /// Reads `@name` values: `-` is standard input.
-pub(crate) fn read_named(files: &dyn Files, name: &str) -> io::Result<Vec<u8>> {
+pub(crate) fn read_named(files: &dyn LineFiles, name: &str) -> io::Result<Vec<u8>> {
     match name {
         "-" => files.read_stdin(),
         _ => files.read(name),
@@ -70,7 +70,7 @@ impl MemoryFiles {
     }
 }
 
-impl Files for MemoryFiles {
+impl LineFiles for MemoryFiles {
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         self.files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -103,6 +103,6 @@ impl Files for MemoryFiles {
 }
 
 /// A directory before a name: `$HOME/.netrc`.
-pub(crate) fn in_home(files: &dyn Files, name: &str) -> Option<PathBuf> {
+pub(crate) fn in_home(files: &dyn LineFiles, name: &str) -> Option<PathBuf> {
     files.variable("HOME").map(|home| PathBuf::from(home).join(name))
 }

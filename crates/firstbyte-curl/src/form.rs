@@ -10,7 +10,7 @@ use std::slice;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::files::Files;
+use crate::files::LineFiles;
 use crate::problem::{LineProblem, exit};
 use crate::settings::FormText;
 
@@ -34,7 +34,7 @@ pub fn build_form(
     parts: &[FormText],
     escape: bool,
     typed_content_type: Option<&str>,
-    files: &dyn Files,
+    files: &dyn LineFiles,
 ) -> Result<FormBody, LineProblem> {
     let form_type = typed_content_type.unwrap_or("multipart/form-data").to_owned();
     let whole = FormPart { content_type: Some(form_type), ..FormPart::default() };
@@ -110,7 +110,7 @@ struct Multipart {
 }
 
 impl Multipart {
-    fn open(group: FormPart, escape: bool, files: &dyn Files) -> Self {
+    fn open(group: FormPart, escape: bool, files: &dyn LineFiles) -> Self {
         let mut random = [0; 8];
         files.random(&mut random);
         let boundary = format!("{}{:016x}", "-".repeat(24), u64::from_be_bytes(random));

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::Duration;
 
 use crate::config_file::parse_lines;
-use crate::files::{Files, read_named};
+use crate::files::{LineFiles, read_named};
 use crate::options::{CurlOption, NEWER_OPTIONS, OPTIONS, OptionKind, OptionVerdict, find_option};
 use crate::problem::{LineProblem, exit};
 use crate::settings::{
@@ -29,7 +29,7 @@ const MOST_NESTED_FILES: u8 = 8;
 ///
 /// # Errors
 /// As curl does, and when an option is refused. Then nothing may be sent.
-pub fn read_line(words: &[String], files: &dyn Files) -> Result<CurlLine, LineProblem> {
+pub fn read_line(words: &[String], files: &dyn LineFiles) -> Result<CurlLine, LineProblem> {
     let mut reader = LineReader {
         files,
         line: CurlLine::default(),
@@ -140,7 +140,7 @@ fn find_long_name(name: &str, typed: &str) -> Result<LongName, LineProblem> {
 }
 
 struct LineReader<'a> {
-    files: &'a dyn Files,
+    files: &'a dyn LineFiles,
     /// With the operations that have ended.
     line: CurlLine,
     /// What the next word adds to.

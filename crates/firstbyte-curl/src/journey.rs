@@ -15,15 +15,16 @@ use inputs::{
 use crate::address::CurlUrl;
 use crate::auth::{AuthScheme, DigestChallenge, basic, bearer, choose};
 use crate::cookies::CookieJar;
-use crate::files::Files;
+use crate::files::LineFiles;
 use crate::head::{
     CurlRequest, HeadInput, build_connect, build_request, find_typed, method_of, typed_value,
 };
 use crate::netrc::find_login;
-use crate::noproxy::{ProxyAddress, ProxyKind, find_proxy};
+use crate::noproxy::{ProxyAddress, find_proxy};
 use crate::problem::LineProblem;
 use crate::settings::{CookieText, NetrcChoice, Operation, RequestKind};
 use crate::transfers::{Transfer, check_url};
+use firstbyte_core::timeline::ProxyKind;
 
 /// What comes after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Journey {
     pub fn new(
         operation: Operation,
         transfer: &Transfer,
-        files: &dyn Files,
+        files: &dyn LineFiles,
     ) -> Result<Self, LineProblem> {
         check_settings(&operation)?;
         let inputs = TypedInputs::read(&operation, files)?;
@@ -94,7 +95,11 @@ impl Journey {
     ///
     /// # Errors
     /// As [`Journey::new`].
-    pub fn again_for(&self, transfer: &Transfer, files: &dyn Files) -> Result<Self, LineProblem> {
+    pub fn again_for(
+        &self,
+        transfer: &Transfer,
+        files: &dyn LineFiles,
+    ) -> Result<Self, LineProblem> {
         Self::start(self.operation.clone(), self.inputs.clone(), transfer, files)
     }
 
@@ -102,7 +107,7 @@ impl Journey {
         operation: Operation,
         inputs: TypedInputs,
         transfer: &Transfer,
-        files: &dyn Files,
+        files: &dyn LineFiles,
     ) -> Result<Self, LineProblem> {
         let upload = transfer.upload.as_deref();
         let kind = match operation.kind {
@@ -181,7 +186,11 @@ impl Journey {
     ///
     /// # Errors
     /// When curl would not send it either, or would wait for ever.
-    pub fn request(&self, jar: &CookieJar, files: &dyn Files) -> Result<CurlRequest, LineProblem> {
+    pub fn request(
+        &self,
+        jar: &CookieJar,
+        files: &dyn LineFiles,
+    ) -> Result<CurlRequest, LineProblem> {
         let is_http = |proxy: &&ProxyAddress| {
             matches!(proxy.kind, ProxyKind::Http | ProxyKind::Https) && !self.needs_tunnel()
         };
@@ -217,7 +226,7 @@ impl Journey {
         jar: &mut CookieJar,
         status: u16,
         fields: &[(String, String)],
-        files: &dyn Files,
+        files: &dyn LineFiles,
     ) -> Result<NextStep, LineProblem> {
         if self.operation.keeps_cookies() {
             let url = self.cookie_url();
@@ -248,7 +257,12 @@ impl Journey {
         Ok(NextStep::Again)
     }
 
-    fn go_to(&mut self, location: &str, status: u16, files: &dyn Files) -> Result<(), LineProblem> {
+    fn go_to(
+        &mut self,
+        location: &str,
+        status: u16,
+        files: &dyn LineFiles,
+    ) -> Result<(), LineProblem> {
         let operation = &self.operation;
         let url = self.url.follow(location, operation.path_as_is)?;
         check_url(operation, &url, true)?;
@@ -280,7 +294,7 @@ impl Journey {
         &mut self,
         status: u16,
         fields: &[(String, String)],
-        files: &dyn Files,
+        files: &dyn LineFiles,
     ) -> bool {
         let held_back = self.holds_body_back();
         let has_answered = matches!(self.picked, PickedAuth::Digest(Some(_)));
@@ -384,7 +398,7 @@ impl Journey {
     }
 
     /// Kept cookies come first. A typed Cookie replaces only the text of `-b`.
-    fn cookie_line(&self, jar: &CookieJar, files: &dyn Files) -> Option<String> {
+    fn cookie_line(&self, jar: &CookieJar, files: &dyn LineFiles) -> Option<String> {
         let kept = self.operation.keeps_cookies();
         let kept = kept.then(|| jar.cookies_for(&self.cookie_url(), files.now())).flatten();
         let typed: Vec<&str> = match self.typed("Cookie") {

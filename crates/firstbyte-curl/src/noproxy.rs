@@ -5,8 +5,10 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use firstbyte_core::timeline::ProxyKind;
+
 use crate::address::{CurlUrl, percent_decode};
-use crate::files::Files;
+use crate::files::LineFiles;
 use crate::problem::LineProblem;
 use crate::settings::ProxySettings;
 
@@ -15,39 +17,16 @@ const UNKNOWN_PROXY_SCHEME: u8 = 7;
 /// curl's exit code for a proxy that it cannot read.
 const MALFORMED_PROXY: u8 = 5;
 
-/// The protocol that a proxy speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyKind {
-    /// `http://`
-    Http,
-    /// `https://`: HTTP over TLS.
-    Https,
-    /// `socks4://`: the client resolves the host.
-    Socks4,
-    /// `socks4a://`: the proxy resolves the host.
-    Socks4a,
-    /// `socks5://`: the client resolves the host.
-    Socks5,
-    /// `socks5h://`: the proxy resolves the host.
-    Socks5h,
+/// The kind of proxy with this scheme, in capitals or not.
+fn kind_of_scheme(scheme: &str) -> Option<ProxyKind> {
+    match scheme.to_ascii_lowercase().as_str() {
+        "socks" => Some(ProxyKind::Socks4),
+        name => ProxyKind::named(name),
+    }
 }
 
-impl ProxyKind {
-    fn from_scheme(scheme: &str) -> Option<Self> {
-        Some(match scheme.to_ascii_lowercase().as_str() {
-            "http" => Self::Http,
-            "https" => Self::Https,
-            "socks" | "socks4" => Self::Socks4,
-            "socks4a" => Self::Socks4a,
-            "socks5" => Self::Socks5,
-            "socks5h" => Self::Socks5h,
-            _ => return None,
-        })
-    }
-
-    fn default_port(self) -> u16 {
-        if self == Self::Https { 443 } else { 1080 }
-    }
+fn default_port(kind: ProxyKind) -> u16 {
+    if kind == ProxyKind::Https { 443 } else { 1080 }
 }
 
 /// Where a proxy listens, and the credentials for it.
@@ -81,7 +60,7 @@ impl fmt::Debug for ProxyAddress {
 pub fn find_proxy(
     settings: &ProxySettings,
     url: &CurlUrl,
-    files: &dyn Files,
+    files: &dyn LineFiles,
 ) -> Result<Option<ProxyAddress>, LineProblem> {
     let list = settings.noproxy.clone();
     let list = list.or_else(|| files.variable("no_proxy")).or_else(|| files.variable("NO_PROXY"));
@@ -113,7 +92,7 @@ pub fn find_proxy(
 }
 
 /// The first variable that is set, and its value. `HTTP_PROXY` does not count: a CGI program's client sets it.
-fn find_variable(url: &CurlUrl, files: &dyn Files) -> Option<(&'static str, String)> {
+fn find_variable(url: &CurlUrl, files: &dyn LineFiles) -> Option<(&'static str, String)> {
     let names: &[&'static str] = if url.is_tls() {
         &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
     } else {
@@ -133,7 +112,7 @@ pub fn parse_proxy(text: &str) -> Result<ProxyAddress, LineProblem> {
 /// Reads an address. Problems name its source, and never its text, which may hold a password.
 fn read_address(text: &str, source: &str) -> Result<ProxyAddress, LineProblem> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    let kind = ProxyKind::from_scheme(scheme).ok_or_else(|| {
+    let kind = kind_of_scheme(scheme).ok_or_else(|| {
         let what = "expected http, https, socks4, socks4a, socks5 or socks5h as the proxy's scheme";
         LineProblem::new(UNKNOWN_PROXY_SCHEME, format!("{source}: {what}"))
     })?;
@@ -143,7 +122,7 @@ fn read_address(text: &str, source: &str) -> Result<ProxyAddress, LineProblem> {
     })?;
     Ok(ProxyAddress {
         kind,
-        port: url.port.unwrap_or(kind.default_port()),
+        port: url.port.unwrap_or(default_port(kind)),
         user: url.user.map(|user| (user.name, user.password.unwrap_or_default())),
         host: url.host,
         from_environment: None,

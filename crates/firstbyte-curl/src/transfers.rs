@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::address::CurlUrl;
 use crate::data::{build_body, build_query, build_url_query};
-use crate::files::Files;
+use crate::files::LineFiles;
 use crate::glob::{GlobbedUrl, expand, fill};
 use crate::problem::{LineProblem, exit};
 use crate::settings::{Operation, OutputName, RequestKind, RetrySettings};
@@ -43,7 +43,7 @@ pub struct Transfer {
 /// When a URL or a glob is malformed or forbidden, data of `-G` cannot be read, or `-O` finds no name.
 pub fn list_transfers(
     operation: &Operation,
-    files: &dyn Files,
+    files: &dyn LineFiles,
 ) -> Result<Vec<Transfer>, LineProblem> {
     let query = read_query(operation, files)?;
     let mut transfers = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn puts_data_into_url(operation: &Operation) -> bool {
 }
 
 /// Data of `-G` switch `--url-query` off.
-fn read_query(operation: &Operation, files: &dyn Files) -> Result<Option<String>, LineProblem> {
+fn read_query(operation: &Operation, files: &dyn LineFiles) -> Result<Option<String>, LineProblem> {
     if puts_data_into_url(operation) {
         return build_query(&build_body(&operation.data, files)?).map(Some);
     }

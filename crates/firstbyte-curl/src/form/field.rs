@@ -2,20 +2,20 @@
 
 use super::{FormPart, find_header};
 use crate::data::{read_file, unreadable_file};
-use crate::files::Files;
+use crate::files::LineFiles;
 use crate::problem::LineProblem;
 
 /// curl's exit code for an encoder that it does not know.
 const UNKNOWN_ENCODER: u8 = 43;
 
 /// Reads `(;type=T;headers=H`, which opens a group.
-pub(super) fn read_group(value: &str, files: &dyn Files) -> Result<FormPart, LineProblem> {
+pub(super) fn read_group(value: &str, files: &dyn LineFiles) -> Result<FormPart, LineProblem> {
     let (_, part) = FieldReader::new(value, files).read_part()?;
     Ok(FormPart { filename: None, encoder: None, ..part })
 }
 
 /// Reads a text as typed, or `<FILE`.
-pub(super) fn read_text(value: &str, files: &dyn Files) -> Result<FormPart, LineProblem> {
+pub(super) fn read_text(value: &str, files: &dyn LineFiles) -> Result<FormPart, LineProblem> {
     let Some(file) = value.strip_prefix('<') else {
         let (text, mut part) = FieldReader::new(value, files).read_part()?;
         part.data = text.into_bytes();
@@ -30,7 +30,10 @@ pub(super) fn read_text(value: &str, files: &dyn Files) -> Result<FormPart, Line
 }
 
 /// Reads the files of `@FILE,FILE`.
-pub(super) fn read_attached(names: &str, files: &dyn Files) -> Result<Vec<FormPart>, LineProblem> {
+pub(super) fn read_attached(
+    names: &str,
+    files: &dyn LineFiles,
+) -> Result<Vec<FormPart>, LineProblem> {
     let mut reader = FieldReader { commas: true, ..FieldReader::new(names, files) };
     let mut parts = Vec::new();
     loop {
@@ -91,11 +94,11 @@ struct FieldReader<'a> {
     at: usize,
     /// A comma ends a word too: another file may follow.
     commas: bool,
-    files: &'a dyn Files,
+    files: &'a dyn LineFiles,
 }
 
 impl<'a> FieldReader<'a> {
-    fn new(text: &'a str, files: &'a dyn Files) -> Self {
+    fn new(text: &'a str, files: &'a dyn LineFiles) -> Self {
         Self { text, at: 0, commas: false, files }
     }
 

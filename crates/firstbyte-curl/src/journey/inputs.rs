@@ -4,7 +4,7 @@
 
 use crate::data::build_body;
 use crate::dates::{format_date, parse_date};
-use crate::files::{Files, in_home, read_named};
+use crate::files::{LineFiles, in_home, read_named};
 use crate::form::build_form;
 use crate::head::{find_typed, typed_value};
 use crate::problem::{LineProblem, exit};
@@ -25,7 +25,7 @@ pub(super) struct TypedInputs {
 }
 
 impl TypedInputs {
-    pub(super) fn read(operation: &Operation, files: &dyn Files) -> Result<Self, LineProblem> {
+    pub(super) fn read(operation: &Operation, files: &dyn LineFiles) -> Result<Self, LineProblem> {
         let headers = read_headers(operation, files)?;
         if operation.kind == RequestKind::Form {
             let name = "Content-Type";
@@ -42,7 +42,7 @@ impl TypedInputs {
     }
 }
 
-fn read_headers(operation: &Operation, files: &dyn Files) -> Result<Vec<String>, LineProblem> {
+fn read_headers(operation: &Operation, files: &dyn LineFiles) -> Result<Vec<String>, LineProblem> {
     let mut headers = Vec::new();
     for word in &operation.headers {
         let Some(name) = word.strip_prefix('@') else {
@@ -120,7 +120,10 @@ fn check_text(long: &str, text: &str) -> Result<(), LineProblem> {
 }
 
 /// The body of `-T`, and whether its length is known before it is read.
-pub(super) fn read_upload(name: &str, files: &dyn Files) -> Result<(Vec<u8>, bool), LineProblem> {
+pub(super) fn read_upload(
+    name: &str,
+    files: &dyn LineFiles,
+) -> Result<(Vec<u8>, bool), LineProblem> {
     let is_stdin = matches!(name, "-" | ".");
     let body = if is_stdin { files.read_stdin() } else { files.read(name) };
     let body = body.map_err(|error| unreadable("upload-file", name, &error))?;
@@ -142,7 +145,7 @@ pub(super) fn choose_range(
     operation: &Operation,
     transfer: &Transfer,
     kind: RequestKind,
-    files: &dyn Files,
+    files: &dyn LineFiles,
 ) -> Option<SentRange> {
     let from = match operation.continue_at {
         Some(ContinueAt::EndOfOutput) if kind == RequestKind::Put => {
@@ -183,7 +186,7 @@ pub(super) fn cut_body(
 }
 
 /// The line of `-z`: `-` and `=` at its beginning choose the name.
-pub(super) fn read_time_condition(text: &str, files: &dyn Files) -> Option<String> {
+pub(super) fn read_time_condition(text: &str, files: &dyn LineFiles) -> Option<String> {
     let (name, rest) = match text.chars().next() {
         Some('-') => ("If-Unmodified-Since", &text[1..]),
         Some('=') => ("Last-Modified", &text[1..]),
@@ -195,7 +198,7 @@ pub(super) fn read_time_condition(text: &str, files: &dyn Files) -> Option<Strin
 }
 
 /// The netrc file, if it is asked for and can be read: without one there are no logins.
-pub(super) fn read_netrc(operation: &Operation, files: &dyn Files) -> Option<String> {
+pub(super) fn read_netrc(operation: &Operation, files: &dyn LineFiles) -> Option<String> {
     if operation.netrc == NetrcChoice::Off && operation.netrc_file.is_none() {
         return None;
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use firstbyte_core::timeline::ProxyKind;
 use firstbyte_curl::auth::basic;
-use firstbyte_curl::noproxy::{self, ProxyAddress, is_excluded, parse_proxy};
+use firstbyte_curl::noproxy::{ProxyAddress, is_excluded, parse_proxy};
 use serde::{Deserialize, Serialize};
 
 use crate::probe::secret::Secret;
@@ -102,14 +102,6 @@ impl ProxyOptions {
 impl From<ProxyAddress> for ProxyOptions {
     fn from(address: ProxyAddress) -> Self {
         let ProxyAddress { kind, host, port, user, from_environment: _ } = address;
-        let kind = match kind {
-            noproxy::ProxyKind::Http => ProxyKind::Http,
-            noproxy::ProxyKind::Https => ProxyKind::Https,
-            noproxy::ProxyKind::Socks4 => ProxyKind::Socks4,
-            noproxy::ProxyKind::Socks4a => ProxyKind::Socks4a,
-            noproxy::ProxyKind::Socks5 => ProxyKind::Socks5,
-            noproxy::ProxyKind::Socks5h => ProxyKind::Socks5h,
-        };
         let user = user.map(|(name, password)| ProxyUser {
             name: Secret::new(name),
             password: Secret::new(password),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use firstbyte_clock::timer_now;
 use firstbyte_core::timeline::{Cause, Connection, Sample};
 use firstbyte_curl::cookies::CookieJar;
-use firstbyte_curl::files::Files;
+use firstbyte_curl::files::LineFiles;
 use firstbyte_curl::grammar::read_line;
 use firstbyte_curl::head::CurlRequest;
 use firstbyte_curl::journey::{Journey, NextStep};
@@ -193,10 +193,10 @@ impl Errand<'_> {
                     NextStep::Again => {
                         let request = journey.request(jar, &SystemFiles)?;
                         let connect_head = requests.connect_head(journey, &request);
-                        Ok(Following::Request(Box::new(request), connect_head))
+                        Ok(NextRequest::Request(Box::new(request), connect_head))
                     }
-                    NextStep::Done => Ok(Following::Nothing),
-                    NextStep::TooManyRedirects => Ok(Following::TooMany),
+                    NextStep::Done => Ok(NextRequest::Nothing),
+                    NextStep::TooManyRedirects => Ok(NextRequest::TooMany),
                 }
             })
         };
@@ -264,7 +264,7 @@ impl Errand<'_> {
 }
 
 /// What comes after a response.
-enum Following {
+enum NextRequest {
     Nothing,
     TooMany,
     /// A request, and what an HTTP proxy is asked before it.
@@ -331,7 +331,7 @@ impl RequestMaker<'_> {
     fn follow(
         &self,
         connection: &Connection,
-        next: impl FnOnce(u16, &[(String, String)]) -> Result<Following, LineProblem>,
+        next: impl FnOnce(u16, &[(String, String)]) -> Result<NextRequest, LineProblem>,
     ) -> ChainStep {
         let http = connection.facts.http.as_ref().filter(|_| connection.failure.is_none());
         let Some((http, status)) = http.and_then(|http| Some((http, http.status?))) else {
@@ -341,20 +341,20 @@ impl RequestMaker<'_> {
         let fields: Vec<(String, String)> = fields.collect();
         let refused = |message: String| ChainStep::Fail(Cause::BadRedirect { location: message });
         match next(status, &fields) {
-            Ok(Following::Request(request, connect_head)) => {
+            Ok(NextRequest::Request(request, connect_head)) => {
                 match self.make(*request, connect_head) {
                     Ok(following) => ChainStep::Next(Box::new(following)),
                     Err(problem) => refused(problem.message().to_owned()),
                 }
             }
-            Ok(Following::TooMany) => {
+            Ok(NextRequest::TooMany) => {
                 let limit = self.operation.max_redirs.unwrap_or(u32::MAX);
                 ChainStep::Fail(Cause::TooManyRedirects { limit, circle: None })
             }
-            Ok(Following::Nothing) if self.options.http.fail && status >= 400 => {
+            Ok(NextRequest::Nothing) if self.options.http.fail && status >= 400 => {
                 ChainStep::Fail(Cause::HttpStatus { status })
             }
-            Ok(Following::Nothing) => ChainStep::Done,
+            Ok(NextRequest::Nothing) => ChainStep::Done,
             Err(problem) => refused(problem.message),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use firstbyte_curl::address::CurlUrl;
-use firstbyte_curl::files::{Files, MemoryFiles};
+use firstbyte_curl::files::{LineFiles, MemoryFiles};
 use firstbyte_curl::noproxy::find_proxy;
 use firstbyte_curl::settings::ProxySettings;
 use firstbyte_probe::probe::options::{ProxyOptions, ProxyRules};
@@ -49,7 +49,7 @@ pub(super) fn warn_of_ignored() {
 fn find_rules(
     settings: &ProxySettings,
     ca_file: Option<PathBuf>,
-    files: &dyn Files,
+    files: &dyn LineFiles,
 ) -> Result<Option<ProxyRules>, Problem> {
     let everywhere = ProxySettings { noproxy: Some(String::new()), ..settings.clone() };
     let find = |url: &str| {

@@ -1,18 +1,18 @@
-//! Files, standard input and the environment, for curl's command line.
+//! LineFiles, standard input and the environment, for curl's command line.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use firstbyte_curl::files::Files;
+use firstbyte_curl::files::LineFiles;
 use firstbyte_probe::probe::{MOST_BODY, read_all, read_file};
 
 /// Those of this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SystemFiles;
 
-impl Files for SystemFiles {
+impl LineFiles for SystemFiles {
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         read_file(Path::new(name), MOST_BODY)
     }
