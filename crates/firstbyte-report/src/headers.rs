@@ -1,19 +1,30 @@
 //! Responses' headers as text.
 
-use firstbyte_core::timeline::{Connection, Sample};
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_core::timeline::{Connection, Header, Sample};
 
 use crate::Style;
 
-/// The head of each response, redirects first: a status line, the fields, an empty line.
+/// The head of each response, redirects first: a status line, the fields, an empty line. URLs of redirects are without
+/// users and the values of their queries.
 pub fn headers(sample: &Sample, style: &Style) -> String {
+    let show = |field: &Header| match field.name.eq_ignore_ascii_case("location") {
+        true => shown_url(&field.value),
+        false => field.value.clone(),
+    };
     let connections = sample.redirects.iter().chain([&sample.connection]);
-    connections.filter_map(head).map(|head| style.safe_lines(&head)).collect()
+    let heads = connections.filter_map(|connection| write_head(connection, show));
+    heads.map(|head| style.safe_lines(&head)).collect()
 }
 
-/// The head of one response, if there was one; names are in the letters of HTTP/2.
+/// The head of one response as it came, if there was one; names are in the letters of HTTP/2.
 pub fn head(connection: &Connection) -> Option<String> {
+    write_head(connection, |field| field.value.clone())
+}
+
+fn write_head(connection: &Connection, value: impl Fn(&Header) -> String) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
     let (version, status) = (http.version.as_deref()?, http.status?);
-    let fields = http.headers.iter().map(|field| format!("{}: {}\n", field.name, field.value));
+    let fields = http.headers.iter().map(|field| format!("{}: {}\n", field.name, value(field)));
     Some(format!("HTTP/{version} {status}\n{}\n", fields.collect::<String>()))
 }

@@ -19,7 +19,7 @@ mod wire;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 use crate::plans::{ColorChoice, Destination};
@@ -140,7 +140,7 @@ pub(super) struct ProbeArgs {
     pub urls: Vec<UrlText>,
 
     /// Number of samples
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
+    #[arg(short = 'n', long, alias = "runs", value_name = "N", default_value_t = 1, help_heading = "Sampling",
           allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
     /// Time between the starts of two samples, such as 250ms; a bare number is seconds [default: none]
@@ -164,9 +164,12 @@ pub(super) struct ProbeArgs {
     /// Draw a sequence diagram (median sample)
     #[arg(long, help_heading = "Output")]
     pub sequence: bool,
-    /// Show every flight of packets
+    /// Show the response headers, and every flight of packets
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
+    /// Show the response headers
+    #[arg(short, long, help_heading = "Output")]
+    pub include: bool,
     /// Write the response body to FILE; with -, the body goes to stdout and the report to stderr
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
@@ -305,7 +308,13 @@ pub(super) struct VisitArgs {
     /// Header to send
     ///
     /// "Name:" removes a default header, "Name;" sends an empty one.
-    #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
+    #[arg(
+        short = 'H',
+        long,
+        value_name = "FIELD",
+        help_heading = "HTTP",
+        allow_hyphen_values = true
+    )]
     pub header: Vec<FieldText>,
     /// Request method [default: GET; POST with -d]
     #[arg(short = 'X', long, value_name = "METHOD", help_heading = "HTTP")]
@@ -313,22 +322,11 @@ pub(super) struct VisitArgs {
     /// Send a HEAD request
     #[arg(short = 'I', long, help_heading = "HTTP")]
     pub head: bool,
-    /// Request body; @FILE reads it from a file
-    #[arg(
-        short = 'd',
-        long,
-        value_name = "DATA",
-        help_heading = "HTTP",
-        visible_alias = "data-ascii",
-        conflicts_with = "head"
-    )]
-    pub data: Vec<BodyText>,
-    /// Request body, sent as typed: @ has no special meaning, newlines are kept
-    #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
-    pub data_raw: Vec<RawBodyText>,
-    /// Request body with newlines kept; @FILE reads it from a file
-    #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
-    pub data_binary: Vec<BodyText>,
+    #[command(flatten)]
+    pub body: BodyArgs,
+    /// Cookies to send, such as 'a=1; b=2'
+    #[arg(short = 'b', long, value_name = "DATA", help_heading = "HTTP")]
+    pub cookie: Vec<RawBodyText>,
     /// User-Agent header
     #[arg(short = 'A', long, value_name = "NAME", help_heading = "HTTP")]
     pub user_agent: Option<String>,
@@ -345,6 +343,82 @@ pub(super) struct VisitArgs {
     /// Treat status 400 and above as a failure (exit code 22)
     #[arg(short, long, help_heading = "HTTP")]
     pub fail: bool,
+}
+
+/// The parts of a request's body, in the order typed.
+#[derive(Clone, Debug)]
+pub(super) struct BodyArgs {
+    pub parts: Vec<BodyPart>,
+}
+
+/// One part of a body, by its flag.
+#[derive(Clone, Debug)]
+pub(super) enum BodyPart {
+    Data(BodyText),
+    Raw(RawBodyText),
+    Binary(BodyText),
+}
+
+/// The flags of a body, each with all its values.
+#[derive(Args, Debug)]
+struct BodyFlags {
+    /// Request body; @FILE reads it from a file
+    #[arg(
+        short = 'd',
+        long,
+        value_name = "DATA",
+        help_heading = "HTTP",
+        visible_alias = "data-ascii",
+        allow_hyphen_values = true,
+        conflicts_with = "head"
+    )]
+    pub data: Vec<BodyText>,
+    /// Request body, sent as typed: @ has no special meaning, newlines are kept
+    #[arg(
+        long,
+        value_name = "DATA",
+        help_heading = "HTTP",
+        allow_hyphen_values = true,
+        conflicts_with = "head"
+    )]
+    pub data_raw: Vec<RawBodyText>,
+    /// Request body with newlines kept; @FILE reads it from a file
+    #[arg(
+        long,
+        value_name = "DATA",
+        help_heading = "HTTP",
+        allow_hyphen_values = true,
+        conflicts_with = "head"
+    )]
+    pub data_binary: Vec<BodyText>,
+}
+
+impl Args for BodyArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        BodyFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        BodyFlags::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for BodyArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = BodyFlags::from_arg_matches(matches)?;
+        let places = |id| matches.indices_of(id).into_iter().flatten();
+        let data = places("data").zip(flags.data.into_iter().map(BodyPart::Data));
+        let raw = places("data_raw").zip(flags.data_raw.into_iter().map(BodyPart::Raw));
+        let binary = places("data_binary").zip(flags.data_binary.into_iter().map(BodyPart::Binary));
+        let mut parts: Vec<(usize, BodyPart)> = data.chain(raw).chain(binary).collect();
+        parts.sort_by_key(|(place, _)| *place);
+        Ok(Self { parts: parts.into_iter().map(|(_, part)| part).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 fn at_least_one(text: &str) -> Result<u32, &'static str> {
@@ -371,9 +445,9 @@ fn whole_number(text: &str) -> Result<u32, &'static str> {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = compare_help())]
 pub(super) struct CompareArgs {
-    /// URL to measure; https:// is assumed
+    /// URL to measure; https:// is assumed. Several are compared with each other
     #[arg(value_name = "URL", required_unless_present_any = ["plan", "resume"])]
-    pub url: Option<UrlText>,
+    pub urls: Vec<UrlText>,
 
     /// Axis to vary and the values to compare; the first value is the baseline
     #[arg(long, value_name = "AXIS=VALUE,VALUE", help_heading = "Experiment")]
@@ -385,7 +459,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub plan: Option<PathBuf>,
     /// Rounds; each round measures every variant once
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 30, value_parser = at_least_one,
+    #[arg(short = 'n', long, alias = "runs", value_name = "N", default_value_t = 30, value_parser = at_least_one,
           help_heading = "Experiment", allow_negative_numbers = true)]
     pub samples: u32,
     /// Continue until the interval of every variant's median is this narrow, such as median±1% or

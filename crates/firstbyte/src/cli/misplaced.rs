@@ -64,7 +64,9 @@ pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
 }
 
 /// Flags of other tools and versions, and what to type instead.
-const OTHER_FLAGS: [(&str, &str); 4] = [
+const OTHER_FLAGS: [(&str, &str); 6] = [
+    ("-c", "firstbyte is not a load tester; oha, wrk or k6 put load on a server"),
+    ("-z", "firstbyte is not a load tester; oha, wrk or k6 put load on a server"),
     ("--http3", "HTTP/3 without a fallback is --http3-only"),
     ("--tlsv1", "TLS 1.2 is the lowest version: --tlsv1.2"),
     ("--tlsv1.0", "TLS 1.2 is the lowest version: --tlsv1.2"),

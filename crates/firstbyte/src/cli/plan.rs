@@ -30,8 +30,8 @@ use clap::CommandFactory;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::args::{
-    Cli, Command, HarCommand, MonitorCommand, PageArgs, ProbeArgs, RenderArgs, RequestsArgs,
-    VisitArgs, WireCommand,
+    BodyPart, Cli, Command, HarCommand, MonitorCommand, PageArgs, ProbeArgs, RenderArgs,
+    RequestsArgs, VisitArgs, WireCommand,
 };
 use super::exit::{self, Problem};
 use super::typed::Typed;
@@ -192,8 +192,11 @@ fn render(args: &RenderArgs) -> RenderPlan {
 
 /// The files that visits need: certificates, keys, bodies.
 fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
-    let bodies = args.data.iter().chain(&args.data_binary);
-    let bodies = bodies.filter_map(|text| text.0.strip_prefix('@')).map(PathBuf::from);
+    let bodies = args.body.parts.iter().filter_map(|part| match part {
+        BodyPart::Data(text) | BodyPart::Binary(text) => text.0.strip_prefix('@'),
+        BodyPart::Raw(_) => None,
+    });
+    let bodies = bodies.map(PathBuf::from);
     let issuers = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let certificates = args.cacert.iter().chain(&args.cert).chain(&args.key);
     let certificates = certificates.chain(&args.proxy_cacert).cloned();
@@ -235,7 +238,11 @@ fn view(args: &ProbeArgs) -> Result<ProbeView, Problem> {
         });
     }
     let Some(text) = &args.write_out else {
-        return Ok(ProbeView::Terminal { sequence: args.sequence, verbose: args.verbose });
+        return Ok(ProbeView::Terminal {
+            sequence: args.sequence,
+            verbose: args.verbose,
+            headers: args.include || args.verbose || args.visit.head,
+        });
     };
     let format = data::write_out(text)?;
     for name in Format::parse(&format).unknown() {
@@ -386,7 +393,7 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
         },
         method,
         method_forced: args.request.is_some(),
-        headers: args.header.iter().map(|text| header(&text.0)).collect::<Result<_, _>>()?,
+        headers: headers(args)?,
         body,
         user_agent: user_agent(args.user_agent.as_deref())?,
         compressed: args.compressed,
@@ -395,6 +402,23 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
         keep: None,
         exact: None,
     })
+}
+
+/// Typed fields; a typed Cookie takes the place of `-b`, as with curl.
+fn headers(args: &VisitArgs) -> Result<Vec<HeaderChange>, Problem> {
+    let mut headers: Vec<HeaderChange> =
+        args.header.iter().map(|text| header(&text.0)).collect::<Result<_, _>>()?;
+    if args.cookie.iter().any(|text| !text.0.contains('=')) {
+        return Err(usage("-b: expected NAME=VALUE").hint("firstbyte curl -b FILE reads a file"));
+    }
+    let cookies: Vec<&str> = args.cookie.iter().map(|text| text.0.as_str()).collect();
+    let is_cookie = |change: &HeaderChange| matches!(change, HeaderChange::Set(name, _) if *name == http::header::COOKIE);
+    if !cookies.is_empty() && !headers.iter().any(is_cookie) {
+        let value = HeaderValue::from_str(&cookies.join(";"))
+            .map_err(|_| usage("-b: it has a character that a field cannot hold"))?;
+        headers.insert(0, HeaderChange::Set(http::header::COOKIE, Secret::new(value)));
+    }
+    Ok(headers)
 }
 
 fn user_agent(given: Option<&str>) -> Result<String, Problem> {

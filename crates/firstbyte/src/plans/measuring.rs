@@ -56,6 +56,9 @@ pub enum ProbeView {
         sequence: bool,
         /// Every flight besides.
         verbose: bool,
+        /// The response headers before it.
+        #[serde(default)]
+        headers: bool,
     },
     /// curl's format language.
     WriteOut {

@@ -81,6 +81,18 @@ fn assert_all(standings: &[(String, Vec<Standing>)], expected: Standing) {
 }
 
 #[test]
+fn urls_are_compared_with_each_other() {
+    let directory = Directory::new();
+    let urls = ["https://a.test/", "https://b.test/x"];
+    let planned = firstbyte(directory.path(), &[&["compare", "--dry-run"], &urls[..]].concat());
+    assert_eq!(planned.code, 0, "{planned:?}");
+    assert!(planned.stdout.contains("a.test") && planned.stdout.contains("b.test"), "{planned:?}");
+    let same_host = ["compare", "--dry-run", "https://a.test/x", "https://a.test/y"];
+    let planned = firstbyte(directory.path(), &same_host);
+    assert!(planned.stdout.contains("URL 1") && planned.stdout.contains("URL 2"), "{planned:?}");
+}
+
+#[test]
 fn every_way_to_take_up_a_session_is_proven() {
     let bench = Bench::new(|config| config.resumption = Resumption::Both);
     let standings = bench.standings(&[

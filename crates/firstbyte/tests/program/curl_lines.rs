@@ -154,6 +154,59 @@ fn the_report_takes_the_place_of_the_body() {
 }
 
 #[test]
+fn what_lets_somebody_in_is_sent_and_not_shown() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    let url = format!("http://me:s3cret@127.0.0.1:{}/", recorder.port);
+    let plain = url.replace("me:s3cret@", "");
+    for words in [
+        &["-v", &url][..],
+        &["-iu", "me:s3cret", &plain],
+        &["-w", "%{json}", "-b", "id=s3cret", &plain],
+        &["--oauth2-bearer", "s3cret", "-H", "X-Token: s3cret", "-d", "s3cret", &plain],
+        &["-x", &url, "-U", "me:s3cret", &plain],
+        &["--no-such=s3cret", &plain],
+        &["-F", "s3cret", &plain],
+        &["http://me:s3cret@127.0.0.1:x/"],
+    ] {
+        let shown = firstbyte(directory.path(), &[&["curl"], words].concat());
+        let (out, err) = (&shown.stdout, &shown.stderr);
+        assert!(!out.contains("s3cret") && !err.contains("s3cret"), "{words:?}\n{out}{err}");
+    }
+    assert!(recorder.take().len() >= 5);
+}
+
+/// "Copy as cURL" of browsers, without the word `curl`.
+#[test]
+fn what_browsers_copy_works_in_our_own_grammar() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    let url = format!("http://127.0.0.1:{}/api", recorder.port);
+    let copied = [
+        &url,
+        "-H",
+        "accept: */*",
+        "-b",
+        "sid=1; theme=dark",
+        "-H",
+        "x-two: 2",
+        "--data-raw",
+        "------Boundary\r\n",
+        "--compressed",
+        "--insecure",
+        "-i",
+    ];
+    let shown = firstbyte(directory.path(), &copied);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(shown.stdout.starts_with("HTTP/1.1 200\ncontent-length: 5\n\n"), "{}", shown.stdout);
+    let sent = recorder.take();
+    let expected = "\r\nAccept-Encoding: deflate, gzip, br, zstd\r\nCookie: sid=1; theme=dark\r\n\
+                    Accept: */*\r\nX-Two: 2\r\nContent-Length: 16\r\n";
+    assert!(sent[0].contains(expected), "{}", sent[0]);
+    assert!(sent[0].ends_with("\r\n\r\n------Boundary\r\n"), "{}", sent[0]);
+}
+
+#[test]
 fn options_that_have_no_meaning_here_are_refused_by_name() {
     let directory = Directory::new();
     for (words, name) in [

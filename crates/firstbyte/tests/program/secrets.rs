@@ -78,8 +78,8 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["--user=me:{}", "a.test"], "unexpected argument '--user'"),
     (&["--oauth2-bearer", "{}", "a.test"], "unexpected argument '--oauth2-bearer'"),
     (&["--oauth2-bearer={}", "a.test"], "unexpected argument '--oauth2-bearer'"),
-    (&["-b", "id={}", "a.test"], "unexpected argument '-b'"),
-    (&["--cookie=id={}", "a.test"], "unexpected argument '--cookie'"),
+    (&["-b", "{}", "a.test"], "-b: expected NAME=VALUE"),
+    (&["--cookie={}", "a.test"], "-b: expected NAME=VALUE"),
 ];
 
 /// A server, a directory, and every spelling with a secret of its own.

@@ -21,7 +21,7 @@ Examples:
   firstbyte page https://example.com/ --json | jq '.connections | length'";
 
 /// Flags of visits that browsers have not.
-const NOT_OF_BROWSERS: [&str; 20] = [
+const NOT_OF_BROWSERS: [&str; 26] = [
     "resolver",
     "interface",
     "connect_timeout",
@@ -42,6 +42,12 @@ const NOT_OF_BROWSERS: [&str; 20] = [
     "max_redirs",
     "fail",
     "connect_to",
+    "cookie",
+    "proxy",
+    "proxy_user",
+    "noproxy",
+    "proxy_insecure",
+    "proxy_cacert",
 ];
 
 /// Load a page in a browser: connections and the cost of set-up

@@ -54,7 +54,7 @@ pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
         code: exit::OK,
     };
     for operation in &line.operations {
-        if errand.carry_out(operation)? == Progress::Over {
+        if errand.carry_out(operation)? == LineProgress::Over {
             break;
         }
     }
@@ -73,24 +73,24 @@ struct Errand<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum LineProgress {
     GoesOn,
     Over,
 }
 
 impl Errand<'_> {
-    fn carry_out(&mut self, operation: &Operation) -> Result<Progress, Problem> {
+    fn carry_out(&mut self, operation: &Operation) -> Result<LineProgress, Problem> {
         self.read_cookies(operation);
         let transfers = list_transfers(operation, &SystemFiles).map_err(problem)?;
-        let mut progress = Progress::GoesOn;
+        let mut progress = LineProgress::GoesOn;
         let mut journey = None;
         for transfer in &transfers {
             progress = self.make(operation, transfer, &mut journey)?;
             self.transfers += 1;
             if self.line.global.fail_early && self.code != exit::OK {
-                progress = Progress::Over;
+                progress = LineProgress::Over;
             }
-            if progress == Progress::Over {
+            if progress == LineProgress::Over {
                 break;
             }
         }
@@ -122,7 +122,7 @@ impl Errand<'_> {
         operation: &Operation,
         transfer: &Transfer,
         journey: &mut Option<Journey>,
-    ) -> Result<Progress, Problem> {
+    ) -> Result<LineProgress, Problem> {
         let begun = timer_now();
         let mut tries = 0;
         loop {
@@ -138,14 +138,14 @@ impl Errand<'_> {
             }
             if let Some(signal) = ended_by {
                 self.code = signal.exit_code();
-                return Ok(Progress::Over);
+                return Ok(LineProgress::Over);
             }
             let outcome = outcome(&sample);
             let since_first = timer_now() - begun;
             let Some(wait) = outcome.and_then(|outcome| {
                 wait_before_retry(&operation.retry, tries, since_first, outcome)
             }) else {
-                return Ok(Progress::GoesOn);
+                return Ok(LineProgress::GoesOn);
             };
             let seconds = wait.as_secs_f64();
             let left = count(u64::from(operation.retry.count + 1 - tries), "try");
@@ -159,7 +159,7 @@ impl Errand<'_> {
             });
             if let Some(signal) = signal {
                 self.code = signal.exit_code();
-                return Ok(Progress::Over);
+                return Ok(LineProgress::Over);
             }
         }
     }
@@ -233,7 +233,7 @@ impl Errand<'_> {
         let verbose = self.line.global.verbose;
         let view = match &operation.write_out {
             Some(text) => ProbeView::WriteOut { format: plan::data::write_out(text)? },
-            None => ProbeView::Terminal { sequence: false, verbose },
+            None => ProbeView::Terminal { sequence: false, verbose, headers: false },
         };
         let plan = ProbePlan {
             urls: vec![Secret::new(transfer.url.without_user())],

@@ -57,7 +57,7 @@ pub(in crate::cli) struct Visits<'a> {
 
 /// How samples are shown, where no rows take standard output.
 enum ReadyView {
-    Terminal { sequence: bool, verbose: bool },
+    Terminal { sequence: bool, verbose: bool, headers: bool },
     WriteOut(Format),
 }
 
@@ -81,8 +81,9 @@ impl<'a> Visits<'a> {
         }
         let view = match &plan.view {
             ProbeView::WriteOut { format } => ReadyView::WriteOut(Format::parse(format)),
-            ProbeView::Terminal { sequence, verbose } => {
-                ReadyView::Terminal { sequence: *sequence, verbose: *verbose }
+            ProbeView::Terminal { sequence, verbose, headers } => {
+                let (sequence, verbose, headers) = (*sequence, *verbose, *headers);
+                ReadyView::Terminal { sequence, verbose, headers }
             }
         };
         Ok(Self { plan, targets, view })

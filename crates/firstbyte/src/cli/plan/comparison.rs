@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::monitor_events::moment;
 use super::plan_file::PlanFile;
-use super::{SAMPLE_TIMEOUT, interval, needed_by_visits, options, render, requests, usage};
+use super::{SAMPLE_TIMEOUT, interval, needed_by_visits, options, render, requests, target, usage};
 use crate::cli::args::{CheckArgs, Command, CompareArgs, ExplainArgs, RenderArgs, ReportArgs};
 use crate::cli::exit::Problem;
-use crate::cli::typed::{AxisText, Typed};
+use crate::cli::typed::{AxisText, Typed, UrlText};
 use crate::plans::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, ExplainPlan, ExplanationSource,
     Outputs, RenderPlan, ReportPlan,
@@ -25,7 +25,7 @@ pub(super) fn comparison(args: &CompareArgs, typed: &Typed) -> Result<Comparison
     match (&args.resume, &args.plan) {
         (Some(file), _) => continued(file, args, typed),
         (None, Some(file)) => {
-            let mut words = PlanFile::read(file)?.words(args.url.is_none());
+            let mut words = PlanFile::read(file)?.words(args.urls.is_empty());
             words.extend(typed.words_but(&["plan"]));
             let mut plan = of_words(words, &whence(file))?;
             plan.reads.push(file.clone());
@@ -106,7 +106,8 @@ fn beside_continue() -> Vec<String> {
 
 /// What is compared.
 fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
-    let url = args.url.as_ref().ok_or_else(|| usage("no URL: give one here or in the plan"))?;
+    let url = args.urls.first();
+    let url = url.ok_or_else(|| usage("no URL: give one here or in the plan"))?;
     if args.visit.location {
         return Err(usage("-L: a comparison measures single connections")
             .hint("compare the URL that the redirects lead to"));
@@ -133,7 +134,7 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
     let interval = interval(args.interval.as_deref())?;
     Ok(ExperimentPlan {
         url: Secret::new(url.0.clone()),
-        vary: secrets(&args.vary),
+        vary: sites(&args.urls)?.into_iter().chain(secrets(&args.vary)).collect(),
         ways: secrets(&args.variant),
         warmup: args.warmup,
         rounds,
@@ -145,6 +146,30 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
         early_data_any_method: args.early_data_any_method,
         options,
     })
+}
+
+/// Several URLs are an axis: each is called by its host, or by its number if two have one.
+fn sites(urls: &[UrlText]) -> Result<Option<Secret<String>>, Problem> {
+    if urls.len() < 2 {
+        return Ok(None);
+    }
+    let hosts = urls.iter().map(|url| target(&url.0).map(|target| target.host));
+    let hosts: Vec<String> = hosts.collect::<Result<_, _>>()?;
+    let are_names = |hosts: &[String]| {
+        let distinct: std::collections::BTreeSet<&String> = hosts.iter().collect();
+        distinct.len() == hosts.len() && !hosts.iter().any(|host| host.contains(':'))
+    };
+    let are_hosts = are_names(&hosts);
+    let mut values = Vec::new();
+    for (number, (url, host)) in urls.iter().zip(hosts).enumerate() {
+        if url.0.contains(',') {
+            let what = "URLs that are compared cannot contain a comma";
+            return Err(usage(what).hint("write the comma as %2C"));
+        }
+        let name = if are_hosts { host } else { format!("URL {}", number + 1) };
+        values.push(format!("{name}:{}", url.0));
+    }
+    Ok(Some(Secret::new(format!("site={}", values.join(",")))))
 }
 
 pub(super) fn explanation(args: &ExplainArgs, typed: &Typed) -> Result<ExplainPlan, Problem> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::cli::args::VisitArgs;
+use crate::cli::args::{BodyPart, VisitArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::typed::BodyText;
 use firstbyte_probe::probe::{MOST_BODY, MOST_TEXT, Secret, read_all, read_file};
@@ -22,21 +22,21 @@ pub(in crate::cli) fn write_out(format: &str) -> Result<String, Problem> {
 /// The request's body: every `-d`, `--data-raw` and `--data-binary`, joined by `&` as curl does.
 pub(super) fn body(args: &VisitArgs) -> Result<Option<Secret<Bytes>>, Problem> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
-    for BodyText(text) in &args.data {
-        parts.push(match text.strip_prefix('@') {
-            // curl drops carriage returns, newlines and NULs from files given with -d.
-            Some(path) => read("-d", path, MOST_BODY)?
-                .into_iter()
-                .filter(|b| !matches!(b, b'\r' | b'\n' | 0))
-                .collect(),
-            None => text.clone().into_bytes(),
-        });
-    }
-    parts.extend(args.data_raw.iter().map(|text| text.0.clone().into_bytes()));
-    for BodyText(text) in &args.data_binary {
-        parts.push(match text.strip_prefix('@') {
-            Some(path) => read("--data-binary", path, MOST_BODY)?,
-            None => text.clone().into_bytes(),
+    for part in &args.body.parts {
+        parts.push(match part {
+            BodyPart::Data(BodyText(text)) => match text.strip_prefix('@') {
+                // curl drops carriage returns, newlines and NULs from files given with -d.
+                Some(path) => read("-d", path, MOST_BODY)?
+                    .into_iter()
+                    .filter(|b| !matches!(b, b'\r' | b'\n' | 0))
+                    .collect(),
+                None => text.clone().into_bytes(),
+            },
+            BodyPart::Raw(text) => text.0.clone().into_bytes(),
+            BodyPart::Binary(BodyText(text)) => match text.strip_prefix('@') {
+                Some(path) => read("--data-binary", path, MOST_BODY)?,
+                None => text.clone().into_bytes(),
+            },
         });
     }
     Ok((!parts.is_empty()).then(|| Secret::new(Bytes::from(parts.join(&b'&')))))

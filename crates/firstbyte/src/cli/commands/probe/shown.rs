@@ -16,6 +16,7 @@ use crate::cli::qlog::QlogDirectory;
 use crate::cli::terminal;
 use crate::plans::{Destination, ProbePlan};
 use firstbyte_report::flights::flights;
+use firstbyte_report::headers::headers;
 use firstbyte_report::sequence::sequence;
 use firstbyte_report::table::{Middle, Tables};
 use firstbyte_report::units::count;
@@ -88,9 +89,10 @@ impl<'a> Shown<'a> {
                 Sink::Rows(Box::new(csv::CsvWriter::new(out).map_err(begun)?))
             }
             ReadyView::WriteOut(format) => Sink::WriteOut(out, format),
-            ReadyView::Terminal { sequence, verbose } => {
+            ReadyView::Terminal { sequence, verbose, headers } => {
                 let single = visits.rounds() == 1;
-                let kept = Kept::new(visits.targets.len(), single, *sequence, *verbose);
+                let mut kept = Kept::new(visits.targets.len(), single, *sequence, *verbose);
+                kept.headers = *headers;
                 Sink::Terminal(out, Box::new(kept))
             }
         };
@@ -177,6 +179,8 @@ struct Kept {
     /// What is kept is shown as waterfalls; as flights besides where that was asked for.
     waterfalls: bool,
     verbose: bool,
+    /// Each waterfall stands behind the response headers.
+    headers: bool,
 }
 
 /// So many samples are shown one by one.
@@ -203,6 +207,7 @@ impl Kept {
             keeps_whole: waterfalls || verbose,
             waterfalls,
             verbose,
+            headers: false,
         }
     }
 
@@ -227,7 +232,10 @@ impl Kept {
         let mut each: Vec<String> = Vec::new();
         each.extend(self.tables.as_ref().map(|tables| tables.render(style)));
         if self.waterfalls {
-            each.extend(self.whole.iter().map(|sample| waterfall(sample, style)));
+            each.extend(self.whole.iter().map(|sample| match self.headers {
+                true => headers(sample, style) + &waterfall(sample, style),
+                false => waterfall(sample, style),
+            }));
         }
         let drawn = self.drawn.iter().flatten();
         let drawn = drawn.filter_map(|d| match d.good.middle() {
