@@ -231,7 +231,7 @@ impl Timebase {
     }
 }
 
-/// The time of day, for what is written as a date.
+/// The time of day, for dates that programs write.
 pub fn wall_time() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }

@@ -25,7 +25,7 @@ pub fn bearer(token: &str) -> String {
 pub enum AuthScheme {
     /// With name and password.
     Basic,
-    /// With a hash of them and of what the server sent.
+    /// With a hash of them and of the challenge.
     Digest(Box<DigestChallenge>),
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn unix_seconds(time: SystemTime) -> i64 {
     }
 }
 
-/// What was read of a date.
+/// The parts of a date.
 #[derive(Default)]
 struct DateParts {
     has_weekday: bool,

@@ -18,7 +18,7 @@ pub trait LineFiles {
     /// # Errors
     /// As above.
     fn read_stdin(&self) -> io::Result<Vec<u8>>;
-    /// The size of a regular file; absent for others, and where there is none.
+    /// The size of a regular file; absent for others, and if there is none.
     fn size(&self, name: &str) -> Option<u64>;
     /// When a file was changed.
     fn modified(&self, name: &str) -> Option<SystemTime>;

@@ -1,6 +1,6 @@
 //! curl's command line: what it asks for, and the exact requests that curl would send.
 //!
-//! Input: the words after `curl`, and [`LineFiles`]. Output: a [`settings::CurlLine`]; for each URL of it a
+//! Input: the words after `curl`, and [`files::LineFiles`]. Output: a [`settings::CurlLine`]; for each URL of it a
 //! [`journey::Journey`], which gives one request after the other until there is nothing more to ask. Pure: whoever uses
 //! it connects, sends and receives. Rules are those of curl 7.88, as measured; `docs/from-curl.md` lists every option.
 

@@ -121,7 +121,7 @@ pub enum OutputName {
 /// One part of a body in the order typed: `-d` and its like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataPart {
-    /// `-d`, `--data-ascii`: `@` names a file, of which line ends are dropped.
+    /// `-d`, `--data-ascii`: `@` names a file, and its line ends are dropped.
     Ascii(String),
     /// `--data-binary`: `@` names a file.
     Binary(String),
@@ -295,7 +295,7 @@ pub struct Operation {
     pub curves: Option<String>,
     pub no_alpn: bool,
 
-    // What is shown.
+    // The report.
     pub include: bool,
     pub dump_header: Option<String>,
     pub write_out: Option<String>,

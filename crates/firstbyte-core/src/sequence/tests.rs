@@ -85,7 +85,7 @@ fn every_flight_has_an_arrow_and_the_far_side_is_half_a_round_trip_away() {
     );
 }
 
-/// The proxy's answer to CONNECT is no response of the server's.
+/// The proxy's answer to CONNECT is not the server's response.
 #[test]
 fn the_request_to_a_proxy_and_its_answer_are_arrows() {
     let mut c = tls13();

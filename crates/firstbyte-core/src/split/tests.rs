@@ -314,7 +314,7 @@ fn the_tunnel_is_a_round_trip_and_the_proxys_own_time() {
     assert_eq!([proxy_tls, tunnel, tls].map(|phase| phase.round_trips), [1, 1, 1]);
     assert_eq!((tunnel.parts.network, tunnel.parts.server), (ms(80.0), ms(30.0)));
     assert_eq!((tunnel.parts.client, tunnel.parts.transfer), (ms(0.1), ms(0.0)));
-    // What is behind the proxy is the server's time.
+    // All time behind the proxy is the server's.
     assert_eq!((tls.parts.network, tls.parts.server), (ms(80.0), ms(25.0)));
     let metrics = crate::run::Metrics::from_connection(&c);
     let setup = c.marks.at(Mark::HandshakeComplete).unwrap().since(split.phases[1].phase.start);

@@ -23,7 +23,7 @@ pub(super) fn parse_host(typed: &str) -> Result<String, &'static str> {
     Ok(host)
 }
 
-/// One to four numbers, of which the last fills the remaining bytes; octal with 0, hexadecimal with 0x.
+/// One to four numbers, and the last fills the remaining bytes; octal with 0, hexadecimal with 0x.
 fn parse_ipv4(host: &str) -> Option<Ipv4Addr> {
     let numbers: Vec<u64> = host.split('.').map(parse_c_number).collect::<Option<_>>()?;
     let (last, heads) = numbers.split_last()?;
@@ -47,7 +47,7 @@ fn parse_c_number(text: &str) -> Option<u64> {
     if is_number { u64::from_str_radix(digits, radix).ok() } else { None }
 }
 
-/// Address and zone of the text in brackets. curl writes an address anew only where that is shorter.
+/// Address and zone of the text in brackets. curl writes an address anew only if that is shorter.
 pub(crate) fn parse_ipv6(inside: &str) -> Option<(String, Option<String>)> {
     let (typed, zone) = match inside.split_once('%') {
         Some((typed, zone)) => {

@@ -192,7 +192,7 @@ fn messages_hide_what_lets_somebody_in() {
     }
 }
 
-/// What is asked next, as measured.
+/// The next request, as measured.
 fn follow(base: &str, location: &str, path_as_is: bool) -> Result<String, u8> {
     let base = CurlUrl::parse(base, None, path_as_is).unwrap();
     let url = base.follow(location, path_as_is).map_err(|problem| problem.code)?;

@@ -200,7 +200,7 @@ pub(super) fn parse_field(text: &str, url: Option<&CurlUrl>, now: i64) -> Option
     Some(cookie)
 }
 
-/// Reads a line of seven fields, of which the path and the value may be left out.
+/// Reads a line of seven fields, and the path and the value may be missing.
 pub(super) fn parse_netscape_line(line: &str) -> Option<StoredCookie> {
     let (line, http_only) = match line.strip_prefix("#HttpOnly_") {
         Some(rest) => (rest, true),

@@ -446,7 +446,7 @@ impl NetProber {
         Ok(Open::Quic(Box::new(http3::Open::new(connection))))
     }
 
-    /// Name, TCP, the proxy if there is one, and TLS. Says whether HTTP/2 is to be spoken.
+    /// Name, TCP, the proxy if there is one, and TLS. Says whether the server chose HTTP/2.
     async fn handshakes(
         &self,
         target: &Target,

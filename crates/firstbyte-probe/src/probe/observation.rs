@@ -44,7 +44,7 @@ pub(super) struct Observation {
     pub connection: Connection,
     /// The phase that is under way.
     pub phase: PhaseName,
-    /// The name that is looked up, where it is not the URL's: a proxy's, for example.
+    /// The name that is looked up, if it differs from the URL's: a proxy's, for example.
     pub looked_up: Option<String>,
     /// Facts known at connect; those known at the end come from the recorder.
     pub tcp: Option<TcpFacts>,

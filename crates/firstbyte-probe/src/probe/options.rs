@@ -91,7 +91,7 @@ pub struct Options {
     /// A sample is of several requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestsOptions>,
-    /// The Connection Attempt Delay of Happy Eyeballs, where it is not that of RFC 8305.
+    /// The Connection Attempt Delay of Happy Eyeballs, if it differs from RFC 8305.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_delay: Option<Duration>,
     /// Each connection begins with a line of HAProxy's PROXY protocol (`--haproxy-protocol`).
@@ -448,7 +448,7 @@ pub struct HttpOptions {
     /// Where it goes in memory, if it goes nowhere else.
     #[serde(skip)]
     pub keep: Option<KeptBody>,
-    /// What is written in place of what the rest says.
+    /// Written instead of a request made of the other fields.
     #[serde(skip)]
     pub exact: Option<Box<ExactRequest>>,
 }

@@ -95,7 +95,7 @@ pub(super) struct ProxyForwarding {
     pub authorization: Option<Secret<String>>,
 }
 
-/// What is asked: the stand-in for hyper, and the head of HTTP/1 that replaces its own.
+/// The request of HTTP/1: the stand-in for hyper, and the head of HTTP/1 that replaces its own.
 pub(super) fn for_http1(
     target: &Target,
     options: &HttpOptions,
@@ -148,7 +148,7 @@ fn ends_in_chunked(value: &[u8]) -> bool {
     coding.trim_ascii().eq_ignore_ascii_case(b"chunked")
 }
 
-/// What is asked by HTTP/2 and HTTP/3.
+/// The request of HTTP/2 and HTTP/3.
 pub(super) fn for_http2(target: &Target, options: &HttpOptions) -> http::Request<RequestBody> {
     let body = options.body.as_ref().map(|body| body.reveal().clone()).filter(|b| !b.is_empty());
     let mut request = http::Request::new(RequestBody { bytes: body, tells_length: false });
@@ -212,7 +212,7 @@ fn fields(
     if let Some(authorization) = forwarding.and_then(|to| to.authorization.as_ref()) {
         generate(&mut fields, header::PROXY_AUTHORIZATION, authorization.reveal());
     }
-    // As with curl, an empty name is none.
+    // As with curl, an empty name removes the field.
     if !options.user_agent.is_empty() {
         generate(&mut fields, header::USER_AGENT, &options.user_agent);
     }

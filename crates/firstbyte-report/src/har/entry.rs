@@ -175,7 +175,7 @@ fn cookie(field: &str) -> Option<Value> {
 }
 
 /// HAR's timings, milliseconds. `connect` includes `ssl`, and with a proxy its TLS and the tunnel; together, without
-/// `ssl`, they are the entry's `time`. What was not done is -1; `send`, `wait` and `receive` have to be times.
+/// `ssl`, they are the entry's `time`. Steps that were not done are -1; `send`, `wait` and `receive` must be times.
 fn timings(connection: &Connection) -> Value {
     let phases = phases(connection);
     let took = |name| phases.iter().find(|p| p.name == name).map(|p| p.duration());

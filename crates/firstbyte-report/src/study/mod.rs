@@ -220,8 +220,7 @@ pub struct FailureView {
 }
 
 impl Study<'_> {
-    /// Heading of what samples were held against, and the word for those that stood it. A table of timers says nothing
-    /// about the wire.
+    /// Heading of the counts, and the word for samples that count. A table of timers proves nothing about the wire.
     pub(crate) fn proof_words(&self) -> (&'static str, &'static str) {
         let has_table =
             self.cells.iter().flat_map(|cell| &cell.factors).any(|f| f.axis == FILE_AXIS);

@@ -39,7 +39,7 @@ pub struct ProbePlan {
     pub colors: ColorChoice,
 }
 
-/// A command line of curl. It is a language of its own, which is read where it is carried out: a word may name files.
+/// A command line of curl. The command reads it, because words may name files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CurlPlan {
     /// The words after `curl`.

@@ -1,4 +1,4 @@
-//! `firstbyte curl …` beside curl: the same lines, the same requests, the same exit codes.
+//! `firstbyte curl …` and curl carry out the same lines: requests and exit codes are equal.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

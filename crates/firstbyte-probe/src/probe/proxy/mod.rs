@@ -39,7 +39,7 @@ pub(super) struct HandshakeSessions {
 }
 
 impl<'a> ProxyRoute<'a> {
-    /// The route to `target`; absent where it is reached directly.
+    /// The route to `target`; absent if it is reached directly.
     pub(super) fn find(options: &'a Options, target: &Target) -> Option<Self> {
         let rules = options.proxy.as_ref()?;
         let proxy = rules.proxy_for(target)?;
@@ -113,7 +113,7 @@ impl NetProber {
         Ok(HandshakeSessions { target: of_target.transpose()?, proxy: proxy.transpose()? })
     }
 
-    /// The target's address, where the proxy is to be given that. It is looked up before the connection begins.
+    /// The target's address, if the proxy needs it. It is looked up before the connection begins.
     pub(super) async fn address_behind(
         &self,
         route: &ProxyRoute<'_>,

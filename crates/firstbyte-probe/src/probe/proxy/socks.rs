@@ -11,7 +11,7 @@ use crate::probe::stream::Stream;
 /// SOCKS 5 counts names, users and passwords in one byte.
 const LONGEST: usize = 255;
 
-/// `address` is the target's, where the proxy is to be given that.
+/// `address` is the target's, if the proxy needs it.
 pub(super) async fn open(
     stream: &mut Stream,
     route: &ProxyRoute<'_>,

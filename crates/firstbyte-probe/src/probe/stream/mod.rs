@@ -4,8 +4,7 @@
 //! Finished, the HTTP/2 preface, SETTINGS and the request's HEADERS leave together, in one send.
 //! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
 //!
-//! Here is what is written; `reading` is what is read, `records` is TLS in between, `outer` what lies around all of it if
-//! there is a proxy.
+//! This module writes; `reading` reads, `records` is TLS in between, and `outer` carries everything through a proxy.
 
 mod outer;
 mod reading;

@@ -24,7 +24,7 @@ pub(super) struct OuterTls {
     sealed: BytesMut,
     /// Encrypted, and not sent.
     outgoing: BytesMut,
-    /// How many bytes of what travels inside are in `outgoing`.
+    /// Bytes of the inner stream that `outgoing` carries.
     carried: usize,
     ended: bool,
 }
@@ -41,7 +41,7 @@ impl OuterTls {
         Ok(())
     }
 
-    /// Takes what has come from the proxy; nothing is the end.
+    /// Takes bytes from the proxy; none mark the end.
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sealed.extend_from_slice(bytes);
         if bytes.is_empty() {
@@ -79,7 +79,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What is sent next asks a proxy for a tunnel.
+    /// The next bytes ask a proxy for a tunnel.
     pub(in crate::probe) fn begin_tunnel(&mut self) {
         self.next_departure.push(Mark::TunnelStart);
     }
@@ -96,7 +96,7 @@ impl Stream {
         sent.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "send")))
     }
 
-    /// What has come from the proxy and was not taken; nothing is the end.
+    /// Bytes from the proxy that nobody took yet; none mark the end.
     pub(in crate::probe) async fn hear_proxy(&mut self) -> Result<&[u8], Cause> {
         if self.undigested.is_empty() {
             let received = std::future::poll_fn(|cx| self.poll_receive(cx, usize::MAX)).await;
@@ -108,7 +108,7 @@ impl Stream {
         Ok(&self.buffer[self.undigested.clone()])
     }
 
-    /// Takes so many bytes of what [`Self::hear_proxy`] gave: they are the proxy's own.
+    /// Takes `bytes` of those from [`Self::hear_proxy`]: they are the proxy's own.
     pub(in crate::probe) fn take_from_proxy(&mut self, bytes: usize) {
         self.undigested.start += bytes;
         self.proxy_bytes += bytes as u64;
@@ -126,7 +126,7 @@ impl Stream {
         self.before_tunnel = (recorder.sent_bytes(), recorder.received_bytes());
     }
 
-    /// When the tunnel was open, where there is one.
+    /// When the tunnel was open, if there is one.
     pub(in crate::probe) const fn tunnel_end(&self) -> Option<Arrival> {
         self.tunnel_end
     }
@@ -136,7 +136,7 @@ impl Stream {
         self.outer.is_some()
     }
 
-    /// When the byte at `offset` of what the target sent could be read; of TLS or HTTP that is still to be read itself.
+    /// When the byte at `offset` of the inner stream could be read.
     pub(super) fn arrival_below(&self, offset: u64) -> Option<Arrival> {
         self.arrival_from_proxy(self.proxy_bytes + offset)
     }
@@ -151,7 +151,7 @@ impl Stream {
         recorder.borrow().arrival_of(offset)
     }
 
-    /// Sends at most `limit` bytes of what is ready; gives how many left, and the send that took the last of them.
+    /// Sends at most `limit` bytes that are ready; gives how many left, and the send that took the last of them.
     pub(super) fn poll_send_ready(
         &mut self,
         cx: &mut Context<'_>,
@@ -172,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// Sends what is ready as far as that needs no waiting, and ends the stream.
+    /// Sends the ready bytes as far as that needs no waiting, and ends the stream.
     pub(super) fn send_last(&mut self) {
         let sent = match self.outer.as_deref_mut() {
             None if self.outgoing.is_empty() => return,
@@ -194,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// Receives into `buffer` at most `room` bytes of what the target or the proxy says; 0 is the end.
+    /// Receives at most `room` bytes of the target or the proxy into `buffer`; 0 is the end.
     pub(super) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,

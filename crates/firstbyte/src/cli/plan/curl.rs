@@ -20,7 +20,7 @@ const CIPHER_SUITES: [(&str, &str); 9] = [
     ("ECDHE-RSA-AES128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
     ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
 ];
-/// So many of them are of TLS 1.3.
+/// The first three belong to TLS 1.3.
 const OF_TLS13: usize = 3;
 
 /// The options of visits to URLs that are `https://` or not.
