@@ -27,8 +27,11 @@ pub(in crate::cli) struct WireArgs {
     pub command: Option<WireCommand>,
 
     /// Capture files, oldest first
-    #[arg(required_unless_present = "interface", value_name = "FILE")]
+    #[arg(required_unless_present_any = ["interface", "read_file"], value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Capture file, as in tcpdump and tshark; read before those without -r; repeatable
+    #[arg(short = 'r', long, value_name = "FILE", help_heading = "Packets")]
+    pub read_file: Vec<PathBuf>,
 
     #[command(flatten)]
     pub live: LiveArgs,

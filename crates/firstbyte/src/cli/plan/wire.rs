@@ -1,6 +1,7 @@
 //! From `wire` as typed to what is read out of captures.
 
 use std::num::NonZeroU8;
+use std::path::PathBuf;
 
 use super::usage;
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs, WireDiffArgs};
@@ -11,18 +12,16 @@ use crate::plans::{
 };
 
 pub(super) fn wire(args: &WireArgs) -> Result<WirePlan, Problem> {
+    let paths: Vec<PathBuf> = args.read_file.iter().chain(&args.files).cloned().collect();
     let source = match live_capture(&args.live) {
-        Some(_) if !args.files.is_empty() => return Err(usage("give files or -i, not both")),
+        Some(_) if !paths.is_empty() => return Err(usage("give files or -i, not both")),
         Some(capture) => PacketSource::Live(LivePlan {
             capture,
             length: args.window,
             metrics: args.metrics,
             spool_bytes: args.spool,
         }),
-        None => PacketSource::Files {
-            paths: args.files.clone(),
-            threads: args.threads.and_then(NonZeroU8::new),
-        },
+        None => PacketSource::Files { paths, threads: args.threads.and_then(NonZeroU8::new) },
     };
     Ok(WirePlan {
         source,
