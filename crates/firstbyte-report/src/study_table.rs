@@ -8,6 +8,7 @@ use std::time::Duration;
 use firstbyte_core::compare::{Role, describe_answers};
 use firstbyte_core::run::{Cell, Metric};
 use firstbyte_core::shown_url::shown_urls_within;
+use firstbyte_core::timeline::ProxyFacts;
 
 use super::Style;
 use super::chart::{metric_title, phase_label};
@@ -20,8 +21,7 @@ use super::units::{Scale, count, grouped};
 
 /// The comparison as text.
 pub fn table(study: &Study<'_>, style: &Style) -> String {
-    let digest = Digest::from_rows(study.cells.len(), study.rows);
-    let view = View { study, digest, grouping: Grouping::from_study(study), style };
+    let view = View::from_study(study, style);
     // On a terminal what comes last is what is seen.
     let blocks = [
         view.phases(),
@@ -40,6 +40,22 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
     blocks.join("\n")
 }
 
+/// The medians of all variants in one table, whose first line is the head, and their unit.
+pub(crate) fn medians_of_all(study: &Study<'_>, style: &Style) -> (Vec<Vec<String>>, &'static str) {
+    let view = View::from_study(study, style);
+    let groups = view.grouping.groups.iter();
+    let cells: Vec<usize> = groups.flat_map(|group| group.cells.iter().copied()).collect();
+    let (mut table, scale) = view.medians(&cells);
+    for (line, cell) in table.iter_mut().skip(1).zip(&cells) {
+        let heading = view.grouping.of_cell(*cell).map_or("", |group| group.heading.as_str());
+        if !heading.is_empty() {
+            line[0].0 = format!("{}, {}", style.safe(heading), line[0].0);
+        }
+    }
+    let texts = |line: Line| line.into_iter().map(|(text, _)| text).collect::<Vec<String>>();
+    (table.into_iter().map(texts).collect(), scale.name(style))
+}
+
 /// More differences than these are left to the page, but for those of the total.
 const MANY: usize = 12;
 
@@ -55,6 +71,13 @@ struct View<'a> {
 
 /// Cells of a table, right-aligned but for the first, each with its ink.
 type Line = Vec<(String, Ink)>;
+
+impl<'a> View<'a> {
+    fn from_study(study: &'a Study<'a>, style: &'a Style) -> Self {
+        let digest = Digest::from_rows(study.cells.len(), study.rows);
+        Self { study, digest, grouping: Grouping::from_study(study), style }
+    }
+}
 
 impl View<'_> {
     fn findings(&self) -> Vec<String> {
@@ -90,38 +113,59 @@ impl View<'_> {
     }
 
     fn phases_of(&self, group: &Group) -> Vec<String> {
-        let summary = |cell: &usize, metric| self.study.summary(*cell, metric);
-        let proxy = group.cells.iter().find_map(|cell| {
-            let middle = self.study.medians.get(*cell)?.as_ref()?;
-            middle.connection.facts.proxy.as_ref()
-        });
-        let mut used: Vec<Metric> = PHASES
-            .into_iter()
-            .filter(|m| *m != Metric::Send)
-            .filter(|m| group.cells.iter().any(|c| summary(c, *m).is_some_and(|s| s.samples > 0)))
-            .collect();
-        used.extend(proxy.map(|_| Metric::Setup));
-        let value = |cell: &usize, metric: Metric, q: f64| {
-            summary(cell, metric).and_then(|s| s.quantile(q)).map(|e| e.value)
-        };
-        let largest = group
-            .cells
-            .iter()
-            .filter_map(|c| value(c, Metric::Total, 0.95).or_else(|| value(c, Metric::Total, 0.5)));
-        let scale = scale(largest.fold(0.0, f64::max));
+        let (table, scale) = self.medians(&group.cells);
         let unit = scale.name(self.style);
         let heading = match group.heading.as_str() {
             "" => format!("Medians, {unit}"),
             heading => format!("{}: medians, {unit}", self.style.safe(heading)),
         };
+        let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
+        // The name lookup is the least telling, p95 between the median and p99.
+        let p95 = table[0].len() - 2;
+        let no_p99 = group.cells.iter().all(|c| self.quantile(*c, Metric::Total, 0.99).is_none());
+        let first = no_p99.then_some(p95 + 1);
+        let dispensable: Vec<usize> = first.into_iter().chain([p95, 2, 1]).collect();
+        lines.extend(self.align(table, &dispensable));
+        if let Some(proxy) = self.proxy(&group.cells) {
+            let text = format!("through the proxy {proxy}: set-up includes its TLS and its tunnel");
+            self.wrapped(&mut lines, &text, Ink::Faint);
+        }
+        lines
+    }
+
+    fn proxy(&self, cells: &[usize]) -> Option<&ProxyFacts> {
+        cells.iter().find_map(|cell| {
+            let middle = self.study.medians.get(*cell)?.as_ref()?;
+            middle.connection.facts.proxy.as_ref()
+        })
+    }
+
+    fn quantile(&self, cell: usize, metric: Metric, q: f64) -> Option<f64> {
+        let summary = self.study.summary(cell, metric);
+        summary.and_then(|s| s.quantile(q)).map(|estimate| estimate.value)
+    }
+
+    /// Medians of phases and quantiles of the total: the head, and a line for each cell.
+    fn medians(&self, cells: &[usize]) -> (Vec<Line>, Scale) {
+        let is_used =
+            |cell: &usize, metric| self.study.summary(*cell, metric).is_some_and(|s| s.samples > 0);
+        let mut used: Vec<Metric> = PHASES
+            .into_iter()
+            .filter(|m| *m != Metric::Send)
+            .filter(|m| cells.iter().any(|c| is_used(c, *m)))
+            .collect();
+        used.extend(self.proxy(cells).map(|_| Metric::Setup));
+        let total = |cell: &usize, q| self.quantile(*cell, Metric::Total, q);
+        let largest = cells.iter().filter_map(|c| total(c, 0.95).or_else(|| total(c, 0.5)));
+        let scale = scale(largest.fold(0.0, f64::max));
         let quantiles = [0.95, 0.99];
         let mut head: Line = vec![(String::new(), Ink::Faint), ("n".into(), Ink::Faint)];
         head.extend(used.iter().map(|m| (phase_label(*m).to_owned(), Ink::Faint)));
         head.push(("total".into(), Ink::Strong));
         head.extend(quantiles.iter().map(|q| (quantile_name(*q), Ink::Faint)));
         let mut table = vec![head];
-        for cell in &group.cells {
-            let figure = |metric, q| match value(cell, metric, q) {
+        for cell in cells {
+            let figure = |metric, q| match self.quantile(*cell, metric, q) {
                 Some(ns) => print(ns, scale),
                 None => self.style.glyph("–", "-").to_owned(),
             };
@@ -135,18 +179,7 @@ impl View<'_> {
             line.extend(quantiles.iter().map(|q| (figure(Metric::Total, *q), Ink::Faint)));
             table.push(line);
         }
-        let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
-        // The name lookup is the least telling, p95 between the median and p99.
-        let p95 = used.len() + 3;
-        let no_p99 = group.cells.iter().all(|c| value(c, Metric::Total, 0.99).is_none());
-        let first = no_p99.then_some(p95 + 1);
-        let dispensable: Vec<usize> = first.into_iter().chain([p95, 2, 1]).collect();
-        lines.extend(self.align(table, &dispensable));
-        if let Some(proxy) = proxy {
-            let text = format!("through the proxy {proxy}: set-up includes its TLS and its tunnel");
-            self.wrapped(&mut lines, &text, Ink::Faint);
-        }
-        lines
+        (table, scale)
     }
 
     /// Statuses and sizes of each cell's answers, if they differ or some are errors.

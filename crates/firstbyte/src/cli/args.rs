@@ -591,6 +591,9 @@ pub(super) struct RenderArgs {
     /// Write a self-contained page with all charts and tables
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<Destination>,
+    /// Write the table of medians and the verdicts as Markdown
+    #[arg(long = "export-markdown", value_name = "FILE", help_heading = "Output")]
+    pub markdown: Option<Destination>,
     /// Write every chart as SVG into DIR
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,

@@ -88,9 +88,22 @@ impl Files {
     }
 
     fn exported(self, outputs: &Outputs, with_responses: bool) -> Self {
-        let Outputs { json, csv, percentiles, parquet, zeek, har, html, packets, svg, png, qlog } =
-            outputs;
-        let plain = [csv, percentiles, parquet, zeek, html, packets].into_iter().flatten();
+        let Outputs {
+            json,
+            csv,
+            percentiles,
+            parquet,
+            zeek,
+            har,
+            html,
+            markdown,
+            packets,
+            svg,
+            png,
+            qlog,
+        } = outputs;
+        let plain =
+            [csv, percentiles, parquet, zeek, html, markdown, packets].into_iter().flatten();
         let with_fields = [json, har].into_iter().flatten().map(Destination::path);
         self.writes(plain)
             .add(with_fields, Use::Written { private: with_responses })

@@ -80,6 +80,9 @@ pub struct Outputs {
     /// One page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<Destination>,
+    /// Medians and verdicts as Markdown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub markdown: Option<Destination>,
     /// Packets as pcapng.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Destination>,
@@ -105,12 +108,13 @@ impl Outputs {
             zeek,
             har,
             html,
+            markdown,
             packets,
             svg: _,
             png: _,
             qlog: _,
         } = self;
-        [json, csv, percentiles, parquet, zeek, har, html, packets].into_iter().flatten()
+        [json, csv, percentiles, parquet, zeek, har, html, markdown, packets].into_iter().flatten()
     }
 
     /// Whether one of them takes standard output: then nothing else is shown there.

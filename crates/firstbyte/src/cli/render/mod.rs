@@ -14,7 +14,7 @@ use crate::study::{ComparisonChoices, Material};
 use firstbyte_report::chart::Figure;
 use firstbyte_report::study::{Study, StudyStory};
 use firstbyte_report::warning::Warning;
-use firstbyte_report::{chart, html, percentiles, study_table};
+use firstbyte_report::{chart, html, markdown, percentiles, study_table};
 
 /// Shows a run.
 pub(super) fn run(run: Run, plan: &RenderPlan) -> Result<(), Problem> {
@@ -38,7 +38,10 @@ pub(super) fn show_study(
     let outputs = &plan.outputs;
     export::samples(data, outputs)?;
     let on_terminal = !outputs.use_stdout();
-    let compared = outputs.html.is_some() || outputs.percentiles.is_some() || outputs.draw();
+    let compared = outputs.html.is_some()
+        || outputs.markdown.is_some()
+        || outputs.percentiles.is_some()
+        || outputs.draw();
     if !on_terminal && !compared {
         return Ok(());
     }
@@ -70,6 +73,9 @@ pub(super) fn show_study(
         }
         if let Some(to) = &outputs.html {
             whole(to, html::page(study).as_bytes())?;
+        }
+        if let Some(to) = &outputs.markdown {
+            whole(to, markdown::table(study).as_bytes())?;
         }
         if outputs.draw() {
             pictures(&chart::figures(study), outputs)?;
