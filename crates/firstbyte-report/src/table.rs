@@ -5,6 +5,7 @@
 //! `pooled` is what is kept of them.
 
 mod pooled;
+mod totals;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use firstbyte_core::timeline::{Mark, Offset, PhaseName, Sample};
 
 use self::pooled::Column;
 pub use self::pooled::Middle;
+use self::totals::{TotalMoments, render_total_summary};
 use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count, grouped};
@@ -98,6 +100,7 @@ struct Group {
     phases: [Column; PhaseName::ALL.len()],
     first_byte: Column,
     total: Column,
+    total_moments: TotalMoments,
     parts: [Column; PARTS],
     rtt: Column,
     round_trips: Column,
@@ -131,6 +134,7 @@ impl Group {
             phases: PhaseName::ALL.map(|_| column()),
             first_byte: column(),
             total: column(),
+            total_moments: TotalMoments::new(),
             parts: std::array::from_fn(|_| column()),
             rtt: column(),
             round_trips: column(),
@@ -191,6 +195,7 @@ impl Group {
         self.round_trips.take_number(u64::from(split.round_trips));
         let total = redirects + split.total() + sample.time_after_first_response();
         self.total.take(total);
+        self.total_moments.take(total);
         self.middle.take(total, sample.sequence, || split);
     }
 
@@ -205,6 +210,12 @@ impl Group {
             lines.extend(self.percentiles(style));
             lines.push(String::new());
             lines.extend(self.median_sample(style));
+            let summary =
+                render_total_summary(&self.total_moments, &self.total, self.scale(), style);
+            if !summary.is_empty() {
+                lines.push(String::new());
+                lines.extend(summary);
+            }
         }
         let apart: Vec<String> =
             self.warmups.iter().map(|w| warmup(w, style)).chain(self.failures(style)).collect();
@@ -248,9 +259,13 @@ impl Group {
         lines.iter().map(|line| style.paint(Ink::Strong, line)).collect()
     }
 
+    fn scale(&self) -> Scale {
+        Scale::for_largest(self.total_moments.max())
+    }
+
     /// Phases, first byte and total; below them what the total consists of; below those the path.
     fn percentiles(&self, style: &Style) -> Vec<String> {
-        let scale = Scale::for_largest(Duration::from_nanos(self.total.max()));
+        let scale = self.scale();
         let mut sections = vec![self.phases(), self.parts(), self.path()];
         sections.retain(|section| !section.is_empty());
         let numbers: Vec<Vec<[String; 5]>> = sections
@@ -283,8 +298,11 @@ impl Group {
         }
         if let Some(drawn) = self.total.drawn() {
             let of_all = grouped(self.pooled);
-            let text = format!("percentiles of {} drawn at random of {of_all}", grouped(drawn));
-            lines.push(style.paint(Ink::Faint, &text));
+            let drawn = grouped(drawn);
+            let text = format!("percentiles and histogram of {drawn} drawn at random of {of_all}");
+            let words: Vec<String> = text.split(' ').map(String::from).collect();
+            let wrapped = wrap("", &words, style.columns());
+            lines.extend(wrapped.iter().map(|line| style.paint(Ink::Faint, line)));
         }
         lines
     }
@@ -434,7 +452,8 @@ mod tests {
     #[test]
     fn p99_needs_a_hundred_samples() {
         let text = table(&fixtures::run(100), &Style::default());
-        assert!(text.contains("p99") && !text.contains("max"));
+        assert!(text.contains("p90      p99\n") && !text.contains("p90      max"));
+        assert_eq!(text.matches("total   mean").count(), 2);
         insta::assert_snapshot!(text);
     }
 
@@ -507,7 +526,7 @@ mod tests {
 
     #[test]
     fn fits_the_width_and_colours_only_dress() {
-        for samples in [fixtures::run(3), fixtures::all()] {
+        for samples in [fixtures::run(3), fixtures::run(20), fixtures::all()] {
             for width in [60, 80, 120] {
                 let plain = Style { width, ..Style::default() };
                 let text = table(&samples, &plain);

@@ -60,12 +60,8 @@ impl Column {
         (kept < self.others).then_some(kept)
     }
 
-    pub(super) fn max(&self) -> u64 {
-        self.values.iter().max().copied().unwrap_or(0)
-    }
-
-    /// These quantiles.
-    pub(super) fn quantiles<const N: usize>(&self, wanted: [f64; N]) -> [f64; N] {
+    /// The values that are kept, ascending.
+    pub(super) fn sorted(&self) -> Vec<f64> {
         // Of a draw, zeros are as many as their share.
         let share = self.values.len() as f64 / (self.others.max(1)) as f64;
         let zeros = (self.zeros as f64 * share).round() as usize;
@@ -73,6 +69,12 @@ impl Column {
         let mut sorted = vec![0.0; zeros];
         sorted.extend(self.values.iter().map(|value| *value as f64));
         sorted[zeros..].sort_unstable_by(f64::total_cmp);
+        sorted
+    }
+
+    /// These quantiles.
+    pub(super) fn quantiles<const N: usize>(&self, wanted: [f64; N]) -> [f64; N] {
+        let sorted = self.sorted();
         wanted.map(|q| quantile(&sorted, q).unwrap_or_default())
     }
 }
