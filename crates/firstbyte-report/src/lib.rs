@@ -30,6 +30,7 @@ pub mod flights;
 pub mod har;
 pub mod headers;
 pub mod html;
+pub mod markdown;
 pub mod ndjson;
 pub mod netlog;
 pub mod page_load;

@@ -75,10 +75,10 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ms(time),
             seen.count()
         ),
-        advice:
+        advice: seen.advise_server(
             "Examine the application and what it waits for (databases, other services), or cache \
-             the response. Server-Timing headers show which part is slow."
-                .into(),
+             the response. Server-Timing headers show which part is slow.",
+        ),
         ..Finding::saving(FindingKind::SlowServer, saved)
     });
 }

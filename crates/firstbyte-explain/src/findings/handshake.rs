@@ -130,10 +130,10 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 ms(time),
                 seen.count()
             ),
-            advice:
+            advice: seen.advise_server(
                 "Examine what the server does before its ServerHello: OCSP responses fetched on \
-                 demand, keys on another machine, a full queue, large RSA keys."
-                    .into(),
+                 demand, keys on another machine, a full queue, large RSA keys.",
+            ),
             ..Finding::saving(FindingKind::SlowHandshake, saved)
         });
     }

@@ -87,6 +87,17 @@ impl Seen<'_> {
         self.subject.proven.len()
     }
 
+    /// Advice on time of the server, which includes the way behind a proxy.
+    fn advise_server(&self, advice: &str) -> String {
+        match self.most(|c| c.connection.facts.proxy.is_some()) {
+            true => format!(
+                "The way from the proxy to the server is part of it: measure there, or with --noproxy '*', to tell \
+                 them apart. {advice}"
+            ),
+            false => advice.to_owned(),
+        }
+    }
+
     /// How many of the subject's connections are so.
     fn how_many(&self, are: impl Fn(&AttributedConnection) -> bool) -> usize {
         self.connections().filter(|c| are(c)).count()

@@ -247,6 +247,14 @@ impl Recorder {
         }
     }
 
+    /// Names the bytes that were received last, if nothing in them has a name.
+    pub fn name_answer(&mut self, name: &str) {
+        let last = self.events.iter().rev().find(|e| e.direction == Direction::Received);
+        if last.is_some_and(|event| event.messages.is_empty()) {
+            self.name_message(Direction::Received, name);
+        }
+    }
+
     /// When the send `id` left.
     pub fn departure(&self, id: SendId) -> Option<Stamp> {
         self.events.get(id.0).map(|event| self.stamp(event))

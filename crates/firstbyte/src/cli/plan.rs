@@ -180,6 +180,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
             parquet: args.parquet.clone(),
             har: args.har.clone(),
             html: args.html.clone(),
+            markdown: args.markdown.clone(),
             svg: args.svg.clone(),
             png: args.png.clone(),
             qlog: args.qlog.clone(),

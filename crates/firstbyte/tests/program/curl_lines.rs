@@ -220,3 +220,21 @@ fn options_that_have_no_meaning_here_are_refused_by_name() {
         assert!(refused.stderr.contains(name), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn the_document_has_every_option_of_the_installed_curl() {
+    let directory = Directory::new();
+    let help = curl(directory.path(), &["--help", "all"]).stdout;
+    let document = include_str!("../../../../docs/from-curl.md");
+    let named: std::collections::BTreeSet<&str> = document
+        .split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)))
+        .filter(|word| word.starts_with("--"))
+        .collect();
+    let options = help.lines().filter_map(|line| {
+        line.split_whitespace().take(2).find(|word| word.starts_with("--"))
+    });
+    let options: Vec<&str> = options.collect();
+    assert!(options.len() > 200, "{help}");
+    let missing: Vec<&&str> = options.iter().filter(|option| !named.contains(**option)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -80,11 +80,12 @@ async fn receive_head(stream: &mut Stream, route: &ProxyRoute<'_>) -> Result<Vec
         }
         head.extend_from_slice(bytes);
         if let Some(end) = find_head_end(&head) {
-            stream.take_from_proxy(end - before);
             head.truncate(end);
+            let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+            stream.take_from_proxy(end - before, &String::from_utf8_lossy(line));
             return Ok(head);
         }
-        stream.take_from_proxy(head.len() - before);
+        stream.take_from_proxy(head.len() - before, "CONNECT answer");
         let begun = head.len().min(BEGIN.len());
         if head[..begun] != BEGIN[..begun] {
             return Err(route.misbehaved(&not_http(&head)));

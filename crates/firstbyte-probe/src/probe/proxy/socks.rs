@@ -169,7 +169,7 @@ async fn hear(
         }
         let taken = bytes.len().min(wanted - answer.len());
         answer.extend_from_slice(&bytes[..taken]);
-        stream.take_from_proxy(taken);
+        stream.take_from_proxy(taken, "SOCKS answer");
     }
     Ok(answer)
 }

@@ -10,8 +10,20 @@ pub(in crate::cli::commands) fn check_forms(
     why: &str,
     hint: &str,
 ) -> Result<(), Problem> {
-    let Outputs { json: _, csv, percentiles, parquet, zeek, har, html, packets, svg, png, qlog } =
-        &plan.render.outputs;
+    let Outputs {
+        json: _,
+        csv,
+        percentiles,
+        parquet,
+        zeek,
+        har,
+        html,
+        markdown,
+        packets,
+        svg,
+        png,
+        qlog,
+    } = &plan.render.outputs;
     let named = [
         (csv.is_some(), "--csv"),
         (percentiles.is_some(), "--percentiles"),
@@ -19,6 +31,7 @@ pub(in crate::cli::commands) fn check_forms(
         (zeek.is_some(), "--zeek"),
         (har.is_some(), "--har"),
         (html.is_some(), "--html"),
+        (markdown.is_some(), "--export-markdown"),
         (packets.is_some(), "--pcap-out"),
         (svg.is_some(), "--svg"),
         (png.is_some(), "--png"),
