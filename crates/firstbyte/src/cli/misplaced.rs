@@ -86,7 +86,8 @@ fn with_remedy(mut error: Error, words: &[OsString]) -> Error {
     let tip = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
             let name = flag.split('=').next().unwrap_or_default();
-            let known = OTHER_FLAGS.iter().find(|(other, _)| *other == name);
+            let is_wire = words.iter().any(|word| word == "wire");
+            let known = OTHER_FLAGS.iter().find(|(other, _)| *other == name && !is_wire);
             // Nobody means a flag as a value.
             let is_flag = name.starts_with('-');
             match known {

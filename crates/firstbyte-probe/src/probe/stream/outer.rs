@@ -108,8 +108,9 @@ impl Stream {
         Ok(&self.buffer[self.undigested.clone()])
     }
 
-    /// Takes `bytes` of those from [`Self::hear_proxy`]: they are the proxy's own.
-    pub(in crate::probe) fn take_from_proxy(&mut self, bytes: usize) {
+    /// Takes `bytes` of those from [`Self::hear_proxy`]: they are the proxy's own, and called `name`.
+    pub(in crate::probe) fn take_from_proxy(&mut self, bytes: usize, name: &str) {
+        self.tcp.recorder().borrow_mut().name_answer(name);
         self.undigested.start += bytes;
         self.proxy_bytes += bytes as u64;
     }
