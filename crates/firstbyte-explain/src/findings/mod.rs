@@ -91,7 +91,7 @@ impl Seen<'_> {
     fn advise_server(&self, advice: &str) -> String {
         match self.most(|c| c.connection.facts.proxy.is_some()) {
             true => format!(
-                "The way from the proxy to the server is part of it: measure there, or with --noproxy '*', to tell \
+                "The way from the proxy to the server is part of it: measure there, or without the proxy, to tell \
                  them apart. {advice}"
             ),
             false => advice.to_owned(),

@@ -230,9 +230,9 @@ fn the_document_has_every_option_of_the_installed_curl() {
         .split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)))
         .filter(|word| word.starts_with("--"))
         .collect();
-    let options = help.lines().filter_map(|line| {
-        line.split_whitespace().take(2).find(|word| word.starts_with("--"))
-    });
+    let options = help
+        .lines()
+        .filter_map(|line| line.split_whitespace().take(2).find(|word| word.starts_with("--")));
     let options: Vec<&str> = options.collect();
     assert!(options.len() > 200, "{help}");
     let missing: Vec<&&str> = options.iter().filter(|option| !named.contains(**option)).collect();

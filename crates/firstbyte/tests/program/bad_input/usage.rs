@@ -109,8 +109,7 @@ const FLAGS: &[Row] = &[
         2,
         "error: unexpected argument 'x.csv' found\n\n  \
          tip: --csv=x.csv writes to that file; --csv alone writes to standard output\n  \
-         tip: write URLs and input files before --csv\n\n\
-         Usage: firstbyte compare [OPTIONS] [URL]\n<see help>\n",
+         tip: write URLs and input files before --csv\n<see help>\n",
     ),
     (
         &["a.test", "--json", "-"],
