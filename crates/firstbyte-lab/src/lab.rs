@@ -277,7 +277,11 @@ impl Lab {
     }
 }
 
-/// The variables by which common programs are told to trust the lab's CA, and only that.
+/// Proxies of this machine cannot be reached from a lab. Programs take an empty variable for none.
+const NO_PROXIES: [&str; 6] =
+    ["http_proxy", "https_proxy", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+
+/// The variables by which common programs are told to trust the lab's CA, and only that, and to connect directly.
 fn environment(
     scenario: &Scenario,
     ca: &Ca,
@@ -293,6 +297,7 @@ fn environment(
     let mut variables: Vec<_> =
         trust.iter().map(|name| ((*name).to_owned(), file.clone())).collect();
     variables.push(("FIRSTBYTE_LAB".to_owned(), scenario.name.clone()));
+    variables.extend(NO_PROXIES.map(|name| (name.to_owned(), String::new())));
     Ok(variables)
 }
 

@@ -143,6 +143,15 @@ fn a_command_that_is_not_there_is_named() {
 }
 
 #[test]
+fn proxies_of_this_machine_are_not_those_of_a_lab() {
+    let _permits = Permits::one();
+    let is_empty = "test -z \"$https_proxy$HTTPS_PROXY$all_proxy\"";
+    let mut command = firstbyte(&["lab", "run", "quiet", "--", "sh", "-c", is_empty]);
+    let output = run(command.env("HTTPS_PROXY", "http://127.0.0.1:1"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn captures_are_named() {
     let _permits = Permits::one();
     let scene = Scene::new(LINKS);
