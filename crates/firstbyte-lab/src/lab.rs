@@ -281,7 +281,7 @@ impl Lab {
 const NO_PROXIES: [&str; 6] =
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// The variables by which common programs are told to trust the lab's CA, and only that, and to connect directly.
+/// Variables that make common programs trust the lab's CA alone, and connect directly.
 fn environment(
     scenario: &Scenario,
     ca: &Ca,

@@ -71,7 +71,7 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
             "give the proxy's user with -U USER:PASSWORD, or in the proxy's URL"
         }
         Cause::ProxyRefused { .. } => {
-            "ask who runs the proxy, or connect directly with --noproxy HOST"
+            "ask the administrator of the proxy, or connect directly with --noproxy HOST"
         }
         Cause::ConnectTimedOut { .. } => {
             "the SYN was never answered: a firewall drops it, or the host is down"

@@ -14,6 +14,8 @@ use super::style::{Ink, Style, wrap};
 use super::units::{Scale, bytes, count};
 use firstbyte_core::shown_url::shown_url;
 
+/// The letters of a header field that are shown.
+const LONGEST_VALUE: usize = 60;
 const LABEL_WIDTH: usize = 12;
 /// A shorter time does not get a clause.
 const WHILE: Duration = Duration::from_millis(1);
@@ -281,6 +283,11 @@ impl Facts<'_> {
             }),
         ];
         self.clauses("http", clauses.into_iter().flatten().collect());
+        let told = ["age", "x-cache", "server-timing"].into_iter().filter_map(|name| {
+            let value: String = http.header(name)?.chars().take(LONGEST_VALUE).collect();
+            Some(format!("{name} {}", self.style.safe(&value)))
+        });
+        self.clauses("response", told.collect());
     }
 
     fn lookups(&mut self, lookups: &[Lookup]) {

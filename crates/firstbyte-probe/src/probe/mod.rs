@@ -232,7 +232,9 @@ impl NetProber {
         if http.method.is_idempotent() && was_closed_unused(&connection) {
             connection = self.visit_once(target, http, deadline, after).await;
         }
-        if self.looks_for_tls && !target.tls && ended_without_a_word(&connection) {
+        // A proxy's port says nothing about the server's.
+        let is_direct = connection.facts.proxy.is_none();
+        if self.looks_for_tls && is_direct && !target.tls && ended_without_a_word(&connection) {
             Box::pin(self.look_for_tls(target, &mut connection)).await;
         }
         connection

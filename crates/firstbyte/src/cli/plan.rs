@@ -132,7 +132,7 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
         interval: quantities::limit("--interval", args.interval.as_deref())?,
         view: view(args)?,
         outputs: Outputs {
-            json: args.rows.json.clone(),
+            json: args.rows.json(),
             csv: args.rows.csv.clone(),
             qlog: args.qlog.clone().or_else(|| qlog_directory(&args.visit)),
             ..Outputs::default()
@@ -174,7 +174,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
         by: args.by.clone(),
         compare_unlike: args.compare_unlike,
         outputs: Outputs {
-            json: args.rows.json.clone(),
+            json: args.rows.json(),
             csv: args.rows.csv.clone(),
             percentiles: args.percentiles.clone(),
             parquet: args.parquet.clone(),
@@ -222,7 +222,7 @@ pub(super) fn target(url: &str) -> Result<Target, Problem> {
 fn view(args: &ProbeArgs) -> Result<ProbeView, Problem> {
     let is_stdout =
         |output: &Option<Destination>| output.as_ref().is_some_and(Destination::is_stdout);
-    let [json, csv] = [&args.rows.json, &args.rows.csv].map(is_stdout);
+    let [json, csv] = [&args.rows.json(), &args.rows.csv].map(is_stdout);
     let body = args.output.as_ref().is_some_and(|path| path.as_os_str() == Destination::STREAM);
     if body && (json || csv) {
         return Err(usage("the body and --json or --csv cannot both go to standard output")

@@ -161,7 +161,7 @@ impl RunWriter {
         Self::go_on(path, expected, Damage::CutOff)
     }
 
-    /// Continues a run of which only the last line may be damaged. A run with other damage is not changed.
+    /// Continues a run if no line but the last is damaged. A run with other damage is not changed.
     ///
     /// # Errors
     /// Those of [`Self::resume`], and that a line is damaged.

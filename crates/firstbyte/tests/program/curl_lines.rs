@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -64,6 +65,10 @@ fn answer(request: &str) -> &'static str {
     match path.split('?').next().unwrap() {
         "/redirect" => {
             "HTTP/1.1 302 Found\r\nLocation: /final\r\nSet-Cookie: s=1; Path=/\r\nContent-Length: 0\r\n\r\n"
+        }
+        "/cached" => {
+            "HTTP/1.1 200 OK\r\nAge: 12\r\nX-Cache: HIT\r\nServer-Timing: db;dur=5\r\nSet-Cookie: s=1\r\n\
+             Content-Length: 0\r\n\r\n"
         }
         "/missing" => "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone",
         "/digest" if !request.contains("Authorization: Digest ") => {
@@ -151,6 +156,55 @@ fn the_report_takes_the_place_of_the_body() {
     let body = firstbyte(directory.path(), &["curl", "-o", "-", &url]);
     assert_eq!(body.stdout, "hello");
     assert!(body.stderr.contains("wait"), "{}", body.stderr);
+}
+
+#[test]
+fn what_caches_and_servers_say_stands_beside_the_times() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    let url = format!("http://127.0.0.1:{}/cached", recorder.port);
+    let shown = firstbyte(directory.path(), &[&url, "--export-json", "x.json"]);
+    let line = "response    age 12 · x-cache HIT · server-timing db;dur=5\n";
+    assert!(shown.stdout.contains(line), "{}", shown.stdout);
+    let row = directory.read("x.json");
+    assert!(row.starts_with(b"{\"format\":\"firstbyte/sample\""), "{shown:?}");
+}
+
+/// Cookies may let somebody in.
+#[test]
+fn files_of_cookies_and_heads_are_their_owners() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    let url = format!("http://127.0.0.1:{}/cached", recorder.port);
+    let words = ["curl", "-c", "jar", "-D", "heads", &url, &url, "-o", "/dev/null"];
+    let outcome = firstbyte(directory.path(), &words);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    for name in ["jar", "heads"] {
+        let mode = std::fs::metadata(directory.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let heads = String::from_utf8(directory.read("heads")).unwrap();
+    assert_eq!(heads.matches("HTTP/1.1 200").count(), 2, "{heads}");
+    assert!(String::from_utf8(directory.read("jar")).unwrap().contains("\ts\t1\n"));
+}
+
+/// Whether a port speaks TLS is asked of servers, and not of the proxy before them.
+#[test]
+fn a_proxy_that_ends_without_a_word_is_asked_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = listener.local_addr().unwrap().to_string();
+    let asked = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&asked);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            *counted.lock().unwrap() += 1;
+            let _ = stream.unwrap().read(&mut [0; 4096]);
+        }
+    });
+    let directory = Directory::new();
+    let shown = firstbyte(directory.path(), &["-x", &proxy, "http://a.test/"]);
+    assert_ne!(shown.code, 0, "{shown:?}");
+    assert_eq!(*asked.lock().unwrap(), 1, "{shown:?}");
 }
 
 #[test]

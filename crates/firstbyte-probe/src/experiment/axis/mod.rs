@@ -195,7 +195,7 @@ impl Axis {
     }
 }
 
-/// What names a value: of one with an address or URL behind a name, the name; of a proxy's URL, what is no secret.
+/// A value as it is shown: the name before an address or URL; a proxy's URL without its user.
 fn written(axis: &str, value: &str) -> String {
     match value.split_once(':') {
         Some((name, _)) if matches!(axis, "site" | "edge") => name.to_owned(),

@@ -15,6 +15,16 @@ pub(in crate::cli) struct RowArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub csv: Option<Destination>,
+    /// As in hyperfine: --json=FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "json", hide = true)]
+    export_json: Option<Destination>,
+}
+
+impl RowArgs {
+    /// Where JSON goes, by either flag.
+    pub(in crate::cli) fn json(&self) -> Option<Destination> {
+        self.json.clone().or_else(|| self.export_json.clone())
+    }
 }
 
 /// How a plan's values are typed, and what help says of them.

@@ -4,7 +4,8 @@ mod files;
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use firstbyte_clock::timer_now;
@@ -51,6 +52,7 @@ pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
         measuring: Measuring::new()?,
         jar: CookieJar::default(),
         transfers: 0,
+        has_dumped: false,
         code: exit::OK,
     };
     for operation in &line.operations {
@@ -68,6 +70,8 @@ struct Errand<'a> {
     jar: CookieJar,
     /// Transfers that were made.
     transfers: usize,
+    /// The file of `-D` has heads of this operation: others follow them.
+    has_dumped: bool,
     /// That of the last transfer, as with curl.
     code: u8,
 }
@@ -81,6 +85,7 @@ enum LineProgress {
 impl Errand<'_> {
     fn carry_out(&mut self, operation: &Operation) -> Result<LineProgress, Problem> {
         self.read_cookies(operation);
+        self.has_dumped = false;
         let transfers = list_transfers(operation, &SystemFiles).map_err(problem)?;
         let mut progress = LineProgress::GoesOn;
         let mut journey = None;
@@ -95,7 +100,7 @@ impl Errand<'_> {
             }
         }
         if let Some(name) = &operation.cookie_jar {
-            write_named("--cookie-jar", name, &self.jar.to_netscape())?;
+            write_named("--cookie-jar", name, &self.jar.to_netscape(), false)?;
         }
         Ok(progress)
     }
@@ -223,12 +228,13 @@ impl Errand<'_> {
     ) -> Result<(), Problem> {
         if let Some(name) = &operation.dump_header {
             let heads = sample.redirects.iter().chain([&sample.connection]).filter_map(head);
-            write_named("--dump-header", name, &heads.collect::<String>())?;
+            write_named("--dump-header", name, &heads.collect::<String>(), self.has_dumped)?;
+            self.has_dumped = true;
         }
         if let Some(name) = &operation.etag_save {
             let http = sample.connection.facts.http.as_ref();
             let etag = http.and_then(|http| http.header("etag")).unwrap_or_default();
-            write_named("--etag-save", name, &format!("{etag}\n"))?;
+            write_named("--etag-save", name, &format!("{etag}\n"), false)?;
         }
         let verbose = self.line.global.verbose;
         let view = match &operation.write_out {
@@ -411,11 +417,15 @@ fn output(operation: &Operation, transfer: &Transfer) -> Result<Option<Output>, 
     Ok(Some(Output::File(path)))
 }
 
-/// Writes what an option asks for; `-` is standard output.
-fn write_named(option: &str, name: &str, text: &str) -> Result<(), Problem> {
+/// Writes the file of an option, for its owner alone: it may hold cookies. `-` is standard output.
+fn write_named(option: &str, name: &str, text: &str, appends: bool) -> Result<(), Problem> {
     let written = match name {
         "-" => io::stdout().write_all(text.as_bytes()),
-        name => fs::write(Path::new(name), text),
+        name => {
+            let mut file = fs::OpenOptions::new();
+            file.create(true).write(true).append(appends).truncate(!appends).mode(0o600);
+            file.open(name).and_then(|mut file| file.write_all(text.as_bytes()))
+        }
     };
     written.map_err(|error| Problem::new(exit::WRITE, format!("{option} {name}: {error}")))
 }

@@ -40,7 +40,7 @@ pub(super) fn prediction(args: &PredictArgs) -> Result<PredictionPlan, Problem> 
         seed: args.seed,
         verbose: args.verbose,
         outputs: Outputs {
-            json: args.rows.json.clone(),
+            json: args.rows.json(),
             csv: args.rows.csv.clone(),
             html: args.html.clone(),
             svg: args.svg.clone(),

@@ -35,7 +35,7 @@ pub(super) fn wire(args: &WireArgs) -> Result<WirePlan, Problem> {
         shown_connections: args.connections,
         capacity: args.capacity,
         outputs: Outputs {
-            json: args.rows.json.clone(),
+            json: args.rows.json(),
             csv: args.rows.csv.clone(),
             parquet: args.parquet.clone(),
             zeek: args.zeek.clone(),
@@ -84,7 +84,7 @@ pub(super) fn wire_diff(args: &WireDiffArgs) -> Result<WireDiffPlan, Problem> {
         project_rtt: args.project_rtt.clone(),
         filter: filter(&args.filter),
         outputs: Outputs {
-            json: args.rows.json.clone(),
+            json: args.rows.json(),
             csv: args.rows.csv.clone(),
             html: args.html.clone(),
             ..Outputs::default()
