@@ -188,6 +188,24 @@ fn files_of_cookies_and_heads_are_their_owners() {
     assert!(String::from_utf8(directory.read("jar")).unwrap().contains("\ts\t1\n"));
 }
 
+#[test]
+fn only_files_of_failed_bodies_are_removed() {
+    let recorder = Recorder::start();
+    let directory = Directory::new();
+    let url = format!("http://127.0.0.1:{}/missing", recorder.port);
+    let is_left = |words: &[&str]| {
+        directory.write("body", "mine");
+        let fixed = ["curl", "--remove-on-error", "-o", "body"];
+        let outcome = firstbyte(directory.path(), &[&fixed[..], words].concat());
+        assert_ne!(outcome.code, 0, "{outcome:?}");
+        directory.path().join("body").exists()
+    };
+    assert!(is_left(&["http://127.0.0.1:1/"]) && is_left(&["-f", &url]));
+    assert!(is_left(&["--no-clobber", "--fail-with-body", &url]));
+    assert!(!directory.path().join("body.1").exists());
+    assert!(!is_left(&["--fail-with-body", &url]));
+}
+
 /// Whether a port speaks TLS is asked of servers, and not of the proxy before them.
 #[test]
 fn a_proxy_that_ends_without_a_word_is_asked_once() {

@@ -52,6 +52,7 @@ pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
         measuring: Measuring::new()?,
         jar: CookieJar::default(),
         transfers: 0,
+        written: None,
         has_dumped: false,
         code: exit::OK,
     };
@@ -70,6 +71,8 @@ struct Errand<'a> {
     jar: CookieJar,
     /// Transfers that were made.
     transfers: usize,
+    /// The file that the body of the last try went to, if it had one.
+    written: Option<PathBuf>,
     /// The file of `-D` has heads of this operation: others follow them.
     has_dumped: bool,
     /// That of the last transfer, as with curl.
@@ -134,12 +137,12 @@ impl Errand<'_> {
             tries += 1;
             let (sample, ended_by) = self.visit(operation, transfer, journey)?;
             self.show(operation, transfer, &sample)?;
-            if let Some(OutputPlace::File(name)) = &transfer.output
-                && operation.remove_on_error
+            if let Some(path) = self.written.take().filter(|_| operation.remove_on_error)
                 && self.code != exit::OK
+                && writes_body(operation, &sample)
             {
-                // There is none if it failed before the body began.
-                let _ = fs::remove_file(name);
+                // Who has removed it meanwhile has done the same.
+                let _ = fs::remove_file(path);
             }
             if let Some(signal) = ended_by {
                 self.code = signal.exit_code();
@@ -187,6 +190,10 @@ impl Errand<'_> {
         }
         let mut options = plan::curl::options(operation, transfer.url.is_tls())?;
         options.http.output = output(operation, transfer)?;
+        self.written = match &options.http.output {
+            Some(Output::File(path)) => Some(path.clone()),
+            Some(Output::Append(_) | Output::Stdout) | None => None,
+        };
         let requests = RequestMaker { operation, options: options.clone() };
         let first = journey.request(&self.jar, &SystemFiles).map_err(problem)?;
         let connect_head = requests.connect_head(journey, &first);
@@ -389,6 +396,12 @@ fn outcome(sample: &Sample) -> Option<TryOutcome> {
         Cause::NameNotFound { .. } | Cause::ResolverFailed { .. } => TryOutcome::NameNotFound,
         _ => TryOutcome::OtherFailure,
     })
+}
+
+/// Whether the file of a body was made: there was a response, and `-f` did not drop its body.
+fn writes_body(operation: &Operation, sample: &Sample) -> bool {
+    let status = sample.connection.facts.http.as_ref().and_then(|http| http.status);
+    status.is_some_and(|status| status < 400 || operation.fail != FailChoice::WithoutBody)
 }
 
 /// Where the body of a transfer goes.
