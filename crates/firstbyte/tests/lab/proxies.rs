@@ -13,7 +13,7 @@ use crate::wire;
 
 const URL: &str = "https://www.far.test/";
 const MS: Duration = Duration::from_millis(1);
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 8;
 
 /// A lab with both proxies on its host `proxy`, 10 ms away; the server is 40 ms behind it.
 struct ProxyLab {
@@ -107,7 +107,7 @@ down = { delay = "20ms" }
     }
 
     fn measure(&self, arguments: &[&str]) -> Vec<SampleRecord> {
-        let fixed = [PROGRAM, "--json", "-n", "5", "--warmup", "0", "-m", "10"];
+        let fixed = [PROGRAM, "--json", "-n", "8", "--warmup", "0", "-m", "10"];
         let (code, samples_text, notes) =
             self.lab.exec("client", &[&fixed[..], arguments, &[URL]].concat());
         assert_eq!(code, 0, "{notes}{samples_text}");
@@ -142,7 +142,7 @@ fn duration(sample: &SampleRecord, name: &str) -> Duration {
 
 #[test]
 fn ways_through_proxies_are_phases_of_their_own() {
-    let _permits = Permits::one();
+    let _permits = Permits::all();
     let lab = ProxyLab::start();
     let issuer = lab.lab.scene.path("proxy.pem").display().to_string();
     let secure = ["-x", "https://proxy.test:3129", "--proxy-cacert", &issuer];
