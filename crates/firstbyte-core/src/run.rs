@@ -402,6 +402,8 @@ pub struct Row {
     pub started_unix_ns: u64,
     /// How long after its time on the schedule it was begun, nanoseconds.
     pub lateness_ns: u64,
+    /// See [`Taken::stands_for`], nanoseconds.
+    pub stands_for_ns: Option<u64>,
     /// Its times.
     pub metrics: Metrics,
     /// Status and size of its response.
@@ -463,6 +465,9 @@ pub struct Taken {
     pub standing: Standing,
     /// How long after its time on the schedule it was begun.
     pub lateness: Duration,
+    /// How much time a monitor's sample stands for: the interval of its series, and those that passed while it was measured. Zero
+    /// for an extra sample, which is measured at once after a failure. Other runs have none.
+    pub stands_for: Option<Duration>,
     /// The sample.
     pub sample: Sample,
 }
@@ -478,6 +483,9 @@ impl Taken {
             standing: self.standing,
             started_unix_ns: connection.started_unix_ns.unwrap_or(0),
             lateness_ns: u64::try_from(self.lateness.as_nanos()).unwrap_or(u64::MAX),
+            stands_for_ns: self
+                .stands_for
+                .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             metrics: Metrics::from_sample(&self.sample),
             answer: VisitAnswer::from_sample(&self.sample),
         }

@@ -3,7 +3,9 @@
 //! In: series with the time from one sample to the next, and what time it is. Out: which of them begin now, and how late. A
 //! series is due on a grid of its own, laid out so that those of one period are spread over it; each sample is off the grid by
 //! a random jitter, which does not add up. What is due and may not begin yet (a limit, its own sample under way) waits; a place
-//! on the grid that has passed meanwhile is counted and left out. Time is what the caller says: since any origin, never back.
+//! on the grid that has passed meanwhile is counted and left out. Series that fail keep their grid: shares of failures are
+//! shares of time. An extra sample, measured at once, leaves the grid as it is. Time is what the caller says: since any origin,
+//! never back.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -13,12 +15,6 @@ use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::configuration::Limits;
 
-/// Failures in a row after which a series is measured less often.
-const FAILURES_BEFORE_BACK_OFF: u32 = 5;
-/// By how much less often, at most.
-const MOST_BACK_OFF: u32 = 8;
-/// A series is measured at least this often because of failures alone.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(600);
 /// The golden ratio's: places that it sets one after the other are as far apart as can be, however many there will be.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
@@ -57,6 +53,7 @@ pub struct Calendar {
     host_numbers: HashMap<String, usize>,
     in_flight: usize,
     added: u32,
+    incarnations: u32,
     random: fastrand::Rng,
     lateness: ExponentialHistogram,
     missed: u64,
@@ -77,10 +74,11 @@ struct Entry {
     place: Duration,
     /// When it was due, jitter included.
     due: Duration,
-    failures: u32,
-    /// Tells it from one of the same number before it.
+    /// Tells its moment in the queue from earlier ones of the same number.
     incarnation: u32,
     under_way: bool,
+    /// Its next sample, or the one under way, is an extra one.
+    is_extra: bool,
 }
 
 impl Entry {
@@ -103,6 +101,7 @@ impl Calendar {
             host_numbers: HashMap::new(),
             in_flight: 0,
             added: 0,
+            incarnations: 0,
             random: fastrand::Rng::with_seed(seed),
             lateness: ExponentialHistogram::default(),
             missed: 0,
@@ -123,6 +122,7 @@ impl Calendar {
         let under_way = self.remove(number);
         let share = (f64::from(self.added) * GOLDEN).fract();
         self.added = self.added.wrapping_add(1);
+        self.incarnations = self.incarnations.wrapping_add(1);
         // Late enough for the first sample to be early.
         let place = now + timing.every.mul_f64(share + timing.jitter);
         let mut entry = Entry {
@@ -131,12 +131,12 @@ impl Calendar {
             host,
             place,
             due: place,
-            failures: 0,
-            incarnation: self.added,
+            incarnation: self.incarnations,
             under_way: false,
+            is_extra: false,
         };
         entry.draw_due(&mut self.random, now);
-        self.due.push(Reverse((entry.due, number, self.added)));
+        self.due.push(Reverse((entry.due, number, self.incarnations)));
         self.series.insert(number, entry);
         debug_assert!(!under_way, "who is under way has ended, or been removed, before");
     }
@@ -173,8 +173,14 @@ impl Calendar {
             host.in_flight += 1;
             self.in_flight += 1;
             entry.under_way = true;
-            let lateness = now.saturating_sub(entry.due);
-            self.lateness.add(lateness);
+            // An extra sample has no place that it could be late for.
+            let lateness = match entry.is_extra {
+                true => Duration::ZERO,
+                false => now.saturating_sub(entry.due),
+            };
+            if !entry.is_extra {
+                self.lateness.add(lateness);
+            }
             return Some(Begun { series: number, lateness });
         }
         None
@@ -189,25 +195,44 @@ impl Calendar {
         Some(Duration::ZERO)
     }
 
-    /// A sample of this series has ended.
-    pub fn ended(&mut self, number: SeriesNumber, now: Duration, failed: bool) {
-        let Some(entry) = self.series.get_mut(&number).filter(|entry| entry.under_way) else {
-            return;
-        };
+    /// A sample of this series has ended. Out: how much time of its grid the sample stands for, zero where it was an extra one;
+    /// nothing where no sample of it was under way.
+    pub fn ended(&mut self, number: SeriesNumber, now: Duration) -> Option<Duration> {
+        let entry = self.series.get_mut(&number).filter(|entry| entry.under_way)?;
         entry.under_way = false;
-        entry.failures = if failed { entry.failures.saturating_add(1) } else { 0 };
-        let step = entry.every * back_off(entry.failures, entry.every);
-        entry.place += step;
-        if entry.place < now {
-            // Whole periods: the grid stays where it is.
-            let behind = (now - entry.place).as_nanos() / entry.every.as_nanos().max(1) + 1;
-            entry.place += entry.every * u32::try_from(behind).unwrap_or(u32::MAX);
-            self.missed += u64::try_from(behind).unwrap_or(u64::MAX);
-        }
-        entry.draw_due(&mut self.random, now);
+        let stands_for = if std::mem::take(&mut entry.is_extra) {
+            entry.due = entry.due.max(now);
+            Duration::ZERO
+        } else {
+            entry.place += entry.every;
+            let mut places = 1;
+            if entry.place < now {
+                // Whole periods: the grid stays where it is.
+                let behind = (now - entry.place).as_nanos() / entry.every.as_nanos().max(1) + 1;
+                let behind = u32::try_from(behind).unwrap_or(u32::MAX);
+                entry.place += entry.every * behind;
+                self.missed += u64::from(behind);
+                places = behind.saturating_add(1);
+            }
+            entry.draw_due(&mut self.random, now);
+            entry.every.saturating_mul(places)
+        };
         let (host, due, incarnation) = (entry.host, entry.due, entry.incarnation);
         self.due.push(Reverse((due, number, incarnation)));
         self.free(host);
+        Some(stands_for)
+    }
+
+    /// Has an extra sample of this series measured at once, unless one of it is under way. Its place on the grid stays.
+    pub fn measure_at_once(&mut self, number: SeriesNumber, now: Duration) {
+        let Some(entry) = self.series.get_mut(&number) else { return };
+        if entry.under_way || entry.is_extra {
+            return;
+        }
+        self.incarnations = self.incarnations.wrapping_add(1);
+        entry.incarnation = self.incarnations;
+        entry.is_extra = true;
+        self.due.push(Reverse((now, number, entry.incarnation)));
     }
 
     /// How late samples began: what a machine, or a limit, is too small for.
@@ -244,14 +269,6 @@ impl Calendar {
             self.ready.push_front(first);
         }
     }
-}
-
-/// How many periods after so many failures in a row.
-fn back_off(failures: u32, every: Duration) -> u32 {
-    let doublings = failures.saturating_sub(FAILURES_BEFORE_BACK_OFF - 1).min(31);
-    let periods = LONGEST_BACK_OFF.as_nanos() / every.as_nanos().max(1);
-    let most = u32::try_from(periods).unwrap_or(u32::MAX).clamp(1, MOST_BACK_OFF);
-    (1_u32 << doublings).min(most)
 }
 
 #[cfg(test)]

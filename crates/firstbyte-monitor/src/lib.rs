@@ -4,12 +4,18 @@
 //!
 //! Input: a TOML file, or URLs. Output: samples, each of a series, through a sink. Nothing here prints.
 
+// Tests share drawn series with the benchmark, which is another crate.
+#[cfg(test)]
+extern crate self as firstbyte_monitor;
+
 mod binomial;
 pub mod budget;
 pub mod calendar;
 pub mod configuration;
 pub mod detect;
 pub mod edges;
+pub mod expected_status;
+pub mod outages;
 pub mod push;
 pub mod rollup;
 pub mod store;

@@ -1,7 +1,8 @@
 //! The loop: series of a configuration, measured as the calendar says, until told to stop.
 //!
-//! In: a configuration. Out: samples through a sink, in the order in which they end. A sample that fails is a sample; nothing is
-//! tried again before its time.
+//! In: a configuration. Out: samples through a sink, in the order in which they end. A sample that fails is a sample. After the
+//! first failure, and after the first success that follows an outage, a series is measured again at once; when two failures in a
+//! row have begun an outage, so are the other series of its target. These extra samples stand for no time.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use firstbyte_clock::timer_now;
 use firstbyte_core::run::{Cell, Factor, Taken};
-use firstbyte_core::timeline::Failure;
+use firstbyte_core::timeline::{Cause, Failure, Mark, PhaseName, Sample};
 use firstbyte_probe::experiment::axis::WAY;
 use firstbyte_probe::experiment::{Axis, Matrix, SampleSink, Variant, Visited, Visitor};
 use firstbyte_probe::probe::options::Options;
@@ -27,6 +28,7 @@ use tracing::{debug, info};
 use crate::calendar::{Calendar, SeriesNumber, Timing};
 use crate::configuration::{Configuration, TargetSettings};
 use crate::edges::Edges;
+use crate::expected_status::ExpectedStatus;
 
 /// Most series of one process: a run file numbers its cells by two bytes.
 pub const MOST_SERIES: usize = u16::MAX as usize;
@@ -41,6 +43,7 @@ pub struct Series {
     /// How often.
     pub timing: Timing,
     variant: Variant,
+    expected_status: ExpectedStatus,
 }
 
 impl Series {
@@ -49,6 +52,23 @@ impl Series {
         let factor = |index: usize| self.cell.factors.get(index);
         let value = |index| factor(index).map_or("", |factor| factor.value.as_str());
         (value(0), value(1))
+    }
+
+    /// Makes `sample` a failure where its response has a status that is not expected.
+    fn check_status(&self, sample: &mut Sample) {
+        if sample.failure().is_some() {
+            return;
+        }
+        let connection = &mut sample.connection;
+        let status = connection.facts.http.as_ref().and_then(|http| http.status);
+        let Some(status) = status.filter(|status| !self.expected_status.accepts(*status)) else {
+            return;
+        };
+        let at = [Mark::ResponseEnd, Mark::ResponseStart]
+            .into_iter()
+            .find_map(|mark| connection.marks.at(mark));
+        let cause = Cause::HttpStatus { status };
+        connection.failure = Some(Failure { phase: PhaseName::Receive, cause, at });
     }
 
     /// Who takes its samples. To be called within the runtime that it visits in.
@@ -96,7 +116,8 @@ pub fn series(
                 host: asked(target, &variant.visit.options),
             };
             let cell = named(&settings.name, &variant.cell);
-            all.push(Series { cell, timing, variant });
+            let expected_status = ExpectedStatus::default();
+            all.push(Series { cell, timing, variant, expected_status });
         }
     }
     (all, left_out)
@@ -270,7 +291,11 @@ struct Watch {
     origin: tokio::time::Instant,
     /// Of the calendar's series, the cells. A number is used once.
     cells: HashMap<SeriesNumber, usize>,
+    /// Of the cells, the calendar's series.
+    places: Vec<Option<SeriesNumber>>,
     numbers: SeriesNumber,
+    /// How many samples in a row failed, or did not, of series that were measured.
+    streaks: HashMap<SeriesNumber, Streak>,
     /// Series that are no longer in the calendar, with a sample under way.
     leaving: HashSet<SeriesNumber>,
     /// What is watched as soon as those have left.
@@ -283,7 +308,9 @@ impl Watch {
             calendar: Calendar::new(list.configuration.limits, seed),
             origin: timer_now(),
             cells: HashMap::new(),
+            places: vec![None; list.series.len()],
             numbers: 0,
+            streaks: HashMap::new(),
             leaving: HashSet::new(),
             next: None,
             list,
@@ -301,30 +328,71 @@ impl Watch {
     fn add(&mut self, cell: usize, now: Duration) {
         self.calendar.add(self.numbers, &self.list.series[cell].timing, now);
         self.cells.insert(self.numbers, cell);
+        self.places[cell] = Some(self.numbers);
         self.numbers += 1;
     }
 
     /// What came of a visit.
     fn ended(&mut self, visited: Visited) -> Option<Taken> {
-        let Visited { cell: number, sample, lateness, unprepared } = visited;
+        let Visited { cell: number, mut sample, lateness, unprepared } = visited;
         let number = SeriesNumber::try_from(number).ok()?;
         let cell = *self.cells.get(&number)?;
-        if self.leaving.remove(&number) {
+        let is_leaving = self.leaving.remove(&number);
+        if is_leaving {
             self.cells.remove(&number);
+            self.streaks.remove(&number);
         }
-        self.calendar.ended(number, self.now(), sample.failure().is_some());
+        self.list.series[cell].check_status(&mut sample);
+        let now = self.now();
+        // One that is no longer in the calendar stands for its interval.
+        let stands_for = self.calendar.ended(number, now);
+        let stands_for = stands_for.unwrap_or(self.list.series[cell].timing.every);
+        if !is_leaving {
+            self.follow_up(number, cell, sample.failure().is_some(), now);
+        }
         if let Some(Failure { cause, .. }) = unprepared {
             debug!(cell, %cause, "the prerequisites of the variant could not be met");
         }
         let standing = self.list.series[cell].variant.standing(&sample);
-        Some(Taken { cell: u16::try_from(cell).ok()?, standing, lateness, sample })
+        let cell = u16::try_from(cell).ok()?;
+        Some(Taken { cell, standing, lateness, stands_for: Some(stands_for), sample })
+    }
+
+    /// The other series of the target of `cell`: series of one target stand together.
+    fn others_of_target(&self, cell: usize) -> Vec<SeriesNumber> {
+        let target = |cell: &usize| self.list.series[*cell].name().0;
+        let own = target(&cell);
+        let before = (0..cell).rev().take_while(|other| target(other) == own);
+        let after = (cell + 1..self.list.series.len()).take_while(|other| target(other) == own);
+        before.chain(after).filter_map(|other| self.places.get(other).copied().flatten()).collect()
+    }
+
+    /// Has extra samples measured where an outage may begin or end.
+    fn follow_up(&mut self, number: SeriesNumber, cell: usize, failed: bool, now: Duration) {
+        let streak = self.streaks.entry(number).or_default();
+        let changed = streak.add(failed);
+        match changed {
+            StreakChange::FirstFailure | StreakChange::FirstSuccess => {
+                self.calendar.measure_at_once(number, now);
+            }
+            StreakChange::OutageBegins => {
+                let others = self.others_of_target(cell);
+                let is_up = |other: &SeriesNumber| {
+                    self.streaks.get(other).is_none_or(|streak| !streak.failed)
+                };
+                let others: Vec<SeriesNumber> = others.into_iter().filter(is_up).collect();
+                others.into_iter().for_each(|other| self.calendar.measure_at_once(other, now));
+            }
+            StreakChange::None => {}
+        }
     }
 
     /// Begins no more samples of series that are not in `next`.
     fn leave_for(&mut self, next: Watchlist) {
         let staying: HashSet<SeriesNumber> =
             self.staying(&next).into_iter().map(|(number, _)| number).collect();
-        let (calendar, leaving) = (&mut self.calendar, &mut self.leaving);
+        let (calendar, leaving, streaks) =
+            (&mut self.calendar, &mut self.leaving, &mut self.streaks);
         self.cells.retain(|number, _| {
             if staying.contains(number) || leaving.contains(number) {
                 return true;
@@ -332,6 +400,8 @@ impl Watch {
             let under_way = calendar.remove(*number);
             if under_way {
                 leaving.insert(*number);
+            } else {
+                streaks.remove(number);
             }
             under_way
         });
@@ -357,18 +427,63 @@ impl Watch {
         let now = self.now();
         let mut cells = HashMap::new();
         let mut is_new = vec![true; next.series.len()];
+        let mut places = vec![None; next.series.len()];
         for (number, place) in self.staying(&next) {
             next.visitors[place] = Rc::clone(&self.list.visitors[self.cells[&number]]);
             is_new[place] = false;
             cells.insert(number, place);
+            places[place] = Some(number);
         }
-        self.cells = cells;
+        (self.cells, self.places) = (cells, places);
         self.calendar.limit(next.configuration.limits);
         self.list = next;
         for place in (0..is_new.len()).filter(|place| is_new[*place]) {
             self.add(place, now);
         }
         true
+    }
+}
+
+/// Samples of one series in a row that failed, or did not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Streak {
+    failed: bool,
+    samples: u32,
+    /// Two failures in a row have begun an outage, which two successes end.
+    is_down: bool,
+}
+
+/// What one more sample makes of a streak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StreakChange {
+    /// Nothing to follow up.
+    None,
+    /// The first failure after a success.
+    FirstFailure,
+    /// The second failure in a row.
+    OutageBegins,
+    /// The first success in an outage.
+    FirstSuccess,
+}
+
+impl Streak {
+    fn add(&mut self, failed: bool) -> StreakChange {
+        let same = self.samples > 0 && self.failed == failed;
+        self.samples = if same { self.samples.saturating_add(1) } else { 1 };
+        self.failed = failed;
+        match (failed, self.samples, self.is_down) {
+            (true, 1, false) => StreakChange::FirstFailure,
+            (true, 2.., false) => {
+                self.is_down = true;
+                StreakChange::OutageBegins
+            }
+            (false, 1, true) => StreakChange::FirstSuccess,
+            (false, 2.., true) => {
+                self.is_down = false;
+                StreakChange::None
+            }
+            _ => StreakChange::None,
+        }
     }
 }
 

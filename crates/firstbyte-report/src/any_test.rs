@@ -172,6 +172,16 @@ fn any_row() -> impl Strategy<Value = Row> {
         };
         let status = [None, Some(200), Some(429)][usize::from(what) % 3];
         let answer = VisitAnswer::new(status, metrics.get(Metric::Send));
-        Row { cell, round, warmup, standing, started_unix_ns: 0, lateness_ns: 0, metrics, answer }
+        Row {
+            cell,
+            round,
+            warmup,
+            standing,
+            started_unix_ns: 0,
+            lateness_ns: 0,
+            stands_for_ns: None,
+            metrics,
+            answer,
+        }
     })
 }

@@ -191,7 +191,9 @@ mod tests {
                 (None, _) => Standing::Unproven(Shortfall::NotResumed),
             };
             let lateness = Duration::from_nanos(1_017 * number as u64);
-            writer.taken(&cell, &Taken { cell: 3, standing, lateness, sample }).unwrap();
+            writer
+                .taken(&cell, &Taken { stands_for: None, cell: 3, standing, lateness, sample })
+                .unwrap();
         }
         writer.finish().unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());

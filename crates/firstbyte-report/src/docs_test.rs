@@ -59,7 +59,13 @@ fn run_files_and_json_agree() {
     for sample in samples {
         let record = serde_json::to_value(SampleRecord::from_sample(&sample)).unwrap();
         let url = sample.requested_url.clone();
-        let taken = Taken { cell: 0, standing: Standing::Proven, lateness: Duration::ZERO, sample };
+        let taken = Taken {
+            stands_for: None,
+            cell: 0,
+            standing: Standing::Proven,
+            lateness: Duration::ZERO,
+            sample,
+        };
         let mut lines = Vec::new();
         sample_line(&taken, &url, &mut Interner::default(), &mut lines).unwrap();
         let lines: Vec<Value> = lines

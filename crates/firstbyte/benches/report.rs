@@ -161,6 +161,7 @@ fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> T
         number: round,
     };
     Taken {
+        stands_for: None,
         cell: index as u16,
         standing: match random.u32(0..200) {
             0 => Standing::Unproven(Shortfall::NotResumed),

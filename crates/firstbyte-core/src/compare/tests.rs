@@ -42,6 +42,7 @@ fn row(cell: u16, round: u32, tls_ns: u64) -> Row {
         standing: Standing::Proven,
         started_unix_ns: 0,
         lateness_ns: 0,
+        stands_for_ns: None,
         metrics,
         answer: VisitAnswer::default(),
     }

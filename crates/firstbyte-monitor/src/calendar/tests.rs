@@ -12,7 +12,7 @@ fn timing(every: Duration, host: &str) -> Timing {
     Timing { every, jitter: 0.1, host: host.to_owned() }
 }
 
-/// A calendar at work: samples last `lasts`, and fail where `fails` says so.
+/// A calendar at work: samples last `lasts`; after those that `fails` says an extra one is measured.
 struct World<F> {
     calendar: Calendar,
     now: Duration,
@@ -21,6 +21,7 @@ struct World<F> {
     under_way: BinaryHeap<Reverse<(Duration, SeriesNumber)>>,
     begun: Vec<(Duration, Begun)>,
     most_in_flight: usize,
+    stood_for: BTreeMap<SeriesNumber, Duration>,
 }
 
 impl<F: Fn(SeriesNumber, Duration) -> bool> World<F> {
@@ -33,6 +34,7 @@ impl<F: Fn(SeriesNumber, Duration) -> bool> World<F> {
             under_way: BinaryHeap::new(),
             begun: Vec::new(),
             most_in_flight: 0,
+            stood_for: BTreeMap::new(),
         }
     }
 
@@ -53,7 +55,11 @@ impl<F: Fn(SeriesNumber, Duration) -> bool> World<F> {
                     break;
                 }
                 self.under_way.pop();
-                self.calendar.ended(series, self.now, (self.fails)(series, self.now));
+                let stands_for = self.calendar.ended(series, self.now).unwrap();
+                *self.stood_for.entry(series).or_default() += stands_for;
+                if (self.fails)(series, self.now) {
+                    self.calendar.measure_at_once(series, self.now);
+                }
             }
         }
         self.now = end;
@@ -162,25 +168,32 @@ fn after_a_pause_each_series_is_measured_once() {
 }
 
 #[test]
-fn failures_in_a_row_make_a_series_rarer_and_one_success_ends_that() {
-    let fails = |_, now: Duration| now < 3_600 * SECOND;
+fn extra_samples_leave_the_grid_as_it_is_and_stand_for_no_time() {
+    // Every sample is followed by an extra one until half an hour is over.
+    let extra = std::cell::Cell::new(false);
+    let fails = |_, now: Duration| {
+        let is_first = !extra.replace(!extra.get());
+        is_first && now < 1_800 * SECOND
+    };
     let mut world = World::new(WIDE, Duration::from_millis(100), fails);
     world.calendar.add(0, &timing(60 * SECOND, "a"), Duration::ZERO);
-    world.calendar.add(1, &timing(1_200 * SECOND, "b"), Duration::ZERO);
-    world.run_until(3_600 * SECOND);
-    let minutes: Vec<u64> = world
-        .begun
-        .iter()
-        .filter(|(_, begun)| begun.series == 0)
-        .map(|(at, _)| (at.as_secs_f64() / 60.0).round() as u64)
-        .collect();
-    assert_eq!(minutes, [0, 1, 2, 3, 4, 6, 10, 18, 26, 34, 42, 50, 58]);
-    // One that is rare already stays as it is.
-    assert_eq!(world.counts()[&1], 3);
-    let before = world.begun.len();
-    world.run_until(7_200 * SECOND);
-    let after = world.begun[before..].iter().filter(|(_, begun)| begun.series == 0).count();
-    assert!((52..=60).contains(&after), "{after}");
+    world.run_until(1_800 * SECOND);
+    let minutes: Vec<u64> =
+        world.begun.iter().map(|(at, _)| (at.as_secs_f64() / 60.0).round() as u64).collect();
+    let twice: Vec<u64> = (0..30).flat_map(|minute| [minute, minute]).collect();
+    assert_eq!(minutes, twice);
+    assert_eq!(world.stood_for[&0], 1_800 * SECOND);
+    assert_eq!(world.calendar.missed(), 0);
+}
+
+#[test]
+fn a_sample_that_takes_long_stands_for_all_of_its_time() {
+    let mut world = World::new(WIDE, 30 * SECOND, |_, _| false);
+    world.calendar.add(0, &timing(10 * SECOND, "a"), Duration::ZERO);
+    world.run_until(36_000 * SECOND);
+    let stood_for = world.stood_for[&0].as_secs_f64();
+    assert!((35_900.0..=36_000.0).contains(&stood_for), "{stood_for}");
+    assert!(world.begun.len() < 1_201, "{}", world.begun.len());
 }
 
 #[test]
@@ -196,17 +209,17 @@ fn what_is_removed_is_measured_no_more_and_frees_its_place() {
     let second = calendar.begin(SECOND).unwrap();
     assert_ne!(first.series, second.series);
     // Its end is told although it is gone.
-    calendar.ended(first.series, SECOND, false);
+    assert_eq!(calendar.ended(first.series, SECOND), None);
     assert_eq!((calendar.in_flight(), calendar.len()), (1, 1));
     // It comes back under the same number; what was due of it before is not due twice.
-    calendar.ended(second.series, SECOND, false);
+    assert_eq!(calendar.ended(second.series, SECOND), Some(SECOND));
     calendar.remove(second.series);
     calendar.add(first.series, &timing(10 * SECOND, "a"), 2 * SECOND);
     let mut begun = 0;
     for tenth in 20..120 {
         let now = Duration::from_millis(100 * tenth);
         while let Some(sample) = calendar.begin(now) {
-            calendar.ended(sample.series, now, false);
+            calendar.ended(sample.series, now);
             begun += 1;
         }
     }
@@ -240,7 +253,7 @@ proptest! {
             }
         }
         prop_assert_eq!(last.len(), every.len());
-        let longest = Duration::from_secs(30 * 8 + 3 * 30);
+        let longest = Duration::from_secs(4 * 30);
         for (series, at) in last {
             prop_assert!(world.now - at < longest + world.lasts * 40, "{} was forgotten", series);
         }

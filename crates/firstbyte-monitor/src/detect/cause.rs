@@ -94,7 +94,7 @@ pub(super) fn explain(
     match statistic {
         Statistic::Failures => return of_failures(&before, &after, slots, change),
         Statistic::Shortfalls => return of_shortfalls(&before, &after, slots, change),
-        Statistic::Median | Statistic::P90 | Statistic::Spread => {}
+        Statistic::Median | Statistic::P90 => {}
     }
     let quantile = if statistic == Statistic::Median { 0.5 } else { 0.9 };
     let sides = Sides { before: &before, after: &after, quantile };

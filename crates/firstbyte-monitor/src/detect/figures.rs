@@ -1,4 +1,5 @@
-//! What is looked at in a series: its phases' median, p90 and spread, its failures, by the hour and by the sample.
+//! Figures of a series that raise events: the median and p90 of the time to the first byte and of the whole time, and the shares of
+//! samples that fail (outside of outages) or come to something else than was asked for; by the hour and by the sample.
 
 use firstbyte_core::run::Metric;
 use firstbyte_core::stats::ExponentialHistogram;
@@ -6,9 +7,11 @@ use firstbyte_core::stats::ExponentialHistogram;
 use super::cause::{self, Explanation};
 use super::event::Statistic;
 use super::history::History;
+use super::latest::LatestSample;
 use super::level::failures::{Counted, failure_changes, sudden_failures};
 use super::level::{
-    BLOCK, Certainty, Change, DAY, HOUR, LevelSettings, Point, WINDOW, changes, sudden,
+    BLOCK, Certainty, Change, DAY, HOUR, KnownHours, LevelSettings, Point, WINDOW, changes, sudden,
+    sudden_tail,
 };
 use super::together::Found;
 use crate::rollup::{Measure, Rollup};
@@ -17,103 +20,135 @@ use crate::rollup::{Measure, Rollup};
 pub(super) const RECENT: i64 = 6 * HOUR;
 /// The same, of series with few samples, and how many are few.
 const RARE: (i64, usize) = (2 * DAY, 60);
-/// Metrics that are looked at: the phases, and the whole, for what no phase shows.
-const METRICS: [Metric; 8] = [
-    Metric::Resolve,
-    Metric::Connect,
-    Metric::Tls,
-    Metric::Quic,
-    Metric::Send,
-    Metric::Wait,
-    Metric::Receive,
-    Metric::Total,
-];
+/// Times that are looked at. The first one leads where both changed.
+const METRICS: [Metric; 2] = [Metric::Ttfb, Metric::Total];
 /// Shares of samples that are looked at, the worst first.
 const SHARES: [Statistic; 2] = [Statistic::Failures, Statistic::Shortfalls];
-/// Fewest samples of a slot for its p90 and its spread to be figures.
+/// Fewest samples of a slot for its p90 to be a figure.
 const FEWEST_FOR_TAILS: u64 = 10;
 /// Around a change rollups of so many hours are compared.
 const COMPARED: i64 = 3 * DAY;
 
+/// Figures of each of these times.
+const TIMES: [(Statistic, LevelSettings); 2] =
+    [(Statistic::Median, LevelSettings::TIMES), (Statistic::P90, LevelSettings::TAILS)];
+
+/// What hours show of each time, in the order of [`METRICS`] and [`TIMES`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KnownFigures([[KnownHours; TIMES.len()]; METRICS.len()]);
+
 /// A figure, in nanoseconds.
 fn figure(times: &ExponentialHistogram, statistic: Statistic) -> Option<f64> {
     let at = |q: f64| Some(times.quantile(q)?.value.as_nanos() as f64);
-    let enough = times.count() >= FEWEST_FOR_TAILS;
     match statistic {
         Statistic::Median => at(0.5),
-        Statistic::P90 if enough => at(0.9),
-        Statistic::Spread if enough => Some(at(0.75)? - at(0.25)?),
+        Statistic::P90 if times.count() >= FEWEST_FOR_TAILS => at(0.9),
         _ => None,
     }
 }
 
 fn points(slots: &[(i64, Rollup)], metric: Metric, statistic: Statistic) -> Vec<Point> {
-    let of = |(at, rollup): &(i64, Rollup)| {
+    let point = |(at, rollup): &(i64, Rollup)| {
         let times = rollup.times(Measure::Metric(metric))?;
         Some(Point { at: *at, value: figure(times, statistic)?, samples: times.count() })
     };
-    slots.iter().filter_map(of).collect()
+    slots.iter().filter_map(point).collect()
 }
 
-/// Of shares: how many samples count for it, of how many.
-fn counted(slots: &[(i64, Rollup)], share: Statistic) -> Vec<Counted> {
-    let count = |(at, rollup): &(i64, Rollup)| {
-        let (failed, samples) = match share {
-            // Who failed came to no end that could be another.
-            Statistic::Shortfalls => {
-                (rollup.unproven.values().sum(), rollup.samples - rollup.failed())
-            }
-            _ => (rollup.failed(), rollup.samples),
-        };
-        (samples > 0).then_some(Counted { at: *at, failed, samples })
+/// How many samples count for a share, of how many.
+fn counted(at: i64, rollup: &Rollup, share: Statistic) -> Option<Counted> {
+    let (failed, samples) = match share {
+        // A failed sample has no end that could be another one.
+        Statistic::Shortfalls => (rollup.unproven.values().sum(), rollup.samples - rollup.failed()),
+        _ => (rollup.failed(), rollup.samples),
     };
-    slots.iter().filter_map(count).collect()
+    (samples > 0).then_some(Counted { at, failed, samples })
+}
+
+/// Whether a slot of this length is outside of all outages.
+fn is_outside(outages: &[[i64; 2]], at: i64, length: i64) -> bool {
+    outages.iter().all(|[began, ended]| at + length <= *began || at >= *ended)
 }
 
 /// Changes in the hours from `from` on that have ended at `now`.
-pub(super) fn in_hours(history: &dyn History, series: u64, from: i64, now: i64) -> Vec<Found> {
-    let slots = history.hours(series, from, now.div_euclid(HOUR) * HOUR);
+pub(super) fn in_hours(
+    history: &dyn History,
+    series: u64,
+    from: i64,
+    now: i64,
+) -> (Vec<Found>, KnownFigures) {
+    let until = now.div_euclid(HOUR) * HOUR;
+    let wanted = |measure| METRICS.iter().any(|metric| measure == Measure::Metric(*metric));
+    let slots = history.hours(series, from, until, &wanted);
     let mut all: Vec<(Metric, Statistic, Change)> = Vec::new();
-    for metric in METRICS {
-        for statistic in [Statistic::Median, Statistic::P90, Statistic::Spread] {
-            let settings = match statistic {
-                Statistic::Median => LevelSettings::TIMES,
-                _ => LevelSettings::TAILS,
-            };
-            let found = changes(&points(&slots, metric, statistic), &settings);
+    let mut known = KnownFigures::default();
+    for (metric, known) in METRICS.into_iter().zip(&mut known.0) {
+        for ((statistic, settings), known) in TIMES.into_iter().zip(known) {
+            let points = points(&slots, metric, statistic);
+            let found = changes(&points, &settings);
+            *known = KnownHours::from_points(&points, &found);
             all.extend(found.into_iter().map(|change| (metric, statistic, change)));
         }
     }
+    let outages = history.outages(series);
     for share in SHARES {
-        let found = failure_changes(&counted(&slots, share)).into_iter();
+        let slots = slots.iter().filter(|(at, _)| is_outside(&outages, *at, HOUR));
+        let slots: Vec<Counted> =
+            slots.filter_map(|(at, rollup)| counted(*at, rollup, share)).collect();
+        let found = failure_changes(&slots).into_iter();
         all.extend(found.map(|change| (Metric::Total, share, change)));
     }
-    shifts(series, &slots, all, BLOCK)
+    let around = |change: &Change| {
+        let [from, until] = [change.at - COMPARED, until.min(change.at + COMPARED)];
+        history.hours(series, from, until, &|_| true)
+    };
+    (shifts(series, &around, all, BLOCK), known)
 }
 
 /// Changes in the latest samples.
-pub(super) fn in_samples(history: &dyn History, series: u64, now: i64) -> Vec<Found> {
-    let mut slots = history.samples(series, now - RECENT, now + 1, WINDOW);
-    if slots.len() < RARE.1 {
-        slots = history.samples(series, now - RARE.0, now + 1, WINDOW);
+pub(super) fn in_samples(
+    history: &dyn History,
+    series: u64,
+    now: i64,
+    known: &KnownFigures,
+) -> Vec<Found> {
+    let mut samples = history.samples(series, now - RECENT, now + 1, WINDOW);
+    if samples.len() < RARE.1 {
+        samples = history.samples(series, now - RARE.0, now + 1, WINDOW);
     }
     let mut all = Vec::new();
-    for metric in METRICS {
-        let points = points(&slots, metric, Statistic::Median);
-        let found = sudden(&points, None, &LevelSettings::TIMES);
+    for (metric, [of_median, of_p90]) in METRICS.into_iter().zip(&known.0) {
+        let measure = Measure::Metric(metric);
+        let point = |sample: &LatestSample| {
+            let samples = sample.counted().samples;
+            Some(Point { at: sample.at, value: sample.time(measure)?, samples })
+        };
+        let points: Vec<Point> = samples.iter().filter_map(point).collect();
+        let found = sudden(&points, of_median, &LevelSettings::TIMES);
         all.extend(found.map(|change| (metric, Statistic::Median, change)));
+        let found = sudden_tail(&points, of_p90, &LevelSettings::TAILS);
+        all.extend(found.map(|change| (metric, Statistic::P90, change)));
     }
+    let outages = history.outages(series);
     for share in SHARES {
-        let found = sudden_failures(&counted(&slots, share)).into_iter();
+        let samples = samples.iter().filter(|sample| is_outside(&outages, sample.at, 1));
+        let samples: Vec<Counted> =
+            samples.filter_map(|sample| counted(sample.at, sample.counted(), share)).collect();
+        let found = sudden_failures(&samples).into_iter();
         all.extend(found.map(|change| (Metric::Total, share, change)));
     }
-    shifts(series, &slots, all, 0)
+    let around = |_: &Change| samples.iter().map(|sample| (sample.at, sample.rollup())).collect();
+    shifts(series, &around, all, 0)
 }
 
-/// Changes of one time, by no more than `grain` apart, are one: of failures if there are any, else of shortfalls, else of the phase that changed most, by its median if that did.
+/// Gives the rollups around a change.
+type Around<'a> = dyn Fn(&Change) -> Vec<(i64, Rollup)> + 'a;
+
+/// Changes at one time, no more than `grain` apart, are one: of failures if there are any, else of shortfalls, else of the time to
+/// the first byte, by its median if that changed.
 fn shifts(
     series: u64,
-    slots: &[(i64, Rollup)],
+    around: &Around<'_>,
     mut all: Vec<(Metric, Statistic, Change)>,
     grain: i64,
 ) -> Vec<Found> {
@@ -131,31 +166,28 @@ fn shifts(
             None => groups.push(vec![one]),
         }
     }
-    groups.into_iter().filter_map(|group| shift(series, slots, &group, grain)).collect()
+    groups.into_iter().filter_map(|group| shift(series, around, &group, grain)).collect()
 }
 
 fn shift(
     series: u64,
-    slots: &[(i64, Rollup)],
+    around: &Around<'_>,
     group: &[(Metric, Statistic, Change)],
     grain: i64,
 ) -> Option<Found> {
     let rank = |(metric, statistic, change): &(Metric, Statistic, Change)| {
-        let phase = *metric != Metric::Total;
         let median = *statistic == Statistic::Median;
         let share = SHARES.iter().rev().position(|share| share == statistic).map(|at| at + 1);
-        (share, change.certainty, median, phase, change.difference().abs() as u64)
+        (share, change.certainty, median, *metric == METRICS[0])
     };
     let (metric, statistic, leading) = *group.iter().max_by_key(|one| rank(one))?;
-    // When it was, is known by whichever figure shows it best.
+    // Which figure shows the time of the change best does not matter.
     let sharpest =
         group.iter().min_by_key(|(_, _, change)| change.between[1] - change.between[0])?;
     let mut change = Change { at: sharpest.2.at, between: sharpest.2.between, ..leading };
     let sure = group.iter().any(|one| one.2.certainty == Certainty::Confirmed);
     change.certainty = if sure { Certainty::Confirmed } else { Certainty::Proposed };
-    let near =
-        slots.iter().filter(|(at, _)| (change.at - COMPARED..change.at + COMPARED).contains(at));
-    let near: Vec<(i64, Rollup)> = near.cloned().collect();
+    let near = around(&change);
     let Explanation { causes, also, key } = cause::explain(&near, &change, statistic);
     let metric = statistic.share_name().unwrap_or(metric.name());
     Some(Found { series, metric: metric.to_owned(), statistic, change, grain, causes, also, key })

@@ -3,9 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::level::HOUR;
+use super::latest::LatestSample;
+use super::level::{HOUR, WINDOW};
 use super::notes::Note;
-use crate::rollup::Rollup;
+use crate::rollup::{Measure, Rollup};
+
+/// Which times of rollups are needed: unpacking them takes the most time.
+pub type WantedTimes = dyn Fn(Measure) -> bool;
 
 /// A series: one target, visited in one way from one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +30,17 @@ pub trait History {
     /// When the last sample of `series` before `until` was taken, where that is known. A series is looked at again when this changes.
     fn newest(&self, series: u64, until: i64) -> Option<i64>;
 
-    /// The latest samples of `series` at `from` or after and before `until`, at most `most` of them, in the order of time: a rollup
-    /// for each, with when it was taken; where single samples are not kept, the finest rollups that are.
-    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<(i64, Rollup)>;
+    /// The latest samples of `series` at `from` or after and before `until`, at most `most` of them, in the order of time. Where
+    /// single samples are not kept, the finest rollups that are.
+    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample>;
 
-    /// The hours of `series` that begin at `from` or after and before `until`, in the order of time. Hours without samples are not
-    /// there.
-    fn hours(&self, series: u64, from: i64, until: i64) -> Vec<(i64, Rollup)>;
+    /// The hours of `series` that begin at `from` or after and before `until`, in the order of time, with the times that are
+    /// wanted. Hours without samples are not there.
+    fn hours(&self, series: u64, from: i64, until: i64, wanted: &WantedTimes)
+    -> Vec<(i64, Rollup)>;
+
+    /// When `series` was in an outage: from the first of each pair to the second, which may be far in the future.
+    fn outages(&self, series: u64) -> Vec<[i64; 2]>;
 
     /// What people noted at `from` or after and before `until`.
     fn notes(&self, from: i64, until: i64) -> Vec<Note>;
@@ -42,9 +50,10 @@ pub trait History {
 #[derive(Clone, Debug, Default)]
 pub struct InMemory {
     series: Vec<SeriesLabels>,
-    samples: BTreeMap<u64, BTreeMap<i64, Rollup>>,
+    samples: BTreeMap<u64, BTreeMap<i64, LatestSample>>,
     hours: BTreeMap<u64, BTreeMap<i64, Rollup>>,
     notes: Vec<Note>,
+    outages: BTreeMap<u64, Vec<[i64; 2]>>,
 }
 
 impl InMemory {
@@ -61,12 +70,17 @@ impl InMemory {
     /// Counts what was taken at `at`.
     pub fn add(&mut self, series: u64, at: i64, rollup: &Rollup) {
         self.add_hours(series, at, rollup);
-        self.samples.entry(series).or_default().entry(at).or_default().merge(rollup);
+        let samples = self.samples.entry(series).or_default();
+        samples.insert(at, LatestSample::from_rollup(at, rollup));
+        // Nobody looks at more.
+        if samples.len() > 4 * WINDOW {
+            samples.pop_first();
+        }
     }
 
-    #[cfg(test)]
-    pub(super) fn samples_only(&mut self, series: u64, at: i64, rollup: &Rollup) {
-        self.samples.entry(series).or_default().entry(at).or_default().merge(rollup);
+    /// Has an outage.
+    pub fn add_outage(&mut self, series: u64, outage: [i64; 2]) {
+        self.outages.entry(series).or_default().push(outage);
     }
 
     /// Counts what was taken within the hour of `at`, of which no single samples are kept.
@@ -86,18 +100,22 @@ impl History for InMemory {
         Some(*at)
     }
 
-    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<(i64, Rollup)> {
+    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample> {
         let kept = self.samples.get(&series).filter(|_| from < until);
         let latest = kept.into_iter().flat_map(|all| all.range(from..until).rev()).take(most);
-        let mut latest: Vec<_> = latest.map(|(at, rollup)| (*at, rollup.clone())).collect();
+        let mut latest: Vec<LatestSample> = latest.map(|(_, sample)| sample.clone()).collect();
         latest.reverse();
         latest
     }
 
-    fn hours(&self, series: u64, from: i64, until: i64) -> Vec<(i64, Rollup)> {
+    fn hours(&self, series: u64, from: i64, until: i64, _: &WantedTimes) -> Vec<(i64, Rollup)> {
         let kept = self.hours.get(&series).filter(|_| from < until);
         let within = kept.into_iter().flat_map(|all| all.range(from..until));
         within.map(|(at, rollup)| (*at, rollup.clone())).collect()
+    }
+
+    fn outages(&self, series: u64) -> Vec<[i64; 2]> {
+        self.outages.get(&series).cloned().unwrap_or_default()
     }
 
     fn notes(&self, from: i64, until: i64) -> Vec<Note> {

@@ -48,7 +48,7 @@ impl Kind {
     fn statistics(self) -> &'static [Statistic] {
         match self {
             Self::Nothing => &[],
-            Self::SlowPath => &[Statistic::P90, Statistic::Spread],
+            Self::SlowPath => &[Statistic::P90],
             Self::Failures => &[Statistic::Failures],
             Self::Declined => &[Statistic::Shortfalls],
             Self::OneEdge => &[Statistic::Median],
@@ -80,6 +80,7 @@ fn visit(random: &mut fastrand::Rng, kind: Kind, changed: bool, hour: i64, level
     let mut time = |measure, ms: f64| rollup.add_time(measure, Duration::from_secs_f64(ms / 1e3));
     time(Measure::Metric(Metric::Connect), rtt);
     time(Measure::Metric(Metric::Wait), rtt + server);
+    time(Measure::Metric(Metric::Ttfb), 2.0 * rtt + server);
     time(Measure::Metric(Metric::Total), 2.0 * rtt + server);
     time(Measure::Part(MonitoredPart::Network), 2.0 * rtt);
     time(Measure::Part(MonitoredPart::Server), server);
@@ -89,7 +90,7 @@ fn visit(random: &mut fastrand::Rng, kind: Kind, changed: bool, hour: i64, level
 }
 
 /// All events that are told in two weeks of four edges.
-fn events(kind: Kind, seed: u64) -> Vec<Event> {
+fn events(kind: Kind, seed: u64) -> Vec<LevelEvent> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut history = InMemory::default();
     for id in 1..=4 {
@@ -117,7 +118,7 @@ fn events(kind: Kind, seed: u64) -> Vec<Event> {
 /// Why it is wrong, or how many hours after the change it was seen to be.
 fn check(kind: Kind, seed: u64) -> Result<f64, String> {
     let events = events(kind, seed);
-    let told: Vec<String> = events.iter().map(Event::sentence).collect();
+    let told: Vec<String> = events.iter().map(LevelEvent::sentence).collect();
     if kind == Kind::Nothing {
         let sure = events.iter().any(|event| event.state == State::Confirmed);
         return if sure { Err(format!("{told:#?}")) } else { Ok(0.0) };

@@ -1,11 +1,13 @@
 //! The latest samples of every series, small enough to be kept in memory.
 //!
-//! In: the rollup of one sample. Out: the same again, as rollups. What samples have in common with those before them (facts,
-//! mostly) is kept once; times are kept in single precision, seven digits.
+//! In: the rollup of one sample, or of a minute. Out: the same again. Facts and counts that samples have in common with those
+//! before them are kept once; times are kept in single precision, seven digits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::rollup::{Measure, Rollup};
 
@@ -19,16 +21,18 @@ const FEWEST: usize = 60;
 /// The latest samples of every series.
 #[derive(Clone, Debug, Default)]
 pub struct LatestSamples {
-    series: BTreeMap<u64, VecDeque<Latest>>,
+    series: BTreeMap<u64, VecDeque<LatestSample>>,
     most: usize,
 }
 
+/// One sample, or the samples of a minute with their medians.
 #[derive(Clone, Debug)]
-struct Latest {
-    at: i64,
+pub struct LatestSample {
+    /// When it was taken, milliseconds since the Unix epoch.
+    pub at: i64,
     /// All but the times.
     counted: Arc<Rollup>,
-    times: Box<[(Measure, f32)]>,
+    times: Arc<[(Measure, f32)]>,
 }
 
 impl LatestSamples {
@@ -48,17 +52,13 @@ impl LatestSamples {
             return;
         }
         let kept = self.series.entry(series).or_default();
-        let counted = sample.without_times();
+        let latest = LatestSample::from_rollup(at, sample);
         let counted = match kept.back() {
-            Some(last) if *last.counted == counted => Arc::clone(&last.counted),
-            _ => Arc::new(counted),
+            Some(last) if last.counted == latest.counted => Arc::clone(&last.counted),
+            _ => latest.counted,
         };
-        let middle = |(measure, times): (Measure, &firstbyte_core::stats::ExponentialHistogram)| {
-            Some((measure, times.quantile(0.5)?.value.as_nanos() as f32))
-        };
-        let times = sample.all_times().filter_map(middle).collect();
         let place = kept.partition_point(|other| other.at <= at);
-        kept.insert(place, Latest { at, counted, times });
+        kept.insert(place, LatestSample { counted, ..latest });
         if kept.len() > self.most {
             kept.pop_front();
         }
@@ -69,26 +69,60 @@ impl LatestSamples {
         self.series.get(&series)?.iter().rev().map(|latest| latest.at).find(|at| *at < until)
     }
 
+    /// How many samples of `series` are kept.
+    pub fn len(&self, series: u64) -> usize {
+        self.series.get(&series).map_or(0, VecDeque::len)
+    }
+
+    /// How many samples of a series may be kept.
+    pub const fn room(&self) -> usize {
+        self.most
+    }
+
     /// When the first sample was taken that is kept of `series`.
     pub fn oldest(&self, series: u64) -> Option<i64> {
         Some(self.series.get(&series)?.front()?.at)
     }
 
     /// The samples of `series` at `from` or after and before `until`, at most `most`, the latest, in the order of time.
-    pub fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<(i64, Rollup)> {
+    pub fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample> {
         let kept = self.series.get(&series).into_iter().flatten().rev();
         let within = kept.skip_while(|latest| latest.at >= until);
         let within = within.take_while(|latest| latest.at >= from).take(most);
-        let mut samples: Vec<_> = within.map(|latest| (latest.at, latest.rollup())).collect();
+        let mut samples: Vec<LatestSample> = within.cloned().collect();
         samples.reverse();
         samples
     }
 }
 
-impl Latest {
-    fn rollup(&self) -> Rollup {
+impl LatestSample {
+    /// Of the rollup of one sample, or of a minute.
+    pub fn from_rollup(at: i64, rollup: &Rollup) -> Self {
+        let middle = |(measure, times): (Measure, &ExponentialHistogram)| {
+            Some((measure, times.quantile(0.5)?.value.as_nanos() as f32))
+        };
+        Self {
+            at,
+            counted: Arc::new(rollup.without_times()),
+            times: rollup.all_times().filter_map(middle).collect(),
+        }
+    }
+
+    /// Its time, nanoseconds.
+    pub(super) fn time(&self, measure: Measure) -> Option<f64> {
+        let found = self.times.iter().find(|(known, _)| *known == measure)?;
+        Some(f64::from(found.1))
+    }
+
+    /// Its counts: all of a rollup but the times.
+    pub(super) fn counted(&self) -> &Rollup {
+        &self.counted
+    }
+
+    /// As a rollup of one time of each measure.
+    pub fn rollup(&self) -> Rollup {
         let mut rollup = Rollup::clone(&self.counted);
-        for (measure, ns) in &self.times {
+        for (measure, ns) in self.times.iter() {
             rollup.add_time(*measure, Duration::from_nanos(*ns as u64));
         }
         rollup
@@ -127,18 +161,17 @@ mod tests {
         assert_eq!(latest.newest(7, 200), Some(199));
         let samples = latest.samples(7, 98, 200, 1_000);
         assert_eq!(samples.len(), 102);
-        for (at, rollup) in &samples {
-            let as_it_was =
-                sample(20.0 + *at as f64, if *at < 100 { "TLSv1.2" } else { "TLSv1.3" });
+        for (at, rollup) in samples.iter().map(|sample| (sample.at, sample.rollup())) {
+            let as_it_was = sample(20.0 + at as f64, if at < 100 { "TLSv1.2" } else { "TLSv1.3" });
             assert_eq!(rollup.without_times(), as_it_was.without_times());
             let total = |rollup: &Rollup| {
                 let times = rollup.times(Measure::Metric(Metric::Total)).unwrap();
                 times.quantile(0.5).unwrap().value.as_secs_f64()
             };
-            assert!((total(rollup) / total(&as_it_was) - 1.0).abs() < 0.006, "{at}");
+            assert!((total(&rollup) / total(&as_it_was) - 1.0).abs() < 0.006, "{at}");
         }
         // The latest of them, in the order of time.
-        let few: Vec<i64> = latest.samples(7, 0, 200, 3).iter().map(|(at, _)| *at).collect();
+        let few: Vec<i64> = latest.samples(7, 0, 200, 3).iter().map(|sample| sample.at).collect();
         assert_eq!(few, [197, 198, 199]);
         assert!(latest.samples(8, 0, 200, 3).is_empty());
     }

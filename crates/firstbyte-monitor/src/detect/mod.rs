@@ -1,9 +1,10 @@
 //! When did it change, by how much, where, and why.
 //!
-//! In: rollups through [`History`], the time. Out: [`Event`]s that are new or have changed: provisional, confirmed, withdrawn.
-//! Pure and repeatable: no clock is read, nothing is written. Each figure of each series is looked at by itself ([`level`]);
-//! what changed with it says why (`cause`); series that changed at one time for one reason are one event (`scope`). Definitions and
-//! what was measured: `docs/statistics.md`, "Changes in a monitored series".
+//! In: samples and hours through [`History`], the time. Out: [`Event`]s that are new or have changed: provisional, confirmed,
+//! withdrawn. Pure and repeatable: no clock is read, nothing is written. Each figure of each series is looked at by itself
+//! ([`level`]); what changed with it says why (`cause`); series that changed at one time for one reason are one event (`scope`).
+//! Outages have a state machine of their own ([`outages`](crate::outages)). Definitions and what was measured:
+//! `docs/statistics.md`, "Changes in a monitored series".
 
 mod cause;
 mod event;
@@ -15,20 +16,27 @@ mod latest;
 pub mod level;
 mod notes;
 mod scope;
+mod telling;
 #[cfg(test)]
 mod tests;
-mod time_text;
+pub(crate) mod time_text;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use level::{BLOCK, Certainty, DAY, HOUR};
 
-pub use event::{Cause, Event, FORMAT, Quorum, Samples, Scope, Size, State, Statistic};
-pub use history::{History, InMemory, SeriesLabels};
-pub use latest::LatestSamples;
-pub use notes::Note;
+pub use event::{
+    Cause, Event, FORMAT, FailureName, LevelEvent, OutageEvent, OutageState, Quorum, Samples,
+    Scope, Size, State, Statistic,
+};
+pub use history::{History, InMemory, SeriesLabels, WantedTimes};
+pub use latest::{LatestSample, LatestSamples};
+pub use notes::{Note, notes_of};
+pub use scope::scope;
+pub use telling::ToldEvents;
 
+use figures::KnownFigures;
 use together::{Found, Together, together};
 
 /// What a detector looks at.
@@ -40,11 +48,13 @@ pub struct Settings {
     pub returns_within: i64,
     /// A provisional event is withdrawn after so many days.
     pub provisional_for: i64,
+    /// Series whose hours are looked at in one look, at most: after a start the others follow in the next looks.
+    pub hours_at_once: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { days: 40, returns_within: 24, provisional_for: 7 }
+        Self { days: 40, returns_within: 24, provisional_for: 7, hours_at_once: 16 }
     }
 }
 
@@ -52,10 +62,14 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct Detector {
     settings: Settings,
-    /// By when they were told first. Withdrawn ones are not kept.
-    events: Vec<Event>,
+    /// By when they were found first.
+    events: Vec<LevelEvent>,
+    /// Those that were withdrawn in the last days: what is only provisional is not told again.
+    withdrawn: Vec<LevelEvent>,
     /// Of every series the block of six hours in which its hours were looked at last.
     looked: BTreeMap<u64, i64>,
+    /// What the hours of every series showed at that look.
+    known: BTreeMap<u64, KnownFigures>,
     /// What the latest samples of every series showed, and the last of them.
     seen: BTreeMap<u64, (Option<i64>, Vec<Found>)>,
     /// Of every event the series that are sure to be of it: they stay, also when their change is too old to be seen.
@@ -63,41 +77,46 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// One that has told of `events` before, as a store has them.
-    pub fn new(settings: Settings, events: Vec<Event>) -> Self {
-        let events: Vec<Event> =
-            events.into_iter().filter(|event| event.state != State::Withdrawn).collect();
+    /// One that has found `events` before, as a store has them.
+    pub fn new(settings: Settings, events: Vec<LevelEvent>) -> Self {
+        let (withdrawn, events): (Vec<LevelEvent>, Vec<LevelEvent>) =
+            events.into_iter().partition(|event| event.state == State::Withdrawn);
         let confirmed = events.iter().filter(|event| event.state == State::Confirmed);
         let sure = confirmed
             .map(|event| (event.id.clone(), event.series.iter().copied().collect()))
             .collect();
-        Self { settings, events, looked: BTreeMap::new(), seen: BTreeMap::new(), sure }
+        let (looked, known, seen) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { settings, events, withdrawn, looked, known, seen, sure }
     }
 
-    /// Events that are told now.
-    pub fn events(&self) -> &[Event] {
+    /// Events that were not withdrawn.
+    pub fn events(&self) -> &[LevelEvent] {
         &self.events
     }
 
     /// Looks at all series, `now` in milliseconds since the Unix epoch. Out: events that are new, or are not as they were.
     ///
     /// The latest samples of a series are looked at when there are new ones, its hours when six of them have ended.
-    pub fn look(&mut self, history: &dyn History, now: i64) -> Vec<Event> {
+    pub fn look(&mut self, history: &dyn History, now: i64) -> Vec<LevelEvent> {
         let all = history.series();
         let (mut found, mut hours_of) = (Vec::new(), BTreeSet::new());
         for series in all {
             // Not all series at the same time.
             let block = (now - (series.id % 6) as i64 * HOUR).div_euclid(BLOCK);
-            let hours = self.looked.insert(series.id, block) != Some(block);
-            if hours {
+            let is_due = self.looked.get(&series.id) != Some(&block);
+            if is_due && hours_of.len() < self.settings.hours_at_once {
+                self.looked.insert(series.id, block);
                 hours_of.insert(series.id);
                 let from = now.div_euclid(HOUR) * HOUR - self.settings.days * DAY;
-                found.extend(figures::in_hours(history, series.id, from, now));
+                let (changes, known) = figures::in_hours(history, series.id, from, now);
+                found.extend(changes);
+                self.known.insert(series.id, known);
             }
             let newest = history.newest(series.id, now + 1);
             let (until, seen) = self.seen.entry(series.id).or_default();
             if *until != newest {
-                *seen = figures::in_samples(history, series.id, now);
+                let known = self.known.get(&series.id).copied().unwrap_or_default();
+                *seen = figures::in_samples(history, series.id, now, &known);
                 *until = newest;
             }
             found.extend(seen.iter().cloned());
@@ -115,13 +134,18 @@ impl Detector {
         // What was noted after the last look is told too, for as long as it is news.
         let news = now - self.settings.provisional_for * DAY;
         for event in self.events.iter_mut().filter(|event| event.at > news) {
-            event.annotations = notes::notes_of(event, all, history);
+            let (span, series) = (event.at_between, &event.series);
+            event.annotations = notes::notes_of(span, series, all, history);
         }
-        let mut told: Vec<Event> =
+        let mut found: Vec<LevelEvent> =
             self.events.iter().filter(|event| !before.contains(event)).cloned().collect();
-        self.events.retain(|event| event.state != State::Withdrawn);
-        told.sort_by(|a, b| a.id.cmp(&b.id));
-        told
+        let (withdrawn, events): (Vec<LevelEvent>, Vec<LevelEvent>) =
+            self.events.drain(..).partition(|event| event.state == State::Withdrawn);
+        self.events = events;
+        self.withdrawn.extend(withdrawn);
+        self.withdrawn.retain(|event| event.at > news);
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        found
     }
 
     /// Makes an event of `group`, or edits the one that it is: its identity.
@@ -134,6 +158,17 @@ impl Detector {
             return Some(known.id.clone());
         }
         let sure = group.certainty == Certainty::Confirmed;
+        if let Some(place) = self.withdrawn.iter().position(|event| group.is(event)) {
+            if !sure {
+                return None;
+            }
+            let mut known = self.withdrawn.remove(place);
+            edit(&mut known, group, all);
+            let id = known.id.clone();
+            self.events.push(known);
+            self.sure.insert(id.clone(), own.collect());
+            return Some(id);
+        }
         let within = self.settings.returns_within * HOUR;
         if let Some(ended) = self.events.iter_mut().find(|event| group.ends(event, within)) {
             // Who says that it is over has to be as sure as who said that it began.
@@ -147,9 +182,10 @@ impl Detector {
             return None;
         }
         let event = group.event(all);
-        let taken = self.events.iter().filter(|other| other.id.starts_with(&event.id)).count();
+        let known = self.events.iter().chain(&self.withdrawn);
+        let taken = known.filter(|other| other.id.starts_with(&event.id)).count();
         let id = if taken > 0 { format!("{}-{}", event.id, taken + 1) } else { event.id.clone() };
-        self.events.push(Event { id: id.clone(), ..event });
+        self.events.push(LevelEvent { id: id.clone(), ..event });
         self.sure.insert(id.clone(), own.collect());
         Some(id)
     }
@@ -186,7 +222,7 @@ impl Detector {
         now: i64,
     ) {
         let patience = self.settings.provisional_for * DAY;
-        let provisional = |event: &&mut Event| event.state == State::Provisional;
+        let provisional = |event: &&mut LevelEvent| event.state == State::Provisional;
         for event in self.events.iter_mut().filter(provisional) {
             let looked = event.series.iter().any(|id| is_looked_at(event.at, *id, hours_of, now));
             let gone = looked && !shown.contains_key(&event.id);
@@ -204,7 +240,7 @@ fn is_looked_at(at: i64, series: u64, hours_of: &BTreeSet<u64>, now: i64) -> boo
 }
 
 /// What is known better now. Its identity and what people noted stay; whose it is, [`Detector::recount`] says.
-fn edit(event: &mut Event, group: &Together, all: &[SeriesLabels]) {
+fn edit(event: &mut LevelEvent, group: &Together, all: &[SeriesLabels]) {
     let new = group.event(all);
     let sure = new.state == State::Confirmed;
     // A later look by hours does not take back what samples have shown more finely.

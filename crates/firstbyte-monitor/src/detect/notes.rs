@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::event::Event;
 use super::history::{History, SeriesLabels};
 
 /// A note belongs to a change that may have begun so long before or after it, milliseconds: people note things before they do
@@ -32,15 +31,19 @@ impl Note {
     }
 }
 
-/// What was noted at the time of `event`, about any of its series, in the order of time.
-pub(super) fn notes_of(event: &Event, all: &[SeriesLabels], history: &dyn History) -> Vec<String> {
-    let [from, until] = event.at_between;
+/// What was noted in the time from `from` to `until` or near it, about any of `series`, in the order of time.
+pub fn notes_of(
+    [from, until]: [i64; 2],
+    series: &[u64],
+    all: &[SeriesLabels],
+    history: &dyn History,
+) -> Vec<String> {
     let mut notes = history.notes(from - NEAR, until + NEAR + 1);
     notes.retain(|note| {
-        let shows_it = |series: &&SeriesLabels| event.series.contains(&series.id);
-        all.iter().filter(shows_it).any(|series| note.may_concern(series))
+        let shows_it = |labels: &&SeriesLabels| series.contains(&labels.id);
+        all.iter().filter(shows_it).any(|labels| note.may_concern(labels))
     });
-    notes.sort_by_key(|note| (note.at - event.at).abs());
+    notes.sort_by_key(|note| (note.at - from).abs().min((note.at - until).abs()));
     notes.truncate(MOST);
     notes.sort_by_key(|note| note.at);
     notes.into_iter().map(|note| note.text).collect()

@@ -6,7 +6,7 @@ use super::event::{Quorum, Scope};
 use super::history::SeriesLabels;
 
 /// The scope of a change that `changed` show, of `all` series.
-pub(super) fn scope(changed: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
+pub fn scope(changed: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
     let shows = |series: &&SeriesLabels| changed.contains(&series.id);
     let names = |series: &mut dyn Iterator<Item = &SeriesLabels>| -> BTreeSet<String> {
         series.map(|series| series.target.clone()).collect()

@@ -8,7 +8,7 @@ fn civil(at: i64) -> OffsetDateTime {
 }
 
 /// "2026-04-15T09:40:00Z".
-pub(super) fn text(at: i64) -> String {
+pub(crate) fn text(at: i64) -> String {
     let t = civil(at);
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
@@ -25,6 +25,22 @@ pub(super) fn text(at: i64) -> String {
 pub(super) fn phrase(at: i64) -> String {
     let t = civil(at);
     format!("{} {}, {:02}:{:02} UTC", t.day(), t.month(), t.hour(), t.minute())
+}
+
+/// "15 April, 09:40:07 UTC".
+pub(super) fn clock_phrase(at: i64) -> String {
+    let t = civil(at);
+    format!("{} {}, {}", t.day(), t.month(), time_of_day(at))
+}
+
+/// "09:40:07 UTC".
+pub(super) fn time_of_day(at: i64) -> String {
+    let t = civil(at);
+    format!("{:02}:{:02}:{:02} UTC", t.hour(), t.minute(), t.second())
+}
+
+pub(super) fn is_same_day(a: i64, b: i64) -> bool {
+    civil(a).date() == civil(b).date()
 }
 
 fn parse(text: &str) -> Option<i64> {

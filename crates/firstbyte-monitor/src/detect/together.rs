@@ -1,6 +1,6 @@
 //! Series that changed at one time, in one direction and for one reason are one event.
 
-use super::event::{Cause, Event, FORMAT, Samples, Size, State, Statistic};
+use super::event::{Cause, FORMAT, LevelEvent, Samples, Size, State, Statistic};
 use super::history::SeriesLabels;
 use super::level::{BLOCK, Certainty, Change, HOUR};
 use super::scope::scope;
@@ -79,12 +79,12 @@ impl Together {
         sure.get(sure.len() / 2).copied().unwrap_or(&self.found[0])
     }
 
-    fn shares_a_series(&self, event: &Event) -> bool {
+    fn shares_a_series(&self, event: &LevelEvent) -> bool {
         self.found.iter().any(|one| event.series.contains(&one.series))
     }
 
     /// Whether it is what `event` tells of.
-    pub(super) fn is(&self, event: &Event) -> bool {
+    pub(super) fn is(&self, event: &LevelEvent) -> bool {
         let typical = self.typical();
         let slack = BLOCK;
         let near = event.at_between[0] - slack <= self.between[1]
@@ -104,7 +104,7 @@ impl Together {
     }
 
     /// Whether it is the return to what was before `event`.
-    pub(super) fn ends(&self, event: &Event, within: i64) -> bool {
+    pub(super) fn ends(&self, event: &LevelEvent, within: i64) -> bool {
         let change = &self.typical().change;
         let before = match event.size {
             Size::Time { before_ns, .. } => before_ns as f64,
@@ -120,7 +120,7 @@ impl Together {
     }
 
     /// As an event.
-    pub(super) fn event(&self, all: &[SeriesLabels]) -> Event {
+    pub(super) fn event(&self, all: &[SeriesLabels]) -> LevelEvent {
         let typical = self.typical();
         let change = &typical.change;
         let mut series: Vec<u64> = self.found.iter().map(|one| one.series).collect();
@@ -146,7 +146,7 @@ impl Together {
         let count = |side: usize| self.found.iter().map(|one| one.change.samples[side]).sum();
         let when: String =
             time_text::text(self.at).chars().filter(char::is_ascii_alphanumeric).collect();
-        Event {
+        LevelEvent {
             format: FORMAT.to_owned(),
             version: 1,
             id: format!("{when}-{}-{}", typical.metric, series[0]),

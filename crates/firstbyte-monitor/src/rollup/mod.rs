@@ -196,6 +196,10 @@ impl MonitoredFact {
 pub struct Rollup {
     /// Samples, all of them.
     pub samples: u64,
+    /// How much time they stand for, in whole milliseconds.
+    pub monitored: Duration,
+    /// How much of that those that failed stand for.
+    pub failed_time: Duration,
     /// Those that failed, by type.
     pub failures: BTreeMap<FailureType, u64>,
     /// Those that came to their end as something else than what was asked for.
@@ -210,6 +214,11 @@ impl Rollup {
     /// Counts `taken`.
     pub fn add(&mut self, taken: &Taken) {
         self.samples += 1;
+        let stands_for = whole_milliseconds(taken.stands_for.unwrap_or_default());
+        self.monitored = self.monitored.saturating_add(stands_for);
+        if taken.standing == Standing::Failed || taken.sample.failure().is_some() {
+            self.failed_time = self.failed_time.saturating_add(stands_for);
+        }
         let sample = &taken.sample;
         if let Some(failure) = sample.failure() {
             *self.failures.entry(failure.failure_type()).or_default() += 1;
@@ -311,6 +320,8 @@ impl Rollup {
     /// Adds all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         self.samples += other.samples;
+        self.monitored = self.monitored.saturating_add(other.monitored);
+        self.failed_time = self.failed_time.saturating_add(other.failed_time);
         for (failure, number) in &other.failures {
             *self.failures.entry(*failure).or_default() += number;
         }
@@ -341,6 +352,8 @@ impl Rollup {
     pub fn without_times(&self) -> Self {
         Self {
             samples: self.samples,
+            monitored: self.monitored,
+            failed_time: self.failed_time,
             failures: self.failures.clone(),
             unproven: self.unproven.clone(),
             facts: self.facts.clone(),
@@ -358,10 +371,26 @@ impl Rollup {
         self.failures.values().sum()
     }
 
+    /// The share of time that the server failed, as far as samples stand for time; else the share of samples that failed.
+    pub fn failed_share(&self) -> Option<f64> {
+        match (self.monitored.is_zero(), self.samples) {
+            (_, 0) => None,
+            (true, samples) => Some(self.failed() as f64 / samples as f64),
+            (false, _) => {
+                Some((self.failed_time.as_secs_f64() / self.monitored.as_secs_f64()).min(1.0))
+            }
+        }
+    }
+
     /// Whether nothing was counted.
     pub const fn is_empty(&self) -> bool {
         self.samples == 0
     }
+}
+
+/// Milliseconds are exact in the stored form.
+fn whole_milliseconds(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// What tells one certificate from the next: a new one of the same issuer ends at another time.

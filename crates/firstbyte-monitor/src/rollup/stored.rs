@@ -1,12 +1,14 @@
 //! A rollup as few bytes: of an hour with a sample a minute, about one kilobyte.
 //!
-//! Numbers are LEB128. In this order: the version of the form; samples; how many types of failure, and of each its number and
+//! Numbers are LEB128. In this order: the version of the form; samples; the milliseconds that they stand for, and those that
+//! failed ones stand for; how many types of failure, and of each its number and
 //! count; the same of shortfalls; how many values of facts, and of each the number that the store has given it, and its count;
 //! then, for each measure that there is a histogram of, its number, its length in bytes, and the histogram as the core stores
 //! it. Types, shortfalls and measures are numbered as in their lists, which only grow at their ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use firstbyte_core::leb128::{Leb128Error, put_leb128, take_leb128};
 use firstbyte_core::run::Shortfall;
@@ -76,6 +78,8 @@ impl Rollup {
     ) -> Result<(), E> {
         out.push(VERSION);
         put(out, self.samples);
+        put(out, milliseconds(self.monitored));
+        put(out, milliseconds(self.failed_time));
         put(out, self.failures.len() as u64);
         for (failure, count) in &self.failures {
             put(out, *failure as u64);
@@ -154,7 +158,10 @@ impl Rollup {
             return Err(StoredRollupError::Version(*version));
         }
         let rest = &mut rest;
-        let mut rollup = Self { samples: take_leb128(rest)?, ..Self::default() };
+        let samples = take_leb128(rest)?;
+        let monitored = Duration::from_millis(take_leb128(rest)?);
+        let failed_time = Duration::from_millis(take_leb128(rest)?);
+        let mut rollup = Self { samples, monitored, failed_time, ..Self::default() };
         for _ in 0..take_leb128::<u64>(rest)? {
             let failure = known(FailureType::ALL, take_leb128(rest)?, "failure")?;
             rollup.failures.insert(failure, take_leb128(rest)?);
@@ -183,6 +190,10 @@ impl Rollup {
         }
         Ok(rollup)
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn put(out: &mut Vec<u8>, number: u64) {

@@ -23,7 +23,7 @@ fn taken(standing: Standing) -> Taken {
         ..TlsFacts::default()
     });
     facts.http = Some(HttpFacts { status: Some(200), ..HttpFacts::default() });
-    Taken { cell: 0, standing, lateness: Duration::ZERO, sample }
+    Taken { stands_for: None, cell: 0, standing, lateness: Duration::ZERO, sample }
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn rollups() -> impl Strategy<Value = Rollup> {
         prop::collection::vec(time, 0..60),
     );
     parts.prop_map(|(samples, failures, facts, times)| {
-        let mut rollup = Rollup { samples, failures, ..Rollup::default() };
+        let monitored = Duration::from_millis(samples * 60_000);
+        let mut rollup = Rollup { samples, monitored, failures, ..Rollup::default() };
         for (fact, value, number) in facts {
             rollup.add_fact(fact, &value, number);
         }

@@ -5,10 +5,11 @@ use firstbyte_probe::probe::{Prober, Target, Visiting};
 
 use super::*;
 
-/// Takes its time; every third visit fails.
+/// Takes its time; the visits that `fails` says fail.
 struct Steady {
     visits: Rc<std::cell::Cell<u32>>,
     takes: Duration,
+    fails: fn(u32) -> bool,
 }
 
 impl Prober for Steady {
@@ -19,7 +20,7 @@ impl Prober for Steady {
             let mut sample = Sample::default();
             let failure =
                 Failure { phase: PhaseName::Connect, cause: Cause::Reset, at: Some(Offset::ZERO) };
-            sample.connection.failure = self.visits.get().is_multiple_of(3).then_some(failure);
+            sample.connection.failure = (self.fails)(self.visits.get()).then_some(failure);
             sample
         })
     }
@@ -105,6 +106,8 @@ vary = []
 struct Names {
     now: Vec<String>,
     came: Vec<(String, tokio::time::Instant)>,
+    /// Whether each failed, and for how much time it stands.
+    outcomes: Vec<(bool, Duration)>,
     most: Option<usize>,
     switched: u32,
 }
@@ -130,6 +133,7 @@ impl SampleSink for Names {
 
     fn take_in(&mut self, taken: Taken) -> Result<(), Self::Error> {
         self.came.push((self.now[usize::from(taken.cell)].clone(), timer_now()));
+        self.outcomes.push((taken.sample.failure().is_some(), taken.stands_for.unwrap()));
         if self.most == Some(self.came.len()) { Err("full") } else { Ok(()) }
     }
 }
@@ -143,14 +147,18 @@ impl WatchSink for Names {
 }
 
 /// With how often each of its series was visited.
-fn list(text: &str, takes: Duration) -> (Watchlist, Vec<Rc<std::cell::Cell<u32>>>) {
+fn list(
+    text: &str,
+    takes: Duration,
+    fails: fn(u32) -> bool,
+) -> (Watchlist, Vec<Rc<std::cell::Cell<u32>>>) {
     let mut no_files = |_: &str| Err(std::io::Error::other("none"));
     let configuration = Configuration::read(text, &mut no_files).unwrap();
     let (series, _) = series(&configuration, &Edges::default(), &Clients::default());
     let counts: Vec<Rc<std::cell::Cell<u32>>> = series.iter().map(|_| Rc::default()).collect();
     let visitor = |(one, visits): (&Series, &Rc<_>)| {
         let target = one.variant.visit.target.clone();
-        let prober = Box::new(Steady { visits: Rc::clone(visits), takes });
+        let prober = Box::new(Steady { visits: Rc::clone(visits), takes, fails });
         Rc::new(Visitor { prober, target })
     };
     let visitors = series.iter().zip(&counts).map(visitor).collect();
@@ -161,7 +169,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]
 async fn each_series_is_measured_at_its_times_until_told_to_stop() {
-    let (list, _) = list(CONFIGURATION, SHORT);
+    let (list, _) = list(CONFIGURATION, SHORT, |_| false);
     let (control, mut sink) = (WatchControl::default(), Names::of_list(&list));
     let stop = control.clone();
     let local = tokio::task::LocalSet::new();
@@ -185,7 +193,7 @@ async fn each_series_is_measured_at_its_times_until_told_to_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_fails_ends_it() {
-    let (list, _) = list(CONFIGURATION, SHORT);
+    let (list, _) = list(CONFIGURATION, SHORT, |_| false);
     let mut sink = Names { most: Some(1), ..Names::of_list(&list) };
     let control = WatchControl::default();
     let local = tokio::task::LocalSet::new();
@@ -202,8 +210,8 @@ async fn another_list_is_followed_and_no_sample_of_the_old_one_is_lost() {
     let before = [target("goes", "5s"), target("stays", "10s"), target("slower", "10s")];
     let after = [target("new", "10s"), target("slower", "20s"), target("stays", "10s")];
     let slow = Duration::from_secs(7);
-    let (before, counts) = list(&before.concat(), slow);
-    let (after, new_counts) = list(&after.concat(), SHORT);
+    let (before, counts) = list(&before.concat(), slow, |_| false);
+    let (after, new_counts) = list(&after.concat(), SHORT, |_| false);
     let (control, mut sink) = (WatchControl::default(), Names::of_list(&before));
     let ask = control.clone();
     let local = tokio::task::LocalSet::new();
@@ -234,4 +242,67 @@ async fn another_list_is_followed_and_no_sample_of_the_old_one_is_lost() {
     assert!((97..=102).contains(&gone[0]) && gone[1] == 0, "{gone:?}");
     let new = [number("new", 0, 990), number("new", 990, 3_000)];
     assert!(new[0] == 0 && (97..=101).contains(&new[1]), "{new:?}");
+}
+
+/// Visits 11 to 16 fail, of which the second is an extra one; so is the second success after them, and the other series of the
+/// target is tried when the outage begins.
+#[tokio::test(start_paused = true)]
+async fn failures_are_tried_again_at_once_and_shares_are_of_time() {
+    let text = "[defaults]\nevery = \"10s\"\njitter = \"0%\"\n[[target]]\nurl = \"https://a.test/\"\n\
+                vary = [\"tls=1.2,1.3\"]\n";
+    let (list, _) = list(text, SHORT, |visit| (11..=16).contains(&visit));
+    let (control, mut sink) = (WatchControl::default(), Names::of_list(&list));
+    let stop = control.clone();
+    let local = tokio::task::LocalSet::new();
+    local
+        .run_until(async {
+            tokio::task::spawn_local(async move {
+                tokio::time::sleep(Duration::from_secs(1_000)).await;
+                stop.stop();
+            });
+            watch(list, 1, &control, &mut sink).await
+        })
+        .await
+        .unwrap();
+    let first = sink.now[0].clone();
+    let own = sink.came.iter().zip(&sink.outcomes).filter(|((name, _), _)| *name == first);
+    let own: Vec<(f64, bool, Duration)> = own
+        .map(|((_, at), (failed, stands_for))| {
+            ((*at - sink.came[0].1).as_secs_f64(), *failed, *stands_for)
+        })
+        .collect();
+    let failed: Vec<&(f64, bool, Duration)> = own.iter().filter(|(_, failed, _)| *failed).collect();
+    assert_eq!(failed.len(), 6);
+    assert!(failed[1].0 - failed[0].0 < 1.0, "{own:?}");
+    let time: Duration = failed.iter().map(|(_, _, stands_for)| *stands_for).sum();
+    let all: Duration = own.iter().map(|(_, _, stands_for)| *stands_for).sum();
+    assert_eq!(time.as_secs() % 10, 0);
+    assert!(time.as_secs() <= 50 && (980..=1_000).contains(&all.as_secs()), "{time:?} of {all:?}");
+    let extra = own.iter().filter(|(_, _, stands_for)| stands_for.is_zero()).count();
+    assert!((2..=4).contains(&extra), "{own:?}");
+}
+
+#[test]
+fn a_status_that_is_not_expected_is_a_failure() {
+    let text = "[[target]]\nurl = \"https://a.test/\"\n[[target]]\nurl = \"https://b.test/\"\nstatus = \"2xx,404\"\n";
+    let mut no_files = |_: &str| Err(std::io::Error::other("none"));
+    let configuration = Configuration::read(text, &mut no_files).unwrap();
+    let (series, _) = series(&configuration, &Edges::default(), &Clients::default());
+    let failure = |series: &Series, status: u16| {
+        let mut sample = Sample::default();
+        sample.connection.facts.http = Some(firstbyte_core::timeline::HttpFacts {
+            status: Some(status),
+            ..Default::default()
+        });
+        series.check_status(&mut sample);
+        sample.failure().map(|failure| failure.failure_type().to_string())
+    };
+    let error = Some("http.error".to_owned());
+    assert_eq!([200, 301, 399].map(|status| failure(&series[0], status)), [None, None, None]);
+    assert_eq!(
+        [404, 503].map(|status| failure(&series[0], status)),
+        [error.clone(), error.clone()]
+    );
+    assert_eq!([200, 404].map(|status| failure(&series[1], status)), [None, None]);
+    assert_eq!([301, 503].map(|status| failure(&series[1], status)), [error.clone(), error]);
 }

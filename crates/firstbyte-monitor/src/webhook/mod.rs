@@ -38,7 +38,7 @@ pub struct WebhookSettings {
 pub struct Choice {
     states: Vec<State>,
     /// What was sent last of each event.
-    sent: HashMap<String, (State, Option<i64>)>,
+    sent: HashMap<String, (&'static str, Option<i64>)>,
 }
 
 impl Choice {
@@ -54,16 +54,20 @@ impl Choice {
 
     /// Whether `event`, as it is now, is to be sent: it is taken as sent then.
     pub fn takes(&mut self, event: &Event) -> bool {
-        let now = (event.state, event.until);
-        let before = self.sent.get(&event.id);
+        let now = (event.state_name(), event.until());
+        let before = self.sent.get(event.id());
         // Who was not told of it needs no withdrawal.
-        let concerns = event.state != State::Withdrawn || before.is_some();
-        if !self.states.contains(&event.state) || !concerns || before == Some(&now) {
+        let concerns = !event.is_withdrawn() || before.is_some();
+        let is_wanted = match event {
+            Event::Level(event) => self.states.contains(&event.state),
+            Event::Outage(_) => true,
+        };
+        if !is_wanted || !concerns || before == Some(&now) {
             return false;
         }
-        match event.state {
-            State::Withdrawn => self.sent.remove(&event.id),
-            _ => self.sent.insert(event.id.clone(), now),
+        match event.is_withdrawn() {
+            true => self.sent.remove(event.id()),
+            false => self.sent.insert(event.id().to_owned(), now),
         };
         true
     }
@@ -75,7 +79,7 @@ mod tests {
 
     pub(super) fn event(id: &str, state: State) -> Event {
         let text = format!(
-            r#"{{"format":"firstbyte/event","version":1,"id":"{id}","state":"{}","metric":"tls","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"2026-11-23T00:00:00Z","at_between":["2026-11-23T00:00:00Z","2026-11-23T00:01:00Z"],"cause":[],"scope":{{"targets":["a \"b\"","c"],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1]}}"#,
+            r#"{{"kind":"level","format":"firstbyte/event","version":1,"id":"{id}","state":"{}","metric":"ttfb","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"2026-11-23T00:00:00Z","at_between":["2026-11-23T00:00:00Z","2026-11-23T00:01:00Z"],"cause":[],"scope":{{"targets":["a \"b\"","c"],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1]}}"#,
             state.name()
         );
         serde_json::from_str(&text).unwrap()
@@ -90,7 +94,9 @@ mod tests {
         assert!(!takes("1", Withdrawn), "nobody was told");
         assert!(takes("2", Confirmed));
         assert!(!takes("2", Confirmed), "finer figures");
-        let ended = Event { until: Some(1), ..event("2", Confirmed) };
+        let mut ended = event("2", Confirmed);
+        let Event::Level(level) = &mut ended else { panic!("{ended:?}") };
+        level.until = Some(1);
         assert!(choice.takes(&ended));
         assert!(!choice.takes(&ended));
         let mut choice = Choice::new(vec![Provisional, Confirmed, Withdrawn]);

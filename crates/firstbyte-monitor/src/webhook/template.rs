@@ -53,7 +53,7 @@ impl Template {
         let value = |name: &str| match name {
             "sentence" => event.sentence(),
             "event" => json.to_owned(),
-            "targets" => event.scope.targets.join(", "),
+            "targets" => event.scope().targets.join(", "),
             name => fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned(),
         };
         let pieces = self.0.iter().map(|piece| match piece {
@@ -78,7 +78,7 @@ mod tests {
         let rendered = |text: &str| Template::parse(text).unwrap().render(&event, &json);
         assert_eq!(
             rendered("{{ id }} {{state}} {{metric}}/{{statistic}} {{at}}[{{until}}] {{targets}}}"),
-            "7 confirmed tls/median 2026-11-23T00:00:00Z[] a \"b\", c}"
+            "7 confirmed ttfb/median 2026-11-23T00:00:00Z[] a \"b\", c}"
         );
         assert_eq!(rendered("{{event}}"), json);
         let chat: Value = serde_json::from_str(&rendered("{\"text\": {{json sentence}}}")).unwrap();
@@ -92,16 +92,17 @@ mod tests {
     #[test]
     fn names_stay_values() {
         let mut event = event("7", State::Confirmed);
-        event.scope.targets =
+        let Event::Level(level) = &mut event else { panic!("{event:?}") };
+        level.scope.targets =
             ["{{id}}", "\",\"state\":\"x", "a\0\n\u{1b}\u{202e}\\"].map(str::to_owned).into();
         let json = serde_json::to_string(&event).unwrap();
         let rendered = |text: &str| Template::parse(text).unwrap().render(&event, &json);
-        assert_eq!(rendered("{{targets}}"), event.scope.targets.join(", "));
+        assert_eq!(rendered("{{targets}}"), event.scope().targets.join(", "));
         let body = rendered(r#"{"a": {{json targets}}, "b": {{json sentence}}, "c": {{event}}}"#);
         let body: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(body["a"], event.scope.targets.join(", "));
+        assert_eq!(body["a"], event.scope().targets.join(", "));
         assert_eq!(body["b"], event.sentence());
-        assert_eq!(body["c"]["scope"]["targets"], serde_json::json!(event.scope.targets));
+        assert_eq!(body["c"]["scope"]["targets"], serde_json::json!(event.scope().targets));
         assert_eq!(
             (body.as_object().unwrap().len(), &body["c"]["state"]),
             (3, &"confirmed".into())

@@ -198,7 +198,13 @@ impl Campaign<'_> {
     /// A sample of cell number `cell`, held against what that cell asks for.
     pub fn judge_sample(&self, cell: usize, lateness: Duration, sample: Sample) -> Taken {
         let standing = self.cells[cell].standing(&sample);
-        Taken { cell: u16::try_from(cell).unwrap_or(u16::MAX), standing, lateness, sample }
+        Taken {
+            stands_for: None,
+            cell: u16::try_from(cell).unwrap_or(u16::MAX),
+            standing,
+            lateness,
+            sample,
+        }
     }
 }
 

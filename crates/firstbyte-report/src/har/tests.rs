@@ -21,7 +21,7 @@ fn archive(samples: &[Sample]) -> Value {
     for sample in samples {
         let standing = if sample.failure().is_some() { Standing::Failed } else { Standing::Proven };
         let lateness = Duration::from_nanos(40);
-        let taken = Taken { cell: 0, standing, lateness, sample: sample.clone() };
+        let taken = Taken { stands_for: None, cell: 0, standing, lateness, sample: sample.clone() };
         let mut part = Vec::new();
         entries(&cell, &taken, &mut part).unwrap();
         writer.append(&part).unwrap();

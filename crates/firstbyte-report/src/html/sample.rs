@@ -100,7 +100,13 @@ mod tests {
                 Some(_) => Standing::Failed,
                 None => Standing::Proven,
             };
-            let taken = Taken { cell: 0, standing, lateness: std::time::Duration::ZERO, sample };
+            let taken = Taken {
+                stands_for: None,
+                cell: 0,
+                standing,
+                lateness: std::time::Duration::ZERO,
+                sample,
+            };
             let links = [("All targets".to_owned(), "/?a=\"><script>".to_owned())];
             let view = SampleView {
                 title: "<script>x</script>",

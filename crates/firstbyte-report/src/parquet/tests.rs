@@ -23,7 +23,7 @@ fn taken(sample: Sample) -> Taken {
         Some(_) => Standing::Failed,
         None => Standing::Unproven(Shortfall::NotResumed),
     };
-    Taken { cell: 3, standing, lateness: Duration::from_nanos(17), sample }
+    Taken { stands_for: None, cell: 3, standing, lateness: Duration::from_nanos(17), sample }
 }
 
 fn written(samples: impl Iterator<Item = Sample>) -> Vec<u8> {

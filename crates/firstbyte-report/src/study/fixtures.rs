@@ -184,6 +184,7 @@ fn row(
         standing,
         started_unix_ns: 1_795_183_509_000_000_000 + u64::from(round) * 100_000_000,
         lateness_ns: 0,
+        stands_for_ns: None,
         metrics,
         answer: VisitAnswer::default(),
     }

@@ -59,7 +59,7 @@ pub(crate) fn drawn_hours(level: &Level, number: usize, random: &mut fastrand::R
         for minute in 0..60 {
             let sample = level.visit("https://example.com/", minute).sample(random);
             let (standing, lateness) = (Standing::Proven, Duration::ZERO);
-            rollup.add(&Taken { cell: 0, standing, lateness, sample });
+            rollup.add(&Taken { stands_for: None, cell: 0, standing, lateness, sample });
         }
         rollup
     };

@@ -21,6 +21,7 @@ pub(crate) fn measure(_: &Options) -> bool {
         let mut rollup = Rollup::default();
         let sample = level.visit("https://example.com/", number).sample(random);
         rollup.add(&Taken {
+            stands_for: None,
             cell: 0,
             standing: Standing::Proven,
             lateness: Default::default(),

@@ -327,6 +327,7 @@ mod tests {
         one.add_time(Measure::Metric(Metric::Total), Duration::from_micros(1_234));
         for cell in [0, 1] {
             let taken = Taken {
+                stands_for: None,
                 cell,
                 standing: firstbyte_core::run::Standing::Proven,
                 lateness: Duration::from_millis(3),
@@ -355,7 +356,8 @@ mod tests {
             let mut sample = Sample::default();
             sample.connection.facts.tls = Some(TlsFacts { certificates, ..TlsFacts::default() });
             let standing = firstbyte_core::run::Standing::Proven;
-            let taken = Taken { cell: 0, standing, lateness: Duration::ZERO, sample };
+            let taken =
+                Taken { stands_for: None, cell: 0, standing, lateness: Duration::ZERO, sample };
             observed.count(&taken, 7, &Rollup::default());
             observer.figures().series[0].certificate_expiry
         };

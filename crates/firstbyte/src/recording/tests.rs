@@ -124,7 +124,7 @@ fn taken(cell: u16, n: u64) -> Taken {
     let at = |ms: u64| Stamp::user(Offset::from_nanos(ms as i64 * 1_000_000));
     connection.marks.set(Mark::ResponseStart, at(20 + n % 5));
     connection.marks.set(Mark::ResponseEnd, at(30));
-    Taken { cell, standing: Standing::Proven, lateness: Duration::ZERO, sample }
+    Taken { stands_for: None, cell, standing: Standing::Proven, lateness: Duration::ZERO, sample }
 }
 
 fn samples(rollup: &Rollup) -> u64 {

@@ -67,6 +67,9 @@ pub fn sample_line(
         None => write!(out, r#","started_unix_ns":null"#)?,
     }
     write!(out, r#","lateness_ns":{}"#, row.lateness_ns)?;
+    if let Some(ns) = row.stands_for_ns {
+        write!(out, r#","stands_for_ns":{ns}"#)?;
+    }
     if row.metrics.resolution_ns > 0 {
         write!(out, r#","resolution_ns":{}"#, row.metrics.resolution_ns)?;
     }
@@ -124,7 +127,8 @@ pub fn taken_in_detail(
         None | Some(Err(Otherwise)) => slow(text, &row, url, facts)?,
     };
     let lateness = Duration::from_nanos(row.lateness_ns);
-    Ok(Taken { cell: row.cell, standing: row.standing, lateness, sample })
+    let stands_for = row.stands_for_ns.map(Duration::from_nanos);
+    Ok(Taken { cell: row.cell, standing: row.standing, lateness, stands_for, sample })
 }
 
 fn slow(text: &str, row: &Row, url: &str, facts: &FactTable) -> Result<Sample, LineError> {

@@ -89,6 +89,10 @@ impl<'a> Cursor<'a> {
         let started_unix_ns = if self.skip(b"null").is_some() { 0 } else { self.number()? };
         self.skip(b",\"lateness_ns\":")?;
         let lateness_ns = self.number()?;
+        let mut stands_for_ns = None;
+        if self.skip(b",\"stands_for_ns\":").is_some() {
+            stands_for_ns = Some(self.number()?);
+        }
         let mut metrics = Metrics::default();
         if self.skip(b",\"resolution_ns\":").is_some() {
             metrics.resolution_ns = u32::try_from(self.number()?).ok()?;
@@ -118,7 +122,17 @@ impl<'a> Cursor<'a> {
                 self.skip(b",")?;
             }
         }
-        Some(Row { cell, round, warmup, standing, started_unix_ns, lateness_ns, metrics, answer })
+        Some(Row {
+            cell,
+            round,
+            warmup,
+            standing,
+            started_unix_ns,
+            lateness_ns,
+            stands_for_ns,
+            metrics,
+            answer,
+        })
     }
 
     fn skip(&mut self, text: &[u8]) -> Option<()> {
@@ -182,6 +196,7 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         started_unix_ns: Option<u64>,
         #[serde(default)]
         lateness_ns: u64,
+        stands_for_ns: Option<u64>,
         #[serde(default)]
         resolution_ns: u32,
         status: Option<u16>,
@@ -213,6 +228,7 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         standing,
         started_unix_ns: reduced.started_unix_ns.unwrap_or(0),
         lateness_ns: reduced.lateness_ns,
+        stands_for_ns: reduced.stands_for_ns,
         metrics,
         answer: VisitAnswer::new(reduced.status, reduced.body_bytes),
     })

@@ -406,8 +406,15 @@ pub(crate) fn any_taken() -> impl Strategy<Value = Taken> {
             connection,
             requests,
         });
-    (0u16..2, standing, any_duration(), sample)
-        .prop_map(|(cell, standing, lateness, sample)| Taken { cell, standing, lateness, sample })
+    (0u16..2, standing, any_duration(), of(any_duration()), sample).prop_map(
+        |(cell, standing, lateness, stands_for, sample)| Taken {
+            cell,
+            standing,
+            lateness,
+            stands_for,
+            sample,
+        },
+    )
 }
 
 const URLS: [&str; 2] = ["https://a/", ""];
@@ -452,7 +459,7 @@ proptest! {
     fn no_line_is_too_strange_to_be_refused(line in ".{0,80}", cut in 0usize..300) {
         let _ = (kind(line.as_bytes()), row(line.as_bytes()));
         let mut out = Vec::new();
-        let taken = Taken {
+        let taken = Taken { stands_for: None,
             cell: 0,
             standing: Standing::Proven,
             lateness: Duration::ZERO,
@@ -482,6 +489,7 @@ fn what_repeats_is_stored_once_and_what_varies_is_not_remembered() {
             ..HttpFacts::default()
         });
         let taken = Taken {
+            stands_for: None,
             cell: 0,
             standing: Standing::Proven,
             lateness: Duration::ZERO,
@@ -505,7 +513,13 @@ fn a_failure_is_told_in_the_same_words() {
     });
     let before = sample.connection.failure.clone().unwrap();
     let line = header_value(
-        &Taken { cell: 0, standing: Standing::Failed, lateness: Duration::ZERO, sample },
+        &Taken {
+            stands_for: None,
+            cell: 0,
+            standing: Standing::Failed,
+            lateness: Duration::ZERO,
+            sample,
+        },
         &mut Interner::default(),
     );
     let read = taken(line.trim_end().as_bytes(), &[], &FactTable::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Changes of one figure of one series: its median, p90 or spread, hour by hour; or its share of failures ([`failures`]).
+//! Changes of one figure of one series: its median or p90, hour by hour or sample by sample; or its share of failures ([`failures`]).
 //!
 //! In: values in the order of time. Out: changes, proposed or confirmed. Pure: nothing is drawn, nothing reads a clock.
 //! Method, and what was measured of it: `docs/statistics.md`, "Changes in a monitored series".
@@ -6,18 +6,23 @@
 mod blocks;
 #[cfg(test)]
 pub(super) mod drawn;
+mod extreme;
 pub mod failures;
+mod known;
 mod noise;
 mod place;
 mod scan;
 mod segments;
 mod sudden;
+mod tail;
 #[cfg(test)]
 mod tests;
 
 use firstbyte_core::stats::Interval;
 
+pub use known::KnownHours;
 pub use sudden::{WINDOW, sudden};
+pub use tail::sudden_tail;
 
 use blocks::Deseasoned;
 
@@ -86,7 +91,7 @@ impl LevelSettings {
         errors: [3.5, 5.0],
         shortest: [3, 4],
     };
-    /// For p90 and spread of times in nanoseconds: figures that vary more.
+    /// For p90 of times in nanoseconds, which varies more.
     pub const TAILS: Self = Self {
         propose: Gate { absolute: 2e6, share: 0.05, spreads: 3.0 },
         confirm: Gate { absolute: 2e6, share: 0.04, spreads: 1.5 },
@@ -147,7 +152,7 @@ pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
     let deseasoned = Deseasoned::without_season(points);
     let values: Vec<f64> = deseasoned.blocks.iter().map(|block| block.value).collect();
     if values.len() < 2 * settings.shortest[1] {
-        return Vec::new();
+        return extreme::extreme(points, settings).into_iter().collect();
     }
     let shortest = match deseasoned.days {
         days if days < WEEKS => YOUNG.max(settings.shortest[1]),
@@ -155,6 +160,13 @@ pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
     };
     let found = segments::confirmed(&values, shortest, settings);
     let mut all = place::changes(&deseasoned, &found.bounds, &found.noise, Certainty::Confirmed);
+    if let Some(change) = extreme::extreme(points, settings).filter(|change| {
+        // Levels have found it as well, or are near it.
+        all.iter().all(|other| !other.overlaps(change, DAY))
+    }) {
+        all.push(change);
+        return all;
+    }
     if let Some(change) = scan::proposed(&deseasoned, &found, settings) {
         all.push(change);
     }

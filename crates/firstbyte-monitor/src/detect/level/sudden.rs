@@ -4,7 +4,7 @@ use firstbyte_core::stats::Interval;
 
 use super::blocks::middle;
 use super::place::place;
-use super::{Certainty, Change, LevelSettings, Point};
+use super::{Certainty, Change, KnownHours, LevelSettings, Point};
 use crate::binomial::at_least;
 
 /// Samples that are looked at.
@@ -19,14 +19,21 @@ const ASTRAY: [f64; 2] = [0.3, 0.15];
 const BY_CHANCE: f64 = 3e-6;
 /// Medians of so many samples have a usual spread.
 const BATCH: usize = 8;
+/// Of the difference so much is between the samples next to the change: what drifts is not sudden.
+const SHARP: f64 = 0.6;
+/// Where no hours are known: the difference over the range of medians before, to be proposed and to be confirmed.
+const RANGES: [f64; 2] = [1.5, 3.0];
 
 /// The change in the last of `samples`, in order of time, if it is larger than what is usual many times over.
 ///
-/// `usual` is the usual spread of a six-hour median, where it is known.
-pub fn sudden(samples: &[Point], usual: Option<f64>, settings: &LevelSettings) -> Option<Change> {
+/// `known` is what its hours show. As long as there are too few of them, samples alone confirm it.
+pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -> Option<Change> {
     let samples = &samples[samples.len().saturating_sub(WINDOW)..];
     let n = samples.len();
     let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    if n < FEWEST[0] + FEWEST[1] || !may_have_changed(&values, settings) {
+        return None;
+    }
     let split = (FEWEST[0]..=n.checked_sub(FEWEST[1])?)
         .map(|at| (at, difference(&values, at).abs()))
         .filter(|(at, _)| apart(&values, *at))
@@ -34,13 +41,18 @@ pub fn sudden(samples: &[Point], usual: Option<f64>, settings: &LevelSettings) -
         .0;
     let before = near_level(&values[..split], true);
     let after = near_level(&values[split..], false);
-    let spread = batch_spread(&values[..split]).max(usual.unwrap_or_default());
-    if (after - before).abs() < settings.sudden.least(before, spread)
+    let spread = batch_spread(&values[..split]);
+    let size = (after - before).abs();
+    let range = range_of_batches(&values[..split]);
+    let apart = samples[(split + NEAR).min(n) - 1].at - samples[split.saturating_sub(NEAR)].at;
+    if size < settings.sudden.least(before, spread)
+        || size < known.floor(apart / 2).max(if known.is_young() { RANGES[0] * range } else { 0.0 })
+        || !is_sharp(&values, split, after - before)
         || !stayed(&values[split..], before, after)
     {
         return None;
     }
-    let held = n - split >= FEWEST[2];
+    let held = known.is_young() && n - split >= FEWEST[2] && size >= RANGES[1] * range;
     let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
     let (at, between) = place(near, before, after)?;
     // Of the medians of as many as there are: batches have a spread, and more samples a smaller one.
@@ -55,6 +67,31 @@ pub fn sudden(samples: &[Point], usual: Option<f64>, settings: &LevelSettings) -
         interval: Interval { low: after - before - error, high: after - before + error },
         samples: [split as u64, (n - split) as u64],
     })
+}
+
+/// Whether medians of eight neighbours differ by about as much as a change has to: a quick look that spares a long one.
+fn may_have_changed(values: &[f64], settings: &LevelSettings) -> bool {
+    let medians: Vec<f64> = values.chunks(BATCH).map(|batch| middle(&mut batch.to_vec())).collect();
+    let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = medians.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // With half of what is needed: the medians of thirty that are compared may lie a little outside of these.
+    most - least >= 0.5 * settings.sudden.least(least, 0.0)
+}
+
+/// How far medians of eight neighbours lie apart.
+fn range_of_batches(values: &[f64]) -> f64 {
+    let batches = values.rchunks(BATCH).filter(|batch| batch.len() == BATCH);
+    let (least, most) = batches
+        .map(|batch| middle(&mut batch.to_vec()))
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
+    (most - least).max(0.0)
+}
+
+/// Whether most of the difference is between the few samples on either side of the change.
+fn is_sharp(values: &[f64], split: usize, difference: f64) -> bool {
+    let before = middle(&mut values[split.saturating_sub(BATCH)..split].to_vec());
+    let after = middle(&mut values[split..(split + BATCH).min(values.len())].to_vec());
+    (after - before) / difference >= SHARP
 }
 
 /// The median of the values next to the change.

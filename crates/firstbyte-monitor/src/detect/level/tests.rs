@@ -103,7 +103,11 @@ fn change_tables() {
         let samples = visits(3_000, seed);
         let mut alarmed = false;
         for end in (40..samples.len()).step_by(1) {
-            let found = sudden(&samples[end.saturating_sub(240)..end], None, &LevelSettings::TIMES);
+            let found = sudden(
+                &samples[end.saturating_sub(240)..end],
+                &KnownHours::default(),
+                &LevelSettings::TIMES,
+            );
             if found.is_some() && !alarmed {
                 alarms += 1;
             }
@@ -115,7 +119,7 @@ fn change_tables() {
         let samples = changed(visits(400, seed + 7), at * 60_000, 20.0 * MS);
         let first = |certainty: Certainty| {
             (200..400).find(|end| {
-                sudden(&samples[..*end], None, &LevelSettings::TIMES)
+                sudden(&samples[..*end], &KnownHours::default(), &LevelSettings::TIMES)
                     .is_some_and(|change| change.certainty >= certainty)
             })
         };
@@ -180,7 +184,7 @@ fn a_slow_way_that_some_took_before_is_seen_when_all_do() {
             Point { at: index as i64 * 60_000, value, samples: 1 }
         })
         .collect();
-    let seen = |end: usize| sudden(&samples[..end], None, &LevelSettings::TIMES);
+    let seen = |end: usize| sudden(&samples[..end], &KnownHours::default(), &LevelSettings::TIMES);
     let first = (40..160).find(|end| seen(*end).is_some()).unwrap();
     assert!((126..=130).contains(&first), "{first}");
     // The last one before belongs to either level.

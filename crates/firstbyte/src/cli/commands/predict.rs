@@ -178,7 +178,7 @@ fn problem(error: PredictError) -> Problem {
 fn taken(cell: u16, sample: Sample) -> Taken {
     let failed = sample.failure().is_some();
     let standing = if failed { Standing::Failed } else { Standing::Proven };
-    Taken { cell, standing, lateness: Duration::ZERO, sample }
+    Taken { stands_for: None, cell, standing, lateness: Duration::ZERO, sample }
 }
 
 /// Every connection as a sample: one for each way, or as many as asked for where packets get lost. One that did

@@ -198,6 +198,7 @@ impl CurlTable {
             connection.failure = Some(self.failure(&times));
         }
         Taken {
+            stands_for: None,
             cell: 0,
             standing: if failed { Standing::Failed } else { Standing::Proven },
             lateness: Duration::ZERO,

@@ -62,7 +62,13 @@ pub(crate) fn taken(round: u32, cell: u16) -> Taken {
         headers: vec![header("server", "x".repeat(200)), header("date", format!("{round}"))],
         ..HttpFacts::default()
     });
-    Taken { cell, standing: Standing::Proven, lateness: Duration::from_nanos(5), sample }
+    Taken {
+        stands_for: None,
+        cell,
+        standing: Standing::Proven,
+        lateness: Duration::from_nanos(5),
+        sample,
+    }
 }
 
 /// A line of a run with another text in it, and the checksum that belongs to that.

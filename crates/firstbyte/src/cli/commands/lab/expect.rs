@@ -301,6 +301,7 @@ mod tests {
                     standing: Standing::Proven,
                     started_unix_ns: 0,
                     lateness_ns: 0,
+                    stands_for_ns: None,
                     answer: VisitAnswer::default(),
                     metrics,
                 }

@@ -1,47 +1,12 @@
-//! An event: one change with its cause and its scope, as it is stored and sent. `docs/formats.md` has every field.
+//! A change of level: one figure that changed, with its cause and its scope.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::level::Certainty;
-use super::time_text;
-
-/// What [`Event::format`] says.
-pub const FORMAT: &str = "firstbyte/event";
-
-/// Where an event is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Proposed: it may be withdrawn.
-    Provisional,
-    /// It held.
-    Confirmed,
-    /// It went away before it was confirmed, or was something else.
-    Withdrawn,
-}
-
-impl State {
-    /// The name used in stored forms.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Provisional => "provisional",
-            Self::Confirmed => "confirmed",
-            Self::Withdrawn => "withdrawn",
-        }
-    }
-}
-
-impl From<Certainty> for State {
-    fn from(certainty: Certainty) -> Self {
-        match certainty {
-            Certainty::Proposed => Self::Provisional,
-            Certainty::Confirmed => Self::Confirmed,
-        }
-    }
-}
+use super::{Cause, Samples, Scope, State};
+use crate::detect::time_text;
 
 /// The figure that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -51,8 +16,6 @@ pub enum Statistic {
     Median,
     /// Nine in ten take no longer.
     P90,
-    /// Between the quartiles.
-    Spread,
     /// The share of samples that fail.
     Failures,
     /// The share of samples that come to their end as something else than what was asked for.
@@ -61,21 +24,21 @@ pub enum Statistic {
 
 impl Statistic {
     /// Whether it is a share of samples, and not a time.
-    pub(super) const fn is_share(self) -> bool {
+    pub(in crate::detect) const fn is_share(self) -> bool {
         matches!(self, Self::Failures | Self::Shortfalls)
     }
 
     /// Whether changes of both can be the same one.
-    pub(super) fn is_like(self, other: Self) -> bool {
+    pub(in crate::detect) fn is_like(self, other: Self) -> bool {
         self == other || !(self.is_share() || other.is_share())
     }
 
     /// What it is called where it is no statistic of a metric.
-    pub(super) const fn share_name(self) -> Option<&'static str> {
+    pub(in crate::detect) const fn share_name(self) -> Option<&'static str> {
         match self {
             Self::Failures => Some("failures"),
             Self::Shortfalls => Some("shortfalls"),
-            Self::Median | Self::P90 | Self::Spread => None,
+            Self::Median | Self::P90 => None,
         }
     }
 
@@ -83,72 +46,15 @@ impl Statistic {
         match self {
             Self::Median => "",
             Self::P90 => ", p90",
-            Self::Spread => ", spread",
             Self::Failures | Self::Shortfalls => "",
         }
     }
 }
 
-/// Something that changed with it.
+/// A change of level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Cause {
-    /// What was negotiated or proven: the share of samples with each value.
-    Fact {
-        /// Its name, as rollups have it.
-        fact: String,
-        /// Before.
-        before: BTreeMap<String, f64>,
-        /// After.
-        after: BTreeMap<String, f64>,
-    },
-    /// A part of the time: "round trips" is a number of them, all others are nanoseconds.
-    Part {
-        /// Its name.
-        part: String,
-        /// Before: the median, of round trips the mean.
-        before: f64,
-        /// After.
-        after: f64,
-    },
-}
-
-impl Cause {
-    /// What it is: the fact's name, or the part's.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Fact { fact, .. } => fact,
-            Self::Part { part, .. } => part,
-        }
-    }
-}
-
-/// How many of how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quorum {
-    /// That show it.
-    pub seen: usize,
-    /// That could.
-    pub of: usize,
-}
-
-/// Where it was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scope {
-    /// Targets that show it, by name.
-    pub targets: Vec<String>,
-    /// Of how many that are measured.
-    pub of: usize,
-    /// The fewest tags that tell the series that show it from those that do not.
-    pub tags: BTreeMap<String, String>,
-    /// Of the series with these targets and tags, how many show it, by the tags that they are told apart by; "series" is all.
-    pub quorum: BTreeMap<String, Quorum>,
-}
-
-/// A change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// [`FORMAT`].
+pub struct LevelEvent {
+    /// [`FORMAT`](super::FORMAT).
     pub format: String,
     /// 1.
     pub version: u32,
@@ -156,7 +62,7 @@ pub struct Event {
     pub id: String,
     /// Where it is in its life.
     pub state: State,
-    /// The phase that changed most, or "total"; of shares "failures" or "shortfalls".
+    /// "ttfb", or "total" where the first byte did not change; of shares "failures" or "shortfalls".
     pub metric: String,
     /// The figure that changed.
     pub statistic: Statistic,
@@ -216,45 +122,24 @@ pub enum Size {
     },
 }
 
-/// Of how many samples it is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Samples {
-    /// Before.
-    pub before: u64,
-    /// After.
-    pub after: u64,
-}
-
-impl Event {
-    /// "TLS at edge sydney, family 6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …". Values of tags and facts are
+impl LevelEvent {
+    /// "Time to first byte at shop, IPv6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …". Values of tags and facts are
     /// as they came: whoever prints it on a terminal escapes them.
     pub fn sentence(&self) -> String {
         let mut text = phrase(&self.metric).to_owned();
         text.push_str(self.statistic.phrase());
-        let at = match self.scope.targets.as_slice() {
-            [] => String::new(),
-            [one] => format!(" at {one}"),
-            many if many.len() == self.scope.of => format!(" at all {} targets", many.len()),
-            many => format!(" at {} of {} targets", many.len(), self.scope.of),
-        };
-        text.push_str(&at);
-        for (tag, value) in &self.scope.tags {
-            let _ = match tag.as_str() {
-                "family" => write!(text, ", IPv{value}"),
-                _ => write!(text, ", {tag} {value}"),
-            };
+        if !self.scope.targets.is_empty() {
+            let _ = write!(text, " at {}", self.scope.targets_phrase());
         }
+        text.push_str(&self.scope.tags_phrase());
         text.push_str(": ");
         text.push_str(&self.size.phrase());
         let _ = write!(text, " since {}", time_text::phrase(self.at));
         if let Some(until) = self.until {
             let _ = write!(text, ", until {}", time_text::phrase(until));
         }
-        for (tag, quorum) in self.scope.quorum.iter().filter(|(tag, _)| *tag != "series") {
-            let _ = write!(text, "; {} of {} {}", quorum.seen, quorum.of, plural(tag));
-        }
-        if let Some(all) = self.scope.quorum.get("series").filter(|all| all.seen < all.of) {
-            let _ = write!(text, "; {} of {} series", all.seen, all.of);
+        for part in self.scope.quorum_phrases() {
+            let _ = write!(text, "; {part}");
         }
         if let Some(cause) = cause_phrase(&self.cause) {
             let _ = write!(text, "; {cause}");
@@ -264,21 +149,6 @@ impl Event {
             let _ = write!(text, " Annotations at that time: {}.", self.annotations.join("; "));
         }
         text
-    }
-}
-
-impl Event {
-    /// Whether it says something that people have not read in `before`, the same event earlier: its state, its end, which facts
-    /// explain it, what was noted. Figures that are known better are none.
-    pub fn is_news_after(&self, before: &Self) -> bool {
-        let news = |event: &Self| {
-            let facts = event.cause.iter().filter_map(|cause| match cause {
-                Cause::Fact { fact, .. } => Some(fact.clone()),
-                Cause::Part { .. } => None,
-            });
-            (event.state, event.until.is_some(), facts.collect::<Vec<_>>())
-        };
-        news(self) != news(before) || self.annotations != before.annotations
     }
 }
 
@@ -319,24 +189,11 @@ fn signed(value: f64, digits: usize) -> String {
     format!("{sign}{:.digits$}", value.abs())
 }
 
-fn plural(tag: &str) -> String {
-    match tag {
-        "family" => "families".to_owned(),
-        tag => format!("{tag}s"),
-    }
-}
-
 /// What a metric is called at the beginning of a sentence.
 fn phrase(metric: &str) -> &str {
     match metric {
-        "resolve" => "DNS",
-        "connect" => "TCP",
-        "tls" => "TLS",
-        "quic" => "QUIC",
-        "wait" => "Wait",
-        "receive" => "Receive",
-        "send" => "Send",
-        "total" => "Total",
+        "ttfb" => "Time to first byte",
+        "total" => "Total time",
         "failures" => "Failures",
         "shortfalls" => "Unverified samples",
         other => other,

@@ -1,0 +1,376 @@
+//! Outages: from when to when targets could not be reached or answered wrongly, how much of the time, and where.
+//!
+//! In: the outcome of every sample, in the order in which they end. Out: [`OutageEvent`]s that are new or have changed. Two
+//! failures in a row of one series begin an outage, two successes end it. Series of one target are one outage; so are those of
+//! many targets that begin to fail for one reason at about one time. Pure: time is what the caller says, in milliseconds since
+//! the Unix epoch. Definitions: `docs/statistics.md`, "Outages".
+
+mod members;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use firstbyte_core::timeline::FailureType;
+
+use crate::detect::{
+    FORMAT, FailureName, OutageEvent, OutageState, SeriesLabels, scope, time_text,
+};
+
+use members::{Member, Streak};
+
+/// An outage that begins again so soon after its end is the same one: it flaps.
+const QUIET: i64 = 10 * 60_000;
+/// The begin is told when every series of the target has a sample, or after so long.
+const LONGEST_HOLD: i64 = 10_000;
+/// When so many targets are down for one reason at one time, further ones are of the same outage.
+const TARGETS_TOGETHER: usize = 2;
+
+/// What came of a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of which series, as the store calls it.
+    pub series: u64,
+    /// When it began.
+    pub at: i64,
+    /// How much time it stands for.
+    pub stands_for: Duration,
+    /// How it failed, if it did.
+    pub failure: Option<FailureType>,
+    /// The status of its answer.
+    pub status: Option<u16>,
+}
+
+/// A series that is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MonitoredSeries {
+    /// What it is told apart by.
+    pub labels: SeriesLabels,
+    /// From one sample to the next, milliseconds.
+    pub every: i64,
+}
+
+/// Follows all series.
+#[derive(Debug, Default)]
+pub struct OutageTracker {
+    series: BTreeMap<u64, MonitoredSeries>,
+    labels: Vec<SeriesLabels>,
+    streaks: BTreeMap<u64, Streak>,
+    /// Those that last, and those that ended a short time ago.
+    outages: Vec<Outage>,
+    /// Those that changed since they were taken last.
+    changed: BTreeSet<String>,
+}
+
+/// An outage.
+#[derive(Debug)]
+struct Outage {
+    id: String,
+    began: i64,
+    state: OutageState,
+    interruptions: u32,
+    targets: BTreeSet<String>,
+    /// Every series that failed in it.
+    members: BTreeMap<u64, Member>,
+    failures: BTreeMap<FailureType, u64>,
+    statuses: BTreeMap<u16, u64>,
+    /// When its begin was found; absent once it was given out.
+    held_since: Option<i64>,
+    /// When the last of its series was good again.
+    up_since: Option<i64>,
+    annotations: Vec<String>,
+}
+
+impl OutageTracker {
+    /// One that knows the outages that an earlier process found and that have not ended.
+    pub fn from_events(events: &[OutageEvent]) -> Self {
+        let open = events.iter().filter(|event| event.state != OutageState::Ended);
+        let outages: Vec<Outage> = open.map(Outage::from_event).collect();
+        let down = outages.iter().flat_map(|outage| outage.members.keys());
+        let streaks = down.map(|series| (*series, Streak::down())).collect();
+        Self { streaks, outages, ..Self::default() }
+    }
+
+    /// From now on outcomes are of `series`. Outages of series that are no longer measured end when they failed last.
+    pub fn follow(&mut self, series: Vec<MonitoredSeries>) {
+        self.labels = series.iter().map(|one| one.labels.clone()).collect();
+        self.series = series.into_iter().map(|one| (one.labels.id, one)).collect();
+        self.streaks.retain(|series, _| self.series.contains_key(series));
+        for outage in &mut self.outages {
+            let gone = outage.members.iter_mut();
+            for (_, member) in gone.filter(|(id, _)| !self.series.contains_key(id)) {
+                if member.up_since.is_none() {
+                    member.up_since = Some(member.last_failure);
+                    self.changed.insert(outage.id.clone());
+                }
+            }
+        }
+    }
+
+    /// Notes what came of a sample.
+    pub fn add(&mut self, outcome: &Outcome) {
+        let Some(series) = self.series.get(&outcome.series) else { return };
+        let every = series.every;
+        let streak = self.streaks.entry(outcome.series).or_default();
+        let was_down = streak.is_down;
+        let first = streak.add(outcome.failure.is_some(), outcome.at, outcome.stands_for);
+        let is_down = streak.is_down;
+        if !was_down && is_down {
+            let failure = outcome.failure.unwrap_or(FailureType::Unknown);
+            let target = series.labels.target.clone();
+            self.begin(outcome, &target, failure, first, every);
+            return;
+        }
+        // One failure after an outage does not begin another one.
+        let is_undecided = outcome.failure.is_some() && !is_down;
+        let outage = self.outages.iter_mut().find(|one| one.includes(outcome.series));
+        if let Some(outage) = outage.filter(|_| !is_undecided) {
+            outage.count(outcome, was_down && !is_down, first.at);
+            self.changed.insert(outage.id.clone());
+        }
+    }
+
+    /// A series is down since its first failure.
+    fn begin(
+        &mut self,
+        outcome: &Outcome,
+        target: &str,
+        failure: FailureType,
+        first: First,
+        every: i64,
+    ) {
+        let place = self.outage_for(target, failure, first.at, every);
+        let place = place.unwrap_or_else(|| {
+            let id = self.new_id(first.at, outcome.series);
+            self.outages.push(Outage::new(id, first.at, outcome.at));
+            self.outages.len() - 1
+        });
+        let outage = &mut self.outages[place];
+        let again = outage.up_since.take().is_some();
+        if again {
+            outage.interruptions += 1;
+            outage.state = OutageState::Flapping;
+        }
+        outage.targets.insert(target.to_owned());
+        // The first failure, which did not count yet, and this one.
+        let member = outage.members.entry(outcome.series).or_insert_with(|| Member::new(first.at));
+        member.fail(first.at, first.stands_for);
+        outage.note_failure(failure, outcome.status);
+        outage.count(outcome, false, outcome.at);
+        self.changed.insert(outage.id.clone());
+    }
+
+    /// The outage that a series which is down since `first` belongs to.
+    fn outage_for(
+        &self,
+        target: &str,
+        failure: FailureType,
+        first: i64,
+        every: i64,
+    ) -> Option<usize> {
+        let of_target = |outage: &Outage| outage.targets.contains(target);
+        if let Some(place) = self.outages.iter().position(of_target) {
+            return Some(place);
+        }
+        let near = 2 * every + LONGEST_HOLD;
+        let alike = |outage: &&Outage| {
+            outage.up_since.is_none()
+                && outage.leading_failure() == failure
+                && (first - outage.began).abs() <= near
+        };
+        let together: Vec<&Outage> = self.outages.iter().filter(alike).collect();
+        let targets: usize = together.iter().map(|outage| outage.targets.len()).sum();
+        // The one that has most already.
+        let widest = together.iter().max_by_key(|outage| outage.members.len())?;
+        let place = self.outages.iter().position(|outage| outage.id == widest.id)?;
+        (targets >= TARGETS_TOGETHER).then_some(place)
+    }
+
+    fn new_id(&self, at: i64, series: u64) -> String {
+        let when: String =
+            time_text::text(at).chars().filter(char::is_ascii_alphanumeric).collect();
+        format!("{when}-outage-{series}")
+    }
+
+    /// Outages that are new, or have changed in a way that may be told, at `now`.
+    pub fn take_changed(&mut self, now: i64) -> Vec<OutageEvent> {
+        let mut taken = Vec::new();
+        for outage in &mut self.outages {
+            if outage.end(now) {
+                self.changed.insert(outage.id.clone());
+            }
+            if !self.changed.contains(&outage.id)
+                || outage.is_held(now, &self.series, &self.streaks)
+            {
+                continue;
+            }
+            outage.held_since = None;
+            self.changed.remove(&outage.id);
+            taken.push(outage.event(&self.labels));
+        }
+        self.outages.retain(|outage| !outage.is_over(now));
+        taken
+    }
+
+    /// Outages that last, or ended a short time ago, with what has been noted about them.
+    pub fn events(&self) -> Vec<OutageEvent> {
+        self.outages.iter().map(|outage| outage.event(&self.labels)).collect()
+    }
+
+    /// When `series` is in an outage now: since when, or from when to when.
+    pub fn current(&self, series: u64) -> Option<[i64; 2]> {
+        let outage = self.outages.iter().find(|outage| outage.includes(series))?;
+        Some([outage.began, outage.up_since.unwrap_or(i64::MAX)])
+    }
+}
+
+/// The first sample of a streak.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct First {
+    at: i64,
+    stands_for: Duration,
+}
+
+impl Outage {
+    fn new(id: String, began: i64, found: i64) -> Self {
+        Self {
+            id,
+            began,
+            state: OutageState::Began,
+            interruptions: 1,
+            targets: BTreeSet::new(),
+            members: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            held_since: Some(found),
+            up_since: None,
+            annotations: Vec::new(),
+        }
+    }
+
+    fn from_event(event: &OutageEvent) -> Self {
+        let mut outage = Self::new(event.id.clone(), event.began, event.began);
+        outage.held_since = None;
+        outage.state = event.state;
+        outage.interruptions = event.interruptions;
+        outage.targets = event.scope.targets.iter().cloned().collect();
+        let last = event.began + event.lasted_ns / 1_000_000;
+        let time = Duration::from_nanos(event.lasted_ns.max(0).cast_unsigned());
+        for series in &event.series {
+            let failed = time.mul_f64(event.failed_share.clamp(0.0, 1.0));
+            outage.members.insert(*series, Member::known(last, time, failed));
+        }
+        outage.failures = event.failures.iter().map(|(name, count)| (name.0, *count)).collect();
+        outage.statuses = event.status.map(|status| (status, 1)).into_iter().collect();
+        outage.annotations.clone_from(&event.annotations);
+        outage
+    }
+
+    fn includes(&self, series: u64) -> bool {
+        self.members.contains_key(&series)
+    }
+
+    fn note_failure(&mut self, failure: FailureType, status: Option<u16>) {
+        *self.failures.entry(failure).or_default() += 1;
+        if let (FailureType::HttpError, Some(status)) = (failure, status) {
+            *self.statuses.entry(status).or_default() += 1;
+        }
+    }
+
+    /// Counts a sample of a member, which `ends` its outage since the sample at `good_since`.
+    fn count(&mut self, outcome: &Outcome, ends: bool, good_since: i64) {
+        let Some(member) = self.members.get_mut(&outcome.series) else { return };
+        match outcome.failure {
+            Some(failure) => {
+                member.fail(outcome.at, outcome.stands_for);
+                self.note_failure(failure, outcome.status);
+            }
+            None => member.succeed(outcome.stands_for),
+        }
+        if ends && let Some(member) = self.members.get_mut(&outcome.series) {
+            member.up_since = Some(good_since);
+        }
+    }
+
+    fn leading_failure(&self) -> FailureType {
+        let most = self.failures.iter().max_by_key(|(_, count)| **count);
+        most.map_or(FailureType::Unknown, |(failure, _)| *failure)
+    }
+
+    /// Notes the end, if all members are up. Whether that is new.
+    fn end(&mut self, now: i64) -> bool {
+        let ups = self.members.values().map(|member| member.up_since);
+        let Some(up_since) =
+            ups.collect::<Option<Vec<i64>>>().and_then(|ups| ups.into_iter().max())
+        else {
+            return false;
+        };
+        self.up_since = Some(up_since);
+        let settled = match self.state {
+            OutageState::Began => true,
+            OutageState::Flapping => now - up_since >= QUIET,
+            OutageState::Ended => false,
+        };
+        if settled {
+            self.state = OutageState::Ended;
+        }
+        settled
+    }
+
+    /// Whether it ended so long ago that it cannot flap.
+    fn is_over(&self, now: i64) -> bool {
+        self.state == OutageState::Ended && self.up_since.is_some_and(|up| now - up >= QUIET)
+    }
+
+    /// Whether its begin waits for the first samples of the other series of its targets.
+    fn is_held(
+        &self,
+        now: i64,
+        all: &BTreeMap<u64, MonitoredSeries>,
+        streaks: &BTreeMap<u64, Streak>,
+    ) -> bool {
+        let Some(since) = self.held_since else { return false };
+        if now - since >= LONGEST_HOLD || self.state == OutageState::Ended {
+            return false;
+        }
+        let siblings = all.values().filter(|one| self.targets.contains(&one.labels.target));
+        let mut siblings = siblings.map(|one| one.labels.id);
+        // A sibling that failed once is being tried again.
+        siblings.any(|id| {
+            let streak = streaks.get(&id);
+            streak.is_none_or(|streak| streak.last < self.began || streak.is_undecided())
+        })
+    }
+
+    fn event(&self, all: &[SeriesLabels]) -> OutageEvent {
+        let series: BTreeSet<u64> = self.members.keys().copied().collect();
+        let times = self.members.values().map(|member| (member.failed, member.monitored));
+        let (failed, monitored) = times.fold((0.0, 0.0), |sum, (failed, monitored)| {
+            (sum.0 + failed.as_secs_f64(), sum.1 + monitored.as_secs_f64())
+        });
+        let last = self.members.values().map(|member| member.last_failure).max();
+        let ended = self.up_since.filter(|_| self.state == OutageState::Ended);
+        let until = ended.or(last).unwrap_or(self.began);
+        let most = self.statuses.iter().max_by_key(|(_, count)| **count);
+        let failures = self.failures.iter();
+        OutageEvent {
+            format: FORMAT.to_owned(),
+            version: 1,
+            id: self.id.clone(),
+            state: self.state,
+            began: self.began,
+            ended,
+            lasted_ns: (until - self.began).max(0).saturating_mul(1_000_000),
+            interruptions: self.interruptions,
+            failed_share: if monitored > 0.0 { failed / monitored } else { 1.0 },
+            failure: FailureName(self.leading_failure()),
+            failures: failures.map(|(failure, count)| (FailureName(*failure), *count)).collect(),
+            status: most.map(|(status, _)| *status),
+            scope: scope(&series, all),
+            samples: self.failures.values().sum(),
+            series: series.into_iter().collect(),
+            annotations: self.annotations.clone(),
+        }
+    }
+}
