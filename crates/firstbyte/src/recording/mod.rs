@@ -6,7 +6,6 @@
 mod backlog;
 mod budgets;
 mod changes;
-mod clock_trust;
 mod labels;
 mod observed;
 mod opening;
