@@ -183,6 +183,11 @@ impl Recorder {
         }
     }
 
+    /// Whether a sample would be kept now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.has_room()
+    }
+
     /// What is handed over from now on is of `series`. There is room for that however many samples wait.
     pub(crate) fn follow(&self, series: RecordedSeries) {
         let _ = self.pending.send(Pending::Series(Box::new(series)));

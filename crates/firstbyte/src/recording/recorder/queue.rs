@@ -20,7 +20,7 @@ impl SampleQueue {
     /// Whether there is room for one more, which then waits. If there is none, the sample is lost, and the first one in a row is
     /// told.
     pub(super) fn admit(&self, tell: impl FnOnce(&str)) -> bool {
-        if self.waiting.load(Ordering::Relaxed) < MOST_SAMPLES {
+        if self.has_room() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             return true;
         }
@@ -29,6 +29,10 @@ impl SampleQueue {
             tell("samples come faster than the disk takes them; samples are lost");
         }
         false
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) < MOST_SAMPLES
     }
 
     /// One that waited was taken.
