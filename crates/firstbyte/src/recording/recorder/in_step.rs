@@ -137,7 +137,8 @@ impl Worker {
             return;
         }
         if self.series.is_empty() {
-            let enrolled = self.store.store().enrol(&self.labels);
+            let labels = self.settings.recorded.labels();
+            let enrolled = self.store.store().enrol(&labels);
             match enrolled {
                 Ok(series) => self.series = series,
                 Err(error) => {
@@ -145,7 +146,7 @@ impl Worker {
                     return;
                 }
             }
-            self.have_watched();
+            self.have_watched(&labels);
         }
         // What is read again must not grow.
         self.acknowledge();
@@ -163,6 +164,7 @@ impl Worker {
     pub(super) fn begin_anew(&mut self, error: &StoreError) {
         self.acknowledge();
         let path = self.settings.store.clone();
+        let labels = self.settings.recorded.labels();
         // It was moved before if a new one could not be made then.
         let moved = match path.exists() {
             true => Store::move_aside(&path, &file_stamp()).map(Some),
@@ -170,7 +172,7 @@ impl Worker {
         };
         let anew = moved.and_then(|aside| {
             let mut store = Store::open(&path)?;
-            let series = store.enrol(&self.labels)?;
+            let series = store.enrol(&labels)?;
             Ok((aside, store, series))
         });
         match anew {
@@ -186,7 +188,7 @@ impl Worker {
                 self.summed.clear();
                 self.left_to_backlog.clear();
                 // Who read the one before reads a file that nobody writes any more.
-                self.have_watched();
+                self.have_watched(&labels);
                 self.keep_events();
                 // All files but the new one are read again.
                 match self.days.begin_another() {
@@ -220,6 +222,7 @@ impl Worker {
                 self.summed.insert(folded.file, folded.bytes);
             }
             Ok(None) => {}
+            Err(error) if error.is_corrupt() => self.begin_anew(&error),
             Err(error) => info!(%error, "raw samples wait"),
         }
         self.tell_of_backlog();
