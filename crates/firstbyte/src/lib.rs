@@ -17,3 +17,5 @@ pub mod rum;
 pub mod runs;
 mod study;
 mod webhooks;
+
+pub use recording::record_samples;

@@ -4,6 +4,7 @@
 //! writes ([`Store`]), any number read ([`StoreReader`]), none for long. Raw samples are in files beside it, which everything
 //! here but annotations and events can be made again from, as far as they go back.
 
+mod closing;
 mod error;
 mod events;
 mod pending;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use closing::ClosedPeriods;
 pub use error::StoreError;
 pub use events::{Annotation, StoredEvent};
 pub use pending::PendingRollups;
@@ -92,12 +94,35 @@ impl Step {
     }
 }
 
-/// The key of a rollup: all of a series are one behind the other.
-fn key(series: SeriesId, number: i64) -> i64 {
-    i64::from(series) << 32 | number.clamp(0, i64::from(u32::MAX))
+/// The largest number of a period that has a key of its own.
+const MOST_NUMBER: i64 = i32::MAX as i64;
+
+/// The key of a row in the order of time: minutes and marks of open periods. What comes together is together, so that a flush
+/// of 2,000 series appends to 80 pages. In the order of series it would touch 2,000.
+fn time_key(number: i64, series: SeriesId) -> i64 {
+    number.clamp(0, MOST_NUMBER) << 32 | i64::from(series)
 }
 
-/// The period's number in a key.
-const fn number_in(key: i64) -> i64 {
+/// The number and the series in a key in the order of time.
+fn in_time_key(key: i64) -> (i64, SeriesId) {
+    (key >> 32, SeriesId::try_from(key & 0xffff_ffff).unwrap_or(SeriesId::MAX))
+}
+
+/// The key of a row in the order of series: hours and days. They are read by series, a year of hours (8,760) at once, and written
+/// once: 2,000 series write a page of 8 kB each, twice, once an hour. That is 0.5 MB a minute beside 3.7 MB of raw samples.
+fn series_key(series: SeriesId, number: i64) -> i64 {
+    i64::from(series) << 32 | number.clamp(0, MOST_NUMBER)
+}
+
+/// The number in a key in the order of series.
+const fn in_series_key(key: i64) -> i64 {
     key & 0xffff_ffff
+}
+
+/// The key of a rollup.
+fn key(step: Step, series: SeriesId, number: i64) -> i64 {
+    match step {
+        Step::Minute => time_key(number, series),
+        Step::Hour | Step::Day => series_key(series, number),
+    }
 }

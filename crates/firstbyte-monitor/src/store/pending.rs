@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{SeriesId, Step};
 use crate::rollup::Rollup;
 
-/// Rollups of minutes that are not in the store yet.
+/// Rollups of minutes that are not in the store yet, in the order of its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PendingRollups(pub(super) BTreeMap<(SeriesId, i64), Rollup>);
+pub struct PendingRollups(pub(super) BTreeMap<(i64, SeriesId), Rollup>);
 
 impl PendingRollups {
     /// Counts all of `rollup`, of samples of `series` that began in the minute of `unix_ns`.
@@ -43,6 +43,6 @@ impl PendingRollups {
 
     pub(super) fn minute(&mut self, series: SeriesId, unix_ns: u64) -> &mut Rollup {
         let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
-        self.0.entry((series, Step::Minute.number(seconds))).or_default()
+        self.0.entry((Step::Minute.number(seconds), series)).or_default()
     }
 }

@@ -1,13 +1,17 @@
 //! Reading: series, rollups by step and period, events. Each answer is one short look at the store.
+//!
+//! Hours and days that are not closed have no rows of their own: they are summed up from what they are made of.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::closing::{HOURS_OF_DAY, MINUTES_OF_HOUR};
 use super::{
-    Annotation, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, key, number_in,
-    schema,
+    Annotation, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, in_series_key,
+    in_time_key, schema, series_key, time_key,
 };
 use crate::rollup::{Measure, MonitoredFact, Rollup};
 
@@ -69,11 +73,16 @@ impl StoreReader {
     ) -> Result<Vec<RollupAt>, StoreError> {
         let failed = StoreError::sqlite("read rollups");
         let rows = self.bodies(series, step, from, until).map_err(failed)?;
-        let mut found = Vec::with_capacity(rows.len());
+        let mut found: Vec<RollupAt> = Vec::with_capacity(rows.len());
         for (number, body) in rows {
-            match self.restore(&body, &wanted)? {
-                Some(rollup) => found.push(RollupAt { start: number * step.seconds(), rollup }),
-                None => self.damaged += 1,
+            let Some(rollup) = self.restore(&body, &wanted)? else {
+                self.damaged += 1;
+                continue;
+            };
+            let start = number * step.seconds();
+            match found.last_mut() {
+                Some(last) if last.start == start => last.rollup.merge(&rollup),
+                _ => found.push(RollupAt { start, rollup }),
             }
         }
         Ok(found)
@@ -104,26 +113,44 @@ impl StoreReader {
     /// # Errors
     /// When it cannot be read.
     pub fn oldest(&self, step: Step) -> Result<Option<i64>, StoreError> {
+        let first_in = |table: &str| -> rusqlite::Result<Option<i64>> {
+            let sql = format!("SELECT min(key) FROM {table}");
+            let first: Option<i64> =
+                self.connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
+            Ok(first.map(|key| in_time_key(key).0))
+        };
         let read = || -> rusqlite::Result<Option<i64>> {
-            let table = step.table();
-            let mut first = self
-                .connection
-                .prepare_cached(&format!("SELECT min(key) FROM {table} WHERE key >= ?1"))?;
-            let (mut series, mut oldest): (SeriesId, Option<i64>) = (0, None);
-            while let Some(next) =
-                first.query_row([key(series, 0)], |row| row.get::<_, Option<i64>>(0))?
-            {
-                let start = number_in(next) * step.seconds();
-                oldest = Some(oldest.map_or(start, |oldest| oldest.min(start)));
-                let own = SeriesId::try_from(next >> 32).unwrap_or(SeriesId::MAX);
-                match own.checked_add(1) {
-                    Some(after) => series = after,
-                    None => break,
+            let numbers = match step {
+                Step::Minute => vec![first_in("rollup_minute")?],
+                Step::Hour => vec![self.oldest_closed(step)?, first_in("open_hour")?],
+                Step::Day => {
+                    let hour = first_in("open_hour")?;
+                    let of_hour = hour.map(|hour| hour.div_euclid(HOURS_OF_DAY));
+                    vec![self.oldest_closed(step)?, first_in("open_day")?, of_hour]
                 }
-            }
-            Ok(oldest)
+            };
+            Ok(numbers.into_iter().flatten().min().map(|number| number * step.seconds()))
         };
         read().map_err(StoreError::sqlite("read rollups"))
+    }
+
+    /// The number of the oldest row of hours or days, series by series: the first row of each is its oldest.
+    fn oldest_closed(&self, step: Step) -> rusqlite::Result<Option<i64>> {
+        let sql = format!("SELECT min(key) FROM {} WHERE key >= ?1", step.table());
+        let mut first = self.connection.prepare_cached(&sql)?;
+        let (mut series, mut oldest): (SeriesId, Option<i64>) = (0, None);
+        while let Some(next) =
+            first.query_row([series_key(series, 0)], |row| row.get::<_, Option<i64>>(0))?
+        {
+            let number = in_series_key(next);
+            oldest = Some(oldest.map_or(number, |oldest| oldest.min(number)));
+            let own = SeriesId::try_from(next >> 32).unwrap_or(SeriesId::MAX);
+            match own.checked_add(1) {
+                Some(after) => series = after,
+                None => break,
+            }
+        }
+        Ok(oldest)
     }
 
     /// Events of a period, the last one first.
@@ -147,6 +174,7 @@ impl StoreReader {
         self.damaged
     }
 
+    /// Bodies with the numbers of the periods that they are of, in their order. A period that is not closed has several.
     fn bodies(
         &self,
         series: SeriesId,
@@ -154,16 +182,91 @@ impl StoreReader {
         from: i64,
         until: i64,
     ) -> rusqlite::Result<Vec<(i64, Vec<u8>)>> {
-        let bound = |seconds: i64| key(series, -(-seconds.max(0)).div_euclid(step.seconds()));
+        let number = |seconds: i64| -(-seconds.max(0)).div_euclid(step.seconds());
+        let numbers = number(from)..number(until);
+        // One state of the store: between two, an hour may be closed.
+        let snapshot = self.connection.unchecked_transaction()?;
+        let mut found = Vec::new();
+        match step {
+            Step::Minute => self.put_minutes(series, numbers, |minute| minute, &mut found)?,
+            Step::Hour => {
+                self.put_closed(step, series, numbers.clone(), |hour| hour, &mut found)?;
+                for hour in self.open_periods("open_hour", series, numbers)? {
+                    let minutes = finer(hour, MINUTES_OF_HOUR);
+                    self.put_minutes(series, minutes, |_| hour, &mut found)?;
+                }
+            }
+            Step::Day => {
+                self.put_closed(step, series, numbers.clone(), |day| day, &mut found)?;
+                for day in self.open_periods("open_day", series, numbers.clone())? {
+                    let hours = finer(day, HOURS_OF_DAY);
+                    self.put_closed(Step::Hour, series, hours, |_| day, &mut found)?;
+                }
+                let hours = numbers.start * HOURS_OF_DAY..numbers.end.saturating_mul(HOURS_OF_DAY);
+                for hour in self.open_periods("open_hour", series, hours)? {
+                    let (minutes, day) =
+                        (finer(hour, MINUTES_OF_HOUR), hour.div_euclid(HOURS_OF_DAY));
+                    self.put_minutes(series, minutes, |_| day, &mut found)?;
+                }
+            }
+        }
+        snapshot.commit()?;
+        found.sort_by_key(|(number, _)| *number);
+        Ok(found)
+    }
+
+    /// Rows of hours or days, which are neighbours.
+    fn put_closed(
+        &self,
+        step: Step,
+        series: SeriesId,
+        numbers: Range<i64>,
+        shown_as: impl Fn(i64) -> i64,
+        found: &mut Vec<(i64, Vec<u8>)>,
+    ) -> rusqlite::Result<()> {
         let sql = format!(
             "SELECT key, body FROM {} WHERE key >= ?1 AND key < ?2 ORDER BY key",
             step.table()
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let rows = statement.query_map(params![bound(from), bound(until)], |row| {
-            Ok((number_in(row.get(0)?), row.get(1)?))
+        let bounds = params![series_key(series, numbers.start), series_key(series, numbers.end)];
+        let mut rows = statement.query(bounds)?;
+        while let Some(row) = rows.next()? {
+            found.push((shown_as(in_series_key(row.get(0)?)), row.get(1)?));
+        }
+        Ok(())
+    }
+
+    fn put_minutes(
+        &self,
+        series: SeriesId,
+        minutes: Range<i64>,
+        shown_as: impl Fn(i64) -> i64,
+        found: &mut Vec<(i64, Vec<u8>)>,
+    ) -> rusqlite::Result<()> {
+        const SQL: &str = "SELECT key, body FROM rollup_minute WHERE key >= ?1 AND key < ?2 \
+                           ORDER BY key LIMIT 1";
+        each_of_series(&self.connection, SQL, series, minutes, |minute, row| {
+            found.push((shown_as(minute), row.get(1)?));
+            Ok(())
+        })
+    }
+
+    /// Which hours or days of `series` are open.
+    fn open_periods(
+        &self,
+        table: &str,
+        series: SeriesId,
+        numbers: Range<i64>,
+    ) -> rusqlite::Result<Vec<i64>> {
+        let sql =
+            format!("SELECT key FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT 1");
+        let mut open = Vec::new();
+        each_of_series(&self.connection, &sql, series, numbers, |number, _| {
+            open.push(number);
+            Ok(())
         })?;
-        rows.collect()
+        Ok(open)
     }
 
     /// The rollup of a body; none where it is damaged.
@@ -186,6 +289,35 @@ impl StoreReader {
         self.values = fact_values(&self.connection)?;
         Ok(restore(&self.values).ok())
     }
+}
+
+/// Numbers of the `each` finer periods of the period `number`.
+const fn finer(number: i64, each: i64) -> Range<i64> {
+    number * each..(number + 1) * each
+}
+
+/// Calls `found` with the rows of `series` in a table in the order of time. `sql` gives the first row between two keys, so a
+/// gap of months takes one step; a year of minutes takes 525,600, each about 3 µs.
+fn each_of_series(
+    connection: &Connection,
+    sql: &str,
+    series: SeriesId,
+    numbers: Range<i64>,
+    mut found: impl FnMut(i64, &Row<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let end = time_key(numbers.end, 0);
+    let mut next = numbers.start.max(0);
+    while next < numbers.end {
+        let mut rows = statement.query(params![time_key(next, series), end])?;
+        let Some(row) = rows.next()? else { break };
+        let (number, of) = in_time_key(row.get(0)?);
+        next = if of < series { number } else { number + 1 };
+        if of == series {
+            found(number, row)?;
+        }
+    }
+    Ok(())
 }
 
 /// The period from `from` to `until` in whole days, hours and minutes, which it is rounded to.

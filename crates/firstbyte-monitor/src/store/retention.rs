@@ -1,23 +1,42 @@
 //! What is deleted because it is old: a little at a time, so that nobody waits for it.
+//!
+//! Minutes of an hour that is not closed stay, and so do hours of a day that is not. An hour is kept for at least as long as its
+//! minutes: whether it has a row says whether they are in it.
 
 use rusqlite::params;
 
-use super::{SeriesId, Step, Store, StoreError, key, number_in};
+use super::closing::{HOURS_OF_DAY, MINUTES_OF_HOUR, oldest_open};
+use super::{SeriesId, Step, Store, StoreError, in_series_key, series_key, time_key};
 
 /// Rows that one step deletes, at most.
 const ROWS: i64 = 2_000;
 /// Pages that one step gives back to the file system, at most.
 const PAGES: i64 = 256;
+/// Pages that stay free for rows to come. Deleting and writing keep pace, so to give back every page moves as many, each time.
+const FREE_PAGES: i64 = 2_048;
 
 /// For how long rollups are kept, in seconds; absent is for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Of a minute.
     pub minutes: Option<i64>,
-    /// Of an hour.
+    /// Of an hour; where minutes are kept longer, as long as they.
     pub hours: Option<i64>,
-    /// Of a day.
+    /// Of a day; where hours are kept longer, as long as they.
     pub days: Option<i64>,
+}
+
+impl Retention {
+    /// Periods of a step that begin before this, seconds since the Unix epoch, are old at `now`; none are without.
+    fn oldest_kept(&self, step: Step, now: i64) -> Option<i64> {
+        let finer = [self.minutes, self.hours, self.days];
+        let kept = match step {
+            Step::Minute => &finer[..1],
+            Step::Hour => &finer[..2],
+            Step::Day => &finer[..],
+        };
+        kept.iter().copied().collect::<Option<Vec<i64>>>()?.into_iter().max().map(|kept| now - kept)
+    }
 }
 
 impl Default for Retention {
@@ -42,14 +61,17 @@ impl Store {
     /// When it cannot be written.
     pub fn retain(&self, retention: &Retention, now: i64) -> Result<Retained, StoreError> {
         let mut retained = Retained::default();
-        let kept = [retention.minutes, retention.hours, retention.days];
-        for (step, kept) in Step::ALL.into_iter().zip(kept) {
-            let Some(kept) = kept else { continue };
-            let oldest = step.number(now - kept);
+        for step in Step::ALL {
+            let Some(oldest) = retention.oldest_kept(step, now) else { break };
             let failed = StoreError::sqlite("delete what is old");
+            let oldest = step.number(oldest);
             retained.deleted += self.delete_before(step, oldest).map_err(failed)?;
+            // Of what is finer first.
+            if retained.deleted >= ROWS as u64 {
+                retained.unfinished = true;
+                break;
+            }
         }
-        retained.unfinished = retained.deleted >= ROWS as u64;
         if retained.deleted > 0 {
             let failed = StoreError::sqlite("shrink the store");
             self.shrink().map_err(failed)?;
@@ -57,8 +79,35 @@ impl Store {
         Ok(retained)
     }
 
-    /// Series by series: the old ones of each are together.
     fn delete_before(&self, step: Step, oldest: i64) -> rusqlite::Result<u64> {
+        let connection = self.connection();
+        let first_needed = match step {
+            Step::Minute => oldest_open(connection, Step::Hour)?.map(|hour| hour * MINUTES_OF_HOUR),
+            Step::Hour => oldest_open(connection, Step::Day)?.map(|day| day * HOURS_OF_DAY),
+            Step::Day => None,
+        };
+        let oldest = first_needed.map_or(oldest, |needed| oldest.min(needed));
+        match step {
+            Step::Minute => self.delete_minutes_before(oldest),
+            Step::Hour | Step::Day => self.delete_closed_before(step, oldest),
+        }
+    }
+
+    /// The oldest ones are together.
+    fn delete_minutes_before(&self, oldest: i64) -> rusqlite::Result<u64> {
+        const LAST: &str = "SELECT max(key) FROM (SELECT key FROM rollup_minute WHERE key < ?1 \
+                            ORDER BY key LIMIT ?2)";
+        let connection = self.connection();
+        let last: Option<i64> = connection
+            .prepare_cached(LAST)?
+            .query_row(params![time_key(oldest, 0), ROWS], |row| row.get(0))?;
+        let Some(last) = last else { return Ok(0) };
+        let mut delete = connection.prepare_cached("DELETE FROM rollup_minute WHERE key <= ?1")?;
+        Ok(delete.execute([last])? as u64)
+    }
+
+    /// Series by series: the old ones of each are together.
+    fn delete_closed_before(&self, step: Step, oldest: i64) -> rusqlite::Result<u64> {
         let table = step.table();
         let connection = self.connection();
         let mut delete = connection
@@ -68,12 +117,13 @@ impl Store {
         let (mut series, mut deleted): (SeriesId, u64) = (0, 0);
         // The first rollup of each series says whether there is anything to delete.
         while let Some(next) =
-            first.query_row([key(series, 0)], |row| row.get::<_, Option<i64>>(0))?
+            first.query_row([series_key(series, 0)], |row| row.get::<_, Option<i64>>(0))?
         {
             series = SeriesId::try_from(next >> 32).unwrap_or(SeriesId::MAX);
-            if number_in(next) < oldest {
-                let until = key(series, oldest.min(number_in(next) + ROWS));
-                deleted += delete.execute(params![next, until])? as u64;
+            let number = in_series_key(next);
+            if number < oldest {
+                let until = series_key(series, oldest.min(number + ROWS));
+                deleted += delete.execute(params![series_key(series, 0), until])? as u64;
                 if deleted >= ROWS as u64 {
                     break;
                 }
@@ -87,6 +137,12 @@ impl Store {
     }
 
     fn shrink(&self) -> rusqlite::Result<()> {
+        let number = |pragma: &str| -> rusqlite::Result<i64> {
+            self.connection().pragma_query_value(None, pragma, |row| row.get(0))
+        };
+        if number("freelist_count")? < FREE_PAGES.max(number("page_count")? / 8) {
+            return Ok(());
+        }
         let mut vacuum =
             self.connection().prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
         let mut rows = vacuum.query([])?;

@@ -33,6 +33,8 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
     CREATE TABLE rollup_minute (key INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     CREATE TABLE rollup_hour (key INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     CREATE TABLE rollup_day (key INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+    CREATE TABLE open_hour (key INTEGER PRIMARY KEY) STRICT;
+    CREATE TABLE open_day (key INTEGER PRIMARY KEY) STRICT;
     CREATE TABLE folded (file TEXT PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE event (
         id TEXT PRIMARY KEY,
@@ -49,7 +51,7 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
     ) STRICT;
     CREATE INDEX annotation_at ON annotation (at);
     CREATE VIEW rollups AS
-        SELECT 'minute' AS step, key >> 32 AS series, (key & 4294967295) * 60 AS start, length(body) AS bytes FROM rollup_minute
+        SELECT 'minute' AS step, key & 4294967295 AS series, (key >> 32) * 60 AS start, length(body) AS bytes FROM rollup_minute
         UNION ALL
         SELECT 'hour', key >> 32, (key & 4294967295) * 3600, length(body) FROM rollup_hour
         UNION ALL
@@ -77,8 +79,9 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "cache_size", -32_768)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // By hand, between what is written.
-        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        // Once a minute by hand; earlier where the log has grown to 32 MB. A page that is written in each flush of a minute is
+        // then written to the file once.
+        connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)
     };
     set(&connection).map_err(StoreError::sqlite("set up the store"))?;

@@ -31,6 +31,27 @@ fn at(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap() * 1_000_000_000
 }
 
+/// Closes all that is over at `now`; how many hours and days that were.
+fn close_all(store: &mut Store, now: i64) -> u64 {
+    let mut all = 0;
+    loop {
+        let ClosedPeriods { closed, damaged } = store.close_periods(now).unwrap();
+        assert_eq!(damaged, 0);
+        all += closed;
+        if closed == 0 {
+            return all;
+        }
+    }
+}
+
+/// Starts and samples of all rollups of a series.
+fn samples_of(path: &std::path::Path, series: SeriesId, step: Step) -> Vec<(i64, u64)> {
+    let mut reader = StoreReader::open(path).unwrap();
+    let until = NOW + 4_000 * 86_400;
+    let all = reader.rollups(series, step, 0, until, |_| true).unwrap();
+    all.iter().map(|at| (at.start - NOW, at.rollup.samples)).collect()
+}
+
 struct Fixture {
     _directory: tempfile::TempDir,
     path: std::path::PathBuf,
@@ -112,6 +133,9 @@ fn what_is_old_goes_in_steps() {
     store.flush(&[]).unwrap();
     let retention = Retention { minutes: Some(3_600), ..Retention::default() };
     let now = NOW + 1_500 * 60;
+    // Hours are made of them.
+    assert_eq!(store.retain(&retention, now).unwrap(), Retained::default());
+    close_all(&mut store, now);
     let mut deleted = Vec::new();
     loop {
         let retained = store.retain(&retention, now).unwrap();
@@ -173,7 +197,7 @@ fn a_damaged_rollup_is_counted_and_begins_anew() {
     assert_eq!(reader.rollups(1, Step::Minute, 0, NOW + 60, |_| true).unwrap(), []);
     assert_eq!(reader.damaged(), 1);
     store.add_rollup(1, at(NOW), &sample(20, "TLSv1.3"));
-    assert_eq!(store.flush(&[]).unwrap(), Flushed { written: 3, damaged: 1 });
+    assert_eq!(store.flush(&[]).unwrap(), Flushed { written: 1, damaged: 1 });
 }
 
 #[test]
@@ -235,4 +259,112 @@ fn whole_rollups_of_a_step_stand_in_place_of_what_is_there() {
     store.flush(&[]).unwrap();
     assert_eq!(all(&mut reader, Step::Hour)[0].rollup.samples, 3);
     assert_eq!(all(&mut reader, Step::Minute)[0].rollup.samples, 2);
+}
+
+/// Looks are the same whether hours and days are closed or not, and each sample counts once, whenever it comes.
+#[test]
+fn hours_and_days_are_the_same_before_and_after_they_are_closed() {
+    const DAY: i64 = 86_400;
+    let fixture = Fixture::new();
+    let mut store = Store::open(&fixture.path).unwrap();
+    let ids = store.enrol(&[labels("a"), labels("b")]).unwrap();
+    let looks = || {
+        let steps = [Step::Minute, Step::Hour, Step::Day];
+        ids.iter()
+            .flat_map(|id| steps.map(|step| samples_of(&fixture.path, *id, step)))
+            .collect::<Vec<_>>()
+    };
+    for minute in (0..2 * 1_440).step_by(7) {
+        for id in &ids {
+            store.add_rollup(*id, at(NOW + minute * 60), &sample(20, "TLSv1.3"));
+        }
+    }
+    store.flush(&[]).unwrap();
+    let before = looks();
+    assert_eq!((before[1].len(), before[2].clone()), (48, vec![(0, 206), (DAY, 206)]));
+    // One hour is over, and not for long enough; then for long enough.
+    assert_eq!(close_all(&mut store, NOW + 3_600), 0);
+    assert_eq!(close_all(&mut store, NOW + 3_900), 2);
+    assert_eq!(looks(), before);
+    // The rest of the first day, what closes it, and the next hour.
+    assert_eq!(close_all(&mut store, NOW + DAY + 3_900), 2 * 24 + 2);
+    assert_eq!(looks(), before);
+    let rows = |table: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        store.connection().query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((rows("rollup_hour"), rows("rollup_day"), rows("open_day")), (50, 2, 2));
+    // Late ones: of a closed day, of a closed hour of an open day, of an hour that nobody knew, of an open hour.
+    for (seconds, id) in [(60, ids[0]), (DAY + 60, ids[0]), (-DAY, ids[1]), (DAY + 8_000, ids[1])] {
+        store.add_rollup(id, at(NOW + seconds), &sample(20, "TLSv1.3"));
+    }
+    store.flush(&[]).unwrap();
+    let late = looks();
+    assert_eq!(late[2], [(0, 207), (DAY, 207)]);
+    assert_eq!(late[5], [(-DAY, 1), (0, 206), (DAY, 207)]);
+    drop(store);
+    let mut store = Store::open(&fixture.path).unwrap();
+    assert!(close_all(&mut store, NOW + 3 * DAY) > 0);
+    assert_eq!(looks(), late);
+    for step in ["open_hour", "open_day"] {
+        let sql = format!("SELECT count(*) FROM {step}");
+        let left: i64 = store.connection().query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{step}");
+    }
+    let reader = StoreReader::open(&fixture.path).unwrap();
+    assert_eq!(reader.oldest(Step::Hour).unwrap(), Some(NOW - DAY));
+}
+
+/// A file of raw samples was summed up in part; the rest comes when its minutes are gone.
+#[test]
+fn samples_that_come_after_their_minutes_went_are_added_to_what_is_kept() {
+    const DAY: i64 = 86_400;
+    let fixture = Fixture::new();
+    let mut store = Store::open(&fixture.path).unwrap();
+    let id = store.enrol(&[labels("a")]).unwrap()[0];
+    let now = NOW + 100 * DAY;
+    let mut retention = Retention { minutes: Some(DAY), hours: Some(3_600), days: None };
+    let add = |store: &mut Store, seconds: i64| {
+        store.add_rollup(id, at(NOW + seconds), &sample(20, "TLSv1.3"));
+        store.flush(&[]).unwrap();
+    };
+    let retain = |store: &Store, retention: &Retention| {
+        while store.retain(retention, now).unwrap().unfinished {}
+    };
+    add(&mut store, 30);
+    close_all(&mut store, now);
+    // Hours are kept for as long as minutes, whatever is asked for.
+    retain(&store, &Retention { minutes: None, ..retention });
+    assert_eq!(samples_of(&fixture.path, id, Step::Hour), [(0, 1)]);
+    retention.hours = None;
+    retain(&store, &retention);
+    assert_eq!(samples_of(&fixture.path, id, Step::Minute), []);
+    add(&mut store, 40);
+    assert_eq!(samples_of(&fixture.path, id, Step::Hour), [(0, 2)]);
+    retention.hours = Some(DAY);
+    retain(&store, &retention);
+    for step in [Step::Minute, Step::Hour] {
+        assert_eq!(samples_of(&fixture.path, id, step), []);
+    }
+    add(&mut store, 50);
+    assert_eq!(samples_of(&fixture.path, id, Step::Day), [(0, 3)]);
+    close_all(&mut store, now);
+    assert_eq!(samples_of(&fixture.path, id, Step::Day), [(0, 3)]);
+}
+
+/// The clock was two years ahead for a while.
+#[test]
+fn hours_of_a_time_to_come_are_closed() {
+    let fixture = Fixture::new();
+    let mut store = Store::open(&fixture.path).unwrap();
+    let id = store.enrol(&[labels("a")]).unwrap()[0];
+    for seconds in [0, 730 * 86_400] {
+        store.add_rollup(id, at(NOW + seconds), &sample(20, "TLSv1.3"));
+    }
+    store.flush(&[]).unwrap();
+    // The hour of now stays open.
+    assert_eq!(close_all(&mut store, NOW + 60), 2);
+    let days = [(0, 1), (730 * 86_400, 1)];
+    assert_eq!(samples_of(&fixture.path, id, Step::Day), days);
+    assert_eq!(samples_of(&fixture.path, id, Step::Hour), days);
 }

@@ -1,20 +1,26 @@
 //! Writing: samples are summed up in memory, and what has come together is added to the store in one transaction.
 //!
 //! With it goes how far each raw file is folded in. So after a crash every sample counts once: what the store has not, is read
-//! again from there.
+//! again from there. Minutes are written; hours and days are made of them when they are over ([`super::closing`]).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use firstbyte_clock::Monotonic;
 use firstbyte_core::run::Taken;
 use rusqlite::{Connection, Transaction, params};
 
-use super::reader::{all_series, body_at, fact_values};
+use super::closing::{Closing, unmark};
+use super::reader::{all_series, fact_values};
 use super::{
     Annotation, PendingRollups, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, key,
     schema,
 };
 use crate::rollup::{MonitoredFact, Rollup};
+
+/// What was written goes from the log into the file this often, or when the log is long.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 /// How far a raw file is folded in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +34,7 @@ pub struct Folded {
 /// What a flush came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
-    /// Rollups written.
+    /// Rollups of minutes written.
     pub written: u64,
     /// Rollups in the store that were damaged: they begin anew with what was added.
     pub damaged: u64,
@@ -37,16 +43,17 @@ pub struct Flushed {
 /// Who writes a store.
 pub struct Store {
     path: PathBuf,
-    connection: Connection,
+    pub(super) connection: Connection,
     /// Those given to values of facts.
-    values: Values,
-    values_are_known: bool,
+    pub(super) values: Values,
+    pub(super) values_are_known: bool,
     /// What is not in the store yet.
     open: PendingRollups,
+    checkpointed: Monotonic,
 }
 
 #[derive(Default)]
-struct Values {
+pub(super) struct Values {
     numbers: HashMap<MonitoredFact, HashMap<String, u64>>,
     values: HashMap<u64, (MonitoredFact, String)>,
 }
@@ -63,6 +70,10 @@ impl Values {
             all.insert(number, fact, &value);
         }
         all
+    }
+
+    pub(super) fn value(&self, number: u64) -> Option<(MonitoredFact, &str)> {
+        self.values.get(&number).map(|(fact, value)| (*fact, value.as_str()))
     }
 
     fn number(
@@ -91,7 +102,8 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = schema::open_to_write(path)?;
         let (path, values, open) = (path.to_owned(), Values::default(), PendingRollups::default());
-        Ok(Self { path, connection, values, values_are_known: false, open })
+        let checkpointed = Monotonic::now();
+        Ok(Self { path, connection, values, values_are_known: false, open, checkpointed })
     }
 
     /// Moves a store that cannot be read, with what belongs to it, out of the way: `store.sqlite.corrupt-STAMP`.
@@ -203,10 +215,13 @@ impl Store {
         let (open, values) = (&self.open, &mut self.values);
         let mut flush = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
-            let mut flushed = Flushed::default();
-            for step in Step::ALL {
-                add_all(&transaction, values, open, step, &mut flushed)?;
+            let mut closing = Closing::new(&transaction, values);
+            for ((minute, series), added) in &open.0 {
+                closing.add(Step::Minute, *series, *minute, added, false)?;
+                closing.count_minute(*series, *minute, added)?;
             }
+            let damaged = closing.closed.damaged;
+            let flushed = Flushed { written: open.0.len() as u64, damaged };
             for Folded { file, bytes } in folded {
                 transaction
                     .prepare_cached(
@@ -221,7 +236,7 @@ impl Store {
         match flush(&mut self.connection) {
             Ok(flushed) => {
                 self.open.clear();
-                self.checkpoint("PASSIVE");
+                self.checkpoint_in_time();
                 Ok(flushed)
             }
             Err(source) => {
@@ -248,14 +263,18 @@ impl Store {
             let transaction = connection.transaction()?;
             let mut body = Vec::new();
             for (series, start, rollup) in rollups {
-                let key = key(series, step.number(start));
+                let number = step.number(start);
+                let key = key(step, series, number);
                 put_rollup(&transaction, values, step, key, rollup, &mut body)?;
+                if step != Step::Minute {
+                    unmark(&transaction, step, series, number)?;
+                }
             }
             transaction.commit()
         };
         match put(&mut self.connection) {
             Ok(()) => {
-                self.checkpoint("PASSIVE");
+                self.checkpoint_in_time();
                 Ok(())
             }
             Err(source) => {
@@ -265,7 +284,7 @@ impl Store {
         }
     }
 
-    fn know_values(&mut self) -> Result<(), StoreError> {
+    pub(super) fn know_values(&mut self) -> Result<(), StoreError> {
         if !self.values_are_known {
             self.values = Values::all_of(fact_values(&self.connection)?);
             self.values_are_known = true;
@@ -317,6 +336,14 @@ impl Store {
         events::put_annotation(&self.connection, annotation)
     }
 
+    pub(super) fn checkpoint_in_time(&mut self) {
+        let now = Monotonic::now();
+        if now.since(self.checkpointed) >= CHECKPOINT_EVERY {
+            self.checkpointed = now;
+            self.checkpoint("PASSIVE");
+        }
+    }
+
     /// Moves what was written into the file itself, as far as no reader needs what was before.
     fn checkpoint(&self, how: &str) {
         // Where it fails, the next one does it.
@@ -330,43 +357,8 @@ impl Drop for Store {
     }
 }
 
-/// Adds `open`, summed up by `step`, to what the store has.
-fn add_all(
-    transaction: &Transaction<'_>,
-    values: &mut Values,
-    open: &PendingRollups,
-    step: Step,
-    flushed: &mut Flushed,
-) -> rusqlite::Result<()> {
-    let number_of = |minute: i64| step.number(minute * Step::Minute.seconds());
-    let mut open = open.0.iter().peekable();
-    let mut body = Vec::new();
-    while let Some((&(series, minute), first)) = open.next() {
-        let number = number_of(minute);
-        let key = key(series, number);
-        let before = body_at(transaction, step, key)?;
-        let mut rollup = first.clone();
-        while let Some((_, next)) =
-            open.next_if(|((of, minute), _)| *of == series && number_of(*minute) == number)
-        {
-            rollup.merge(next);
-        }
-        if let Some(before) = before {
-            let value =
-                |number| values.values.get(&number).map(|(fact, value)| (*fact, value.as_str()));
-            match Rollup::restore(&before, value) {
-                Ok(before) => rollup.merge(&before),
-                Err(_) => flushed.damaged += 1,
-            }
-        }
-        put_rollup(transaction, values, step, key, &rollup, &mut body)?;
-        flushed.written += 1;
-    }
-    Ok(())
-}
-
 /// Puts `rollup` at `key`. `body` is room for its bytes.
-fn put_rollup(
+pub(super) fn put_rollup(
     transaction: &Transaction<'_>,
     values: &mut Values,
     step: Step,

@@ -1,10 +1,11 @@
 //! A prober that asks nobody: samples of visits that were made up before, each after the time of a short visit.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use firstbyte_clock::Realtime;
+use firstbyte_clock::{Monotonic, Realtime};
+use firstbyte_core::run::{Standing, Taken};
 use firstbyte_core::timeline::{Cause, Failure, Offset, PhaseName, Sample};
 use firstbyte_monitor::watch::Series;
 use firstbyte_probe::experiment::Visitor;
@@ -23,6 +24,8 @@ const LONGEST_MS: u64 = 30;
 pub(crate) struct Drawn {
     samples: [Vec<Sample>; 2],
     random: RefCell<fastrand::Rng>,
+    /// When the first sample began.
+    first: Cell<Option<Monotonic>>,
 }
 
 impl Drawn {
@@ -42,7 +45,24 @@ impl Drawn {
             };
             (0..DRAWN).map(&mut draw).collect()
         });
-        Rc::new(Self { samples, random: RefCell::new(random) })
+        Rc::new(Self { samples, random: RefCell::new(random), first: Cell::new(None) })
+    }
+
+    /// When the first sample of all began.
+    pub(crate) fn first(&self) -> Option<Monotonic> {
+        self.first.get()
+    }
+
+    /// A sample of the cell `cell`, which begins now.
+    pub(crate) fn taken(&self, cell: u16) -> Taken {
+        let number = self.random.borrow_mut().usize(0..DRAWN as usize);
+        let mut sample = self.samples[usize::from(cell % 2)][number].clone();
+        sample.connection.started_unix_ns = Some(Realtime::now().unix_nanos());
+        let standing = match sample.failure() {
+            Some(_) => Standing::Failed,
+            None => Standing::Proven,
+        };
+        Taken { cell, standing, lateness: Duration::ZERO, sample }
     }
 
     /// Who visits `series` in place of the prober that it would have, which is there, and idle: it has its memory.
@@ -68,6 +88,9 @@ impl Prober for Synthetic {
     fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
         Box::pin(async {
             let began = Realtime::now().unix_nanos();
+            if self.drawn.first.get().is_none() {
+                self.drawn.first.set(Some(Monotonic::now()));
+            }
             let (number, takes) = {
                 let mut random = self.drawn.random.borrow_mut();
                 (random.usize(0..DRAWN as usize), random.u64(0..LONGEST_MS))

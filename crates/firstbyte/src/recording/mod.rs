@@ -6,7 +6,7 @@
 mod backlog;
 mod budgets;
 mod changes;
-mod clock_trust;
+mod feeding;
 mod labels;
 mod observed;
 mod opening;
@@ -17,6 +17,7 @@ mod store_thread;
 mod tests;
 
 pub(crate) use budgets::{Budgets, Judged, series_name};
+pub use feeding::record_samples;
 pub(crate) use labels::series_labels;
 pub(crate) use observed::{
     BOUNDS, Figures, Health, MEASURES, ObservedTimes, Observer, SeriesFigures, observed,

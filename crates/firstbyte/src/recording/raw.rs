@@ -1,15 +1,56 @@
 //! The raw files of a store: which there are, and which go because they are old or too much.
+//!
+//! What is old goes by the days that have samples, not by the clock: of `raw = "30d"` today and the last 30 days before it that
+//! have samples are kept. A clock that is years ahead adds a day for each day that it is wrong, and so takes no more than as many.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use time::{Date, Month};
+
+const DAY: i64 = 86_400;
+
 /// How long raw samples are kept, and how much of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawLimits {
     pub(crate) age: Duration,
     pub(crate) bytes: u64,
+}
+
+/// Days whose samples are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptDays {
+    /// The first of them: `2026-11-23`.
+    pub(super) first: String,
+    /// The end of the last one if no day between is missing, else earlier; seconds since 1970. Rollups are not older than by this.
+    pub(super) end: Option<i64>,
+}
+
+impl KeptDays {
+    /// Those of `files`, the oldest first, of which `age` is kept.
+    pub(super) fn of_files(files: &[RawFile], age: Duration) -> Self {
+        let mut days: Vec<&str> =
+            files.iter().filter(|file| file.bytes > 0).map(RawFile::day).collect();
+        days.dedup();
+        let before_today = age.as_secs().div_ceil(DAY.cast_unsigned());
+        let most = usize::try_from(before_today).unwrap_or(usize::MAX).saturating_add(1);
+        let kept = &days[days.len().saturating_sub(most)..];
+        let first = kept.first().copied().unwrap_or_default();
+        let length = i64::try_from(kept.len()).unwrap_or(i64::MAX).saturating_mul(DAY);
+        let end = unix_seconds_of_day(first).map(|start| start.saturating_add(length));
+        Self { first: first.to_owned(), end }
+    }
+}
+
+/// Where `2026-11-23` begins.
+fn unix_seconds_of_day(day: &str) -> Option<i64> {
+    let mut parts = day.split('-');
+    let year = parts.next()?.parse().ok()?;
+    let month = Month::try_from(parts.next()?.parse::<u8>().ok()?).ok()?;
+    let date = Date::from_calendar_date(year, month, parts.next()?.parse().ok()?).ok()?;
+    Some(date.midnight().assume_utc().unix_timestamp())
 }
 
 /// A raw file.
@@ -102,6 +143,38 @@ mod tests {
         assert_eq!(gone("2026-01-01", 55), ["2026-11-01.run"]);
         assert_eq!(gone("2026-01-01", 1), ["2026-11-01.run", "2026-11-02.run"]);
         assert_eq!(gone("2027-01-01", 100), ["2026-11-01.run", "2026-11-02.run"]);
+    }
+
+    /// Two samples of a clock that is two years ahead take two of the days that are kept, and move rollups by two days.
+    #[test]
+    fn what_is_kept_goes_by_days_that_have_samples() {
+        let days = |more: &[&str]| -> Vec<RawFile> {
+            let november = (1..=27).map(|day| format!("2026-11-{day:02}.run"));
+            let names = november.chain(more.iter().map(|day| format!("{day}.run")));
+            names.map(|name| file(&name, 10)).collect()
+        };
+        let kept = |files: &[RawFile], days: u32| {
+            let age = Duration::from_secs(86_400) * days;
+            let KeptDays { first, end } = KeptDays::of_files(files, age);
+            (first, end.map(firstbyte_clock::day_stamp_of))
+        };
+        let said = |first: &str, end: &str| (first.to_owned(), Some(end.to_owned()));
+        assert_eq!(kept(&days(&[]), 30), said("2026-11-01", "2026-11-28"));
+        assert_eq!(kept(&days(&[]), 10), said("2026-11-17", "2026-11-28"));
+        let ahead = ["2028-11-27", "2028-11-28"];
+        assert_eq!(kept(&days(&ahead), 30), said("2026-11-01", "2026-11-30"));
+        assert_eq!(kept(&days(&ahead), 10), said("2026-11-19", "2026-11-30"));
+        // A second file of a day is of the same day, and one without samples of none.
+        let more = ["2026-11-27-2", "2026-11-28"];
+        let mut files = days(&more);
+        files.last_mut().unwrap().bytes = 0;
+        assert_eq!(kept(&files, 10), said("2026-11-17", "2026-11-28"));
+        // A clock that begins in 1970.
+        let mut files = days(&[]);
+        files.insert(0, file("1970-01-01.run", 10));
+        assert_eq!(kept(&files, 10), said("2026-11-17", "2026-11-28"));
+        assert_eq!(kept(&files, 30), said("1970-01-01", "1970-01-29"));
+        assert_eq!(KeptDays::of_files(&[], Duration::ZERO).end, None);
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! The thread that writes: raw samples first, then their sums.
 //!
-//! A sample counts as kept once its line is on the disk; what is pending together is written together. Sums go into the store
-//! every few seconds, in one transaction with how far the raw files are in them. Neither a full disk nor a store that somebody
-//! else holds ends it: it says so, makes room by deleting the oldest raw file, and goes on when it can.
+//! A sample is written when it comes, and counts as kept once its line is on the disk, which is waited for once a second. Sums
+//! go into the store every few seconds, in one transaction with how far the raw files are in them. Neither a full disk nor a
+//! store that somebody else holds ends it: it says so, makes room by deleting the oldest raw file, and goes on when it can.
 
 mod in_step;
+mod queue;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use firstbyte_clock::{Monotonic, Realtime};
+use firstbyte_clock::{Monotonic, Realtime, day_stamp};
 use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
 use firstbyte_monitor::budget::Promise;
@@ -27,31 +28,44 @@ use firstbyte_monitor::store::{
 use firstbyte_probe::probe::describe_io;
 use tracing::info;
 
+use self::queue::SampleQueue;
 use super::backlog::Backlog;
 use super::budgets::{BudgetWatch, Promised};
 use super::changes::{ChangeWatch, Watch};
-use super::clock_trust::ClockTrust;
 use super::labels::series_labels;
 use super::observed::{Health, Observed};
 use super::opening::{Prepared, lock, prepare_or_begin_anew};
 use super::raw::{RawLimits, raw_files};
 use super::store_thread::{StoreThread, Summed};
+use crate::parallel::side_by_side;
 use crate::runs::{DayWriter, RunError};
 use crate::webhooks::Notices;
 
-/// Samples on their way to the disk, at most: a disk that is slower than that holds measuring up.
-const MOST_PENDING: usize = 20_000;
 /// Samples that are written together, at most. Of a disk that takes half a second for each write, as busy ones do, a small number would be
 /// the limit to how many are measured.
 const MOST_AT_ONCE: usize = 10_000;
-/// The store is brought up to date this often, or less often where that takes long.
-const FLUSH_EVERY: Duration = Duration::from_secs(5);
+/// Samples are put on the disk this often. Each time costs a page of the file and two or three of the file system's journal; with
+/// a sync for each of 33 samples a second these were most of what was written.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// The store is brought up to date this often, or less often where that takes long. Series are measured in no order, so each time
+/// most pages that have the minute's rows are written: of 2,000 series a minute 3.2 MB a minute, or 5.9 MB with one every five seconds
+/// (measured with rows of 370 bytes).
+const FLUSH_EVERY: Duration = Duration::from_secs(10);
+/// So many rollups wait for a shorter time: of 50,000 series a minute those of ten seconds are some 80 MB.
+const MANY_SUMS: usize = 2_000;
+const FLUSH_MANY_EVERY: Duration = Duration::from_secs(5);
 /// A flush is not to take more than this share of the time: one in so many.
 const FLUSH_SHARE: u32 = 10;
 /// While something is done with the store, whether it is done is looked at this often.
 const STORE_LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Hours and days that are over are looked for this often.
+const CLOSE_EVERY: Duration = Duration::from_secs(60);
 /// Old rollups and files are looked for this often.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
+/// Samples that are summed up before they are counted, at most: their sums are some megabytes.
+const SUMMED_TOGETHER: usize = 1_024;
+/// Samples that one processor sums up at a time: a few milliseconds.
+const SUMMED_BY_ONE: usize = 64;
 /// Rollups that wait in memory for a store that cannot be written, at most; the raw files have the rest.
 const MOST_WAITING: usize = 50_000;
 
@@ -111,7 +125,9 @@ pub(crate) struct Recorded {
 
 /// A handle on the thread.
 pub(crate) struct Recorder {
-    pending: SyncSender<Pending>,
+    pending: Sender<Pending>,
+    queue: Arc<SampleQueue>,
+    tell: Tell,
     thread: JoinHandle<Recorded>,
     changes: ChangeWatch,
     path: PathBuf,
@@ -136,11 +152,12 @@ impl Recorder {
         let (events, to_keep) = channel();
         let (watched, to_watch) = channel();
         let budgets = BudgetWatch::new(settings.observed.board());
-        let worker = Worker::open(settings, to_keep, watched.clone())?;
+        let queue = Arc::new(SampleQueue::default());
+        let worker = Worker::open(settings, Arc::clone(&queue), to_keep, watched.clone())?;
         let path = worker.days.path().to_owned();
         let store = worker.settings.store.clone();
         let latest = Arc::clone(&worker.latest);
-        let (pending, samples) = sync_channel(MOST_PENDING);
+        let (pending, samples) = channel();
         let thread = std::thread::Builder::new()
             .name("recorder".into())
             .spawn(move || worker.work(&samples))
@@ -150,11 +167,11 @@ impl Recorder {
             (watched, to_watch),
             latest,
             events,
-            tell,
+            Arc::clone(&tell),
             notices,
             budgets,
         )?;
-        Ok(Self { pending, thread, changes, path })
+        Ok(Self { pending, queue, tell, thread, changes, path })
     }
 
     /// The raw file that it began with.
@@ -162,13 +179,20 @@ impl Recorder {
         &self.path
     }
 
-    /// Hands `taken` over. Waits only where far too many are pending.
+    /// Hands `taken` over, without waiting: it is lost where too many wait.
     pub(crate) fn keep(&self, taken: Taken) {
-        // It ends after its senders do, unless it panicked, which `finish` then does as well.
-        let _ = self.pending.send(Pending::Sample(taken));
+        if self.queue.admit(|what| (self.tell)(what)) {
+            // It ends after its senders do, unless it panicked, which `finish` then does as well.
+            let _ = self.pending.send(Pending::Sample(taken));
+        }
     }
 
-    /// What is handed over from now on is of `series`.
+    /// Whether a sample would be kept now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.has_room()
+    }
+
+    /// What is handed over from now on is of `series`. There is room for that however many samples wait.
     pub(crate) fn follow(&self, series: RecordedSeries) {
         let _ = self.pending.send(Pending::Series(Box::new(series)));
     }
@@ -183,9 +207,13 @@ impl Recorder {
 
 struct Worker {
     settings: RecorderSettings,
+    queue: Arc<SampleQueue>,
     /// Held for as long as this lives: nobody else sums up the same raw files.
     _lock: File,
     days: DayWriter,
+    /// Samples that are in the raw file, and may not be on the disk yet.
+    written: Vec<Taken>,
+    synced: Monotonic,
     store: StoreThread,
     series: Vec<SeriesId>,
     /// What the store is to have next.
@@ -209,19 +237,19 @@ struct Worker {
     left_to_backlog: BTreeMap<PathBuf, u64>,
     flushed: Monotonic,
     flush_took: Duration,
+    closed: Monotonic,
     retained: Monotonic,
-    /// Whether what is old by the wall clock is.
-    clock: ClockTrust,
 }
 
 impl Worker {
     fn open(
         settings: RecorderSettings,
+        queue: Arc<SampleQueue>,
         events: Receiver<StoredEvent>,
         watched: Sender<Watch>,
     ) -> Result<Self, RecorderError> {
         let lock = lock(&settings).map_err(RecorderError::Raw)?;
-        let Prepared { store, series, backlog } =
+        let Prepared { store, series, labels, backlog } =
             prepare_or_begin_anew(&settings).map_err(RecorderError::Store)?;
         let RecordedSeries { header, periods, .. } = &settings.recorded;
         let (header, periods) = (header.clone(), periods.clone());
@@ -232,8 +260,11 @@ impl Worker {
         let now = Monotonic::now();
         let mut worker = Self {
             settings,
+            queue,
             _lock: lock,
             days,
+            written: Vec::new(),
+            synced: now - SYNC_EVERY,
             store,
             series,
             sums: PendingRollups::default(),
@@ -250,11 +281,11 @@ impl Worker {
             flushed: now,
             flush_took: Duration::ZERO,
             // Soon, but not before all has begun.
+            closed: now - (CLOSE_EVERY - Duration::from_secs(2)),
             retained: now - (RETAIN_EVERY - Duration::from_secs(1)),
-            clock: ClockTrust::from(now, Realtime::now().unix_nanos()),
         };
         worker.tell_of_backlog();
-        worker.have_watched();
+        worker.have_watched(&labels);
         Ok(worker)
     }
 
@@ -267,7 +298,10 @@ impl Worker {
                     let rest = pending.try_iter().take(MOST_AT_ONCE - 1);
                     for one in std::iter::once(first).chain(rest) {
                         match one {
-                            Pending::Sample(taken) => batch.push(taken),
+                            Pending::Sample(taken) => {
+                                self.queue.take();
+                                batch.push(taken);
+                            }
                             Pending::Series(series) => {
                                 self.write(&mut batch);
                                 self.follow(*series);
@@ -279,54 +313,103 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => self.fold_backlog(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            if self.until_sync().is_zero() {
+                self.acknowledge();
+            }
+            if let Some(lost) = self.queue.lost_before_recovery() {
+                (self.settings.tell)(&format!(
+                    "the disk keeps up again; {lost} samples are missing"
+                ));
+            }
             if let Some(done) = self.store.take_done() {
                 self.take_in(done);
             }
             if !self.store.is_busy() {
                 self.settings.observed.keep_annotations(&self.store.store());
+                self.keep_new_events();
                 self.have_store_kept();
             }
             self.settings.observed.says(self.health());
         }
+        self.acknowledge();
         self.wait_for_store();
         self.flush();
         self.wait_for_store();
         self.store.finish();
-        Recorded { path: self.days.path().to_owned(), lost: self.lost }
+        Recorded { path: self.days.path().to_owned(), lost: self.lost + self.queue.lost() }
     }
 
     /// How long it may wait for samples.
     fn patience(&self) -> Duration {
-        match (self.store.is_busy(), self.backlog.is_empty()) {
+        let patience = match (self.store.is_busy(), self.backlog.is_empty()) {
             (true, _) => STORE_LOOK_EVERY,
             (false, true) => self.until_flush(),
             (false, false) => Duration::ZERO,
+        };
+        match self.written.is_empty() {
+            true => patience,
+            false => patience.min(self.until_sync()),
         }
+    }
+
+    fn until_sync(&self) -> Duration {
+        SYNC_EVERY.saturating_sub(Monotonic::now().since(self.synced))
     }
 
     fn health(&self) -> Health {
         Health {
             runs: true,
-            lost: self.lost,
-            loses: self.losing > 0,
+            lost: self.lost + self.queue.lost(),
+            loses: self.losing > 0 || self.queue.loses(),
             store_fails: self.store_fails,
             catches_up: !self.backlog.is_empty() || !self.left_to_backlog.is_empty(),
         }
     }
 
     fn until_flush(&self) -> Duration {
-        let every = FLUSH_EVERY.max(self.flush_took * FLUSH_SHARE);
+        let is_much = self.sums.len() >= MANY_SUMS;
+        let every = if is_much { FLUSH_MANY_EVERY } else { FLUSH_EVERY };
+        let every = every.max(self.flush_took * FLUSH_SHARE);
         every.saturating_sub(Monotonic::now().since(self.flushed))
     }
 
-    /// Writes `batch` to the raw file, and counts it.
+    /// Writes `batch` to the raw file. It is counted when it is on the disk.
     fn write(&mut self, batch: &mut Vec<Taken>) {
         if batch.is_empty() {
             return;
         }
-        let number = batch.len() as u64;
+        let today = day_stamp();
+        if self.days.ends_file(&today) {
+            self.acknowledge();
+        }
         loop {
-            match self.days.append_all(batch) {
+            match self.days.write_all(batch, &today) {
+                Ok(()) => {
+                    self.written.append(batch);
+                    return;
+                }
+                Err(error) if is_full(&error) && self.make_room("the disk is full") => {}
+                Err(error) => {
+                    self.acknowledge();
+                    self.lose(&error, batch.len());
+                    self.count(batch);
+                    batch.clear();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits until all that was written is on the disk, and counts it.
+    pub(super) fn acknowledge(&mut self) {
+        if self.written.is_empty() {
+            return;
+        }
+        self.synced = Monotonic::now();
+        let mut written = std::mem::take(&mut self.written);
+        let mut synced = self.days.sync(&written);
+        loop {
+            match synced {
                 Ok(()) => {
                     if std::mem::take(&mut self.losing) > 0 {
                         let (path, lost) = (self.days.path().display(), self.lost);
@@ -335,43 +418,62 @@ impl Worker {
                     }
                     break;
                 }
-                Err(error) if is_full(&error) && self.make_room("the disk is full") => {}
+                Err(error) if is_full(&error) && self.make_room("the disk is full") => {
+                    // They were cut off.
+                    let again = self.days.write_all(&mut written, &day_stamp());
+                    synced = again.and_then(|()| self.days.sync(&written));
+                }
                 Err(error) => {
-                    if self.losing == 0 {
-                        let (path, why) = (self.days.path().display(), describe_io(&error));
-                        let what = format!("cannot write {path}: {why}; samples are lost");
-                        (self.settings.tell)(&what);
-                    }
-                    self.losing += number;
-                    self.lost += number;
+                    self.lose(&error, written.len());
                     break;
                 }
             }
         }
+        self.count(&written);
+        written.clear();
+        self.written = written;
+    }
+
+    /// Takes note that so many samples are in no raw file.
+    fn lose(&mut self, error: &io::Error, number: usize) {
+        if self.losing == 0 {
+            let (path, why) = (self.days.path().display(), describe_io(error));
+            (self.settings.tell)(&format!("cannot write {path}: {why}; samples are lost"));
+        }
+        self.losing += number as u64;
+        self.lost += number as u64;
+    }
+
+    /// Counts `samples`, the last ones of the raw file.
+    fn count(&mut self, samples: &[Taken]) {
         let now = Realtime::now().unix_nanos();
         let to_store = self.left_to_backlog.is_empty();
-        for taken in &*batch {
-            let began = taken.sample.connection.started_unix_ns.unwrap_or(now);
-            let mut one = Rollup::default();
-            one.add(taken);
-            self.settings.observed.count(taken, began, &one);
-            // None before the store could be told of them.
-            let Some(series) = self.series.get(usize::from(taken.cell)) else { continue };
-            if to_store {
-                self.sums.add(*series, began, &one);
+        let latest = Arc::clone(&self.latest);
+        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        for samples in samples.chunks(SUMMED_TOGETHER) {
+            for (taken, one) in samples.iter().zip(sums_of_each(samples)) {
+                let began = taken.sample.connection.started_unix_ns.unwrap_or(now);
+                self.settings.observed.count(taken, began, &one);
+                // None before the store could be told of them.
+                let Some(series) = self.series.get(usize::from(taken.cell)) else { continue };
+                if to_store {
+                    self.sums.add(*series, began, &one);
+                }
+                let at = i64::try_from(began / 1_000_000).unwrap_or(i64::MAX);
+                latest.add(u64::from(*series), at, &one);
             }
-            let at = i64::try_from(began / 1_000_000).unwrap_or(i64::MAX);
-            let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-            latest.add(u64::from(*series), at, &one);
         }
+        drop(latest);
         if to_store {
             self.summed.insert(file_name(self.days.path()), self.days.length());
+        } else {
+            self.leave_file_to_backlog();
         }
-        batch.clear();
     }
 
     /// From now on samples are of `recorded`.
     fn follow(&mut self, recorded: RecordedSeries) {
+        self.acknowledge();
         self.settings.recorded = recorded;
         let labels = self.settings.recorded.labels();
         self.settings.observed.follow(labels.clone());
@@ -388,20 +490,22 @@ impl Worker {
                 info!(%error, "series cannot be added to the store now");
                 self.series.clear();
                 self.leave_to_backlog();
+                if error.is_corrupt() {
+                    self.begin_anew(&error);
+                }
             }
         }
-        self.have_watched();
+        self.have_watched(&labels);
     }
 
-    /// Has changes looked for in the series of now, in the store of now.
-    fn have_watched(&self) {
-        let labels = self.settings.recorded.labels();
+    /// Has changes looked for in the series of now, which have these labels, in the store of now.
+    fn have_watched(&self, labels: &[SeriesLabels]) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.keep_alone(&self.series.iter().copied().map(u64::from).collect());
         drop(latest);
         // Its receiver may have ended, which its thread's end tells.
         let ids = self.series.iter().copied();
-        let promised = ids.clone().zip(&labels).zip(&self.settings.recorded.budgets);
+        let promised = ids.clone().zip(labels).zip(&self.settings.recorded.budgets);
         let promised = promised.filter(|(_, budget)| !budget.is_empty());
         let promised = promised.map(|((id, labels), budget)| Promised {
             id,
@@ -409,7 +513,7 @@ impl Worker {
             budget: budget.clone(),
         });
         let _ = self.watched.send(Watch::Budgets(promised.collect()));
-        let _ = self.watched.send(Watch::Series(ids.zip(labels).collect()));
+        let _ = self.watched.send(Watch::Series(ids.zip(labels.iter().cloned()).collect()));
     }
 
     /// Deletes the oldest raw file but the one that is written. Whether there was one.
@@ -423,6 +527,24 @@ impl Worker {
         (self.settings.tell)(&format!("{why}: {} is deleted", oldest.path.display()));
         true
     }
+}
+
+/// Each of `samples`, summed up alone; of many by all processors, since attributing a visit's time takes long beside all else that
+/// a sample needs.
+fn sums_of_each(samples: &[Taken]) -> Vec<Rollup> {
+    let sums = |samples: &[Taken]| -> Vec<Rollup> {
+        let one = |taken: &Taken| {
+            let mut one = Rollup::default();
+            one.add(taken);
+            one
+        };
+        samples.iter().map(one).collect()
+    };
+    if samples.len() <= SUMMED_BY_ONE {
+        return sums(samples);
+    }
+    let parts: Vec<&[Taken]> = samples.chunks(SUMMED_BY_ONE).collect();
+    side_by_side(parts.len(), |part| sums(parts[part])).into_iter().flatten().collect()
 }
 
 fn is_full(error: &io::Error) -> bool {

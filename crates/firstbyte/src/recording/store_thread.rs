@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 use firstbyte_monitor::store::{
-    Flushed, Folded, PendingRollups, Retained, Retention, Store, StoreError,
+    ClosedPeriods, Flushed, Folded, PendingRollups, Retained, Retention, Store, StoreError,
 };
 use firstbyte_probe::probe::describe_io;
 
@@ -25,6 +25,8 @@ pub(super) type Summed = BTreeMap<String, u64>;
 pub(super) enum Job {
     /// To add sums, with how far raw files are in them.
     Flush { sums: PendingRollups, summed: Summed },
+    /// To close hours and days that are over at a moment (seconds since 1970).
+    Close { now: i64 },
     /// To delete raw files, and rollups that are old at a moment (seconds since 1970).
     Retain { outdated: Vec<PathBuf>, retention: Retention, now: i64 },
 }
@@ -32,6 +34,7 @@ pub(super) enum Job {
 /// What came of it.
 pub(super) enum Done {
     Flushed { flushed: Result<Flushed, StoreError>, summed: Summed, took: Duration },
+    Closed(Result<ClosedPeriods, StoreError>),
     Retained(Result<Retained, StoreError>),
 }
 
@@ -116,6 +119,7 @@ fn carry_out(job: Job, store: &Mutex<Store>, tell: &Tell) -> Done {
             let flushed = store.flush(&folded);
             Done::Flushed { flushed, summed, took: Monotonic::now().since(began) }
         }
+        Job::Close { now } => Done::Closed(lock(store).close_periods(now)),
         Job::Retain { outdated, retention, now } => {
             let gone: Vec<String> =
                 outdated.iter().filter(|path| delete(path, tell)).map(|path| name(path)).collect();
@@ -173,8 +177,11 @@ mod tests {
         let Some(Done::Flushed { flushed: Ok(flushed), .. }) = thread.wait() else {
             panic!("it is flushed");
         };
-        assert_eq!((flushed.written, thread.is_busy()), (3, false));
+        assert_eq!((flushed.written, thread.is_busy()), (1, false));
         assert_eq!(thread.store().folded().unwrap()[0].bytes, 3);
+        thread.begin(Job::Close { now: 1_795_392_000 + 86_400 });
+        let Some(Done::Closed(Ok(closed))) = thread.wait() else { panic!("it is closed") };
+        assert_eq!((closed.closed, closed.damaged), (1, 0));
         // What is gone already is no problem.
         let outdated = vec![old.clone(), directory.path().join("2026-11-02.run")];
         let retention = Retention { minutes: Some(60), hours: None, days: None };

@@ -65,21 +65,21 @@ fn recorded(targets: &[&str]) -> RecordedSeries {
     }
 }
 
-struct Scene {
+pub(super) struct Scene {
     directory: tempfile::TempDir,
     told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap(), told: Arc::default() }
     }
 
-    fn store(&self) -> std::path::PathBuf {
+    pub(super) fn store(&self) -> std::path::PathBuf {
         self.directory.path().join("store.sqlite")
     }
 
-    fn settings(&self, targets: &[&str]) -> RecorderSettings {
+    pub(super) fn settings(&self, targets: &[&str]) -> RecorderSettings {
         let told = Arc::clone(&self.told);
         RecorderSettings {
             raw: self.directory.path().join("raw"),
@@ -111,7 +111,7 @@ impl Scene {
         reader.sum(*id, now - 86_400, now + 86_400, |_| true).unwrap()
     }
 
-    fn told(&self) -> String {
+    pub(super) fn told(&self) -> String {
         self.told.lock().unwrap().join("\n")
     }
 }
@@ -335,16 +335,21 @@ fn days_that_are_too_old_go_and_other_files_stay() {
     assert!(raw.join("notes.txt").exists());
 }
 
-/// Of a clock that is years ahead all is too old. What is old beside newer days goes as before.
+/// Nothing goes by the clock: what is old is so beside newer days that have samples.
 #[test]
-fn all_that_there_is_does_not_go_by_a_clock_that_may_be_wrong() {
+fn old_days_go_when_newer_ones_have_samples() {
     let scene = Scene::new();
     let raw = scene.directory.path().join("raw");
     scene.record(&["a"], 3);
     let current = raw.join(raw_names(&scene).remove(0));
     let old = raw.join("2020-01-01.run");
     fs::rename(current, &old).unwrap();
-    let recorder = Recorder::start(scene.settings(&["a"])).unwrap();
+    let settings = || {
+        let mut settings = scene.settings(&["a"]);
+        settings.recorded.raw_limits.age = DAY;
+        settings
+    };
+    let recorder = Recorder::start(settings()).unwrap();
     // Two looks at what is old, the first after a second.
     std::thread::sleep(Duration::from_millis(2_500));
     recorder.finish();
@@ -352,7 +357,7 @@ fn all_that_there_is_does_not_go_by_a_clock_that_may_be_wrong() {
     let now = (Realtime::now().unix_nanos() / 1_000_000_000) as i64;
     let yesterday = firstbyte_clock::day_stamp_of(now - 86_400);
     fs::copy(&old, raw.join(format!("{yesterday}.run"))).unwrap();
-    let recorder = Recorder::start(scene.settings(&["a"])).unwrap();
+    let recorder = Recorder::start(settings()).unwrap();
     let begun = firstbyte_clock::Monotonic::now();
     while old.exists() {
         assert!(firstbyte_clock::Monotonic::now().since(begun) < Duration::from_secs(30));

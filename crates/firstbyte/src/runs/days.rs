@@ -84,14 +84,19 @@ impl DayWriter {
         self.writer.length()
     }
 
-    /// Writes all of `taken`, each as the next sample of its cell, or nothing of it. When it returns they are on the disk.
+    /// Whether samples of the day `today` go to another file than those before them.
+    pub fn ends_file(&self, today: &str) -> bool {
+        today != self.day || self.next.is_some()
+    }
+
+    /// Writes all of `taken` on the day `today`, each as the next sample of its cell, or nothing of it. They are on the disk after the
+    /// next [`Self::sync`], which has to come before samples that go to another file.
     ///
     /// # Errors
     /// When they, or a new day's file, cannot be written; the file then ends with the sample before them.
-    pub fn append_all(&mut self, taken: &mut [Taken]) -> io::Result<()> {
-        let today = day_stamp();
-        if today != self.day || self.next.is_some() {
-            self.begin(&today, &[]).map_err(|error| match error {
+    pub fn write_all(&mut self, taken: &mut [Taken], today: &str) -> io::Result<()> {
+        if self.ends_file(today) {
+            self.begin(today, &[]).map_err(|error| match error {
                 RunError::Io { source, .. } => source,
                 error => io::Error::other(error.to_string()),
             })?;
@@ -106,9 +111,23 @@ impl DayWriter {
             one.sample.sequence = round_of_day(now, *period).max(*next);
             *next = one.sample.sequence.saturating_add(1);
         }
-        self.writer.append_all(taken)?;
+        self.writer.write_all(taken)?;
         self.rounds = rounds;
         Ok(())
+    }
+
+    /// Waits until `written`, which are all that were written since the last time, are on the disk.
+    ///
+    /// # Errors
+    /// When they cannot be put there. Then they are not in the file any more.
+    pub fn sync(&mut self, written: &[Taken]) -> io::Result<()> {
+        self.writer.sync().inspect_err(|_| {
+            for one in written {
+                if let Some(next) = self.rounds.get_mut(usize::from(one.cell)) {
+                    *next = one.sample.sequence.min(*next);
+                }
+            }
+        })
     }
 
     /// Ends the file, and begins another one of the same day.

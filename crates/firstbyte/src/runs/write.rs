@@ -4,6 +4,7 @@
 //! when the process ends, however it ends). A sample is one write and one `fdatasync`; when that
 //! fails the file is cut back to the sample before, so that it is a valid run at every moment but
 //! within a write, and what a killed process leaves of a line is cut off when the run is continued.
+//! A monitor, which has samples all the time, writes each at once and syncs those of a second together.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
@@ -52,6 +53,10 @@ pub struct RunWriter {
     buffer: Vec<u8>,
     /// Length of what is valid.
     length: u64,
+    /// Length of what is on the disk.
+    synced: u64,
+    /// What is behind that and goes before the next sample again if it is cut off.
+    unsynced: Vec<u8>,
 }
 
 /// What was found of a run that is continued.
@@ -139,7 +144,7 @@ impl RunWriter {
             header.line().map_err(|e| RunError::io(path, "write")(io::Error::other(e)))?;
         let mut writer = Self::new(file, path, urls, Interner::default(), 0);
         writer.preamble = preamble;
-        writer.flush().map_err(RunError::io(path, "write"))?;
+        writer.append_all(&[]).map_err(RunError::io(path, "write"))?;
         // The file's name is to outlive a crash as well; not every file system can promise that.
         let directory = path.parent().filter(|d| !d.as_os_str().is_empty());
         let _ = File::open(directory.unwrap_or(Path::new("."))).and_then(|d| d.sync_all());
@@ -220,8 +225,9 @@ impl RunWriter {
     }
 
     fn new(file: Locked, path: &Path, urls: Vec<String>, interner: Interner, length: u64) -> Self {
-        let (preamble, buffer) = (Vec::new(), Vec::new());
-        Self { file, path: path.to_owned(), urls, interner, preamble, buffer, length }
+        let (path, synced) = (path.to_owned(), length);
+        let (preamble, buffer, unsynced) = (Vec::new(), Vec::new(), Vec::new());
+        Self { file, path, urls, interner, preamble, buffer, length, synced, unsynced }
     }
 
     /// Where it is written.
@@ -244,6 +250,15 @@ impl RunWriter {
     /// # Errors
     /// When they cannot be written; the run then ends with the sample before them, and another attempt may be made.
     pub fn append_all(&mut self, taken: &[Taken]) -> io::Result<()> {
+        self.write_all(taken)?;
+        self.sync()
+    }
+
+    /// Writes all of `taken` by one write, whole or not at all. They are on the disk after the next [`Self::sync`].
+    ///
+    /// # Errors
+    /// When they cannot be written; the run then ends with the sample before them, and another attempt may be made.
+    pub fn write_all(&mut self, taken: &[Taken]) -> io::Result<()> {
         self.buffer.clear();
         let mut facts = Vec::new();
         for one in taken {
@@ -253,33 +268,47 @@ impl RunWriter {
             facts.extend(self.interner.fresh().iter().flat_map(|line| line.bytes()));
             self.interner.stored();
         }
-        let written = self.flush();
-        if written.is_err() {
+        let before = self.preamble.len();
+        self.preamble.extend_from_slice(&self.buffer);
+        let written = (&*self.file).write_all(&self.preamble);
+        if let Err(error) = written {
+            self.preamble.truncate(before);
             // Facts that were given numbers are to be written before whoever refers to them.
             self.preamble.extend_from_slice(&facts);
+            // Best effort: if this fails too, the torn line is cut off when the run is continued.
+            let _ = self.file.set_len(self.length);
+            return Err(error);
         }
-        written
+        self.length += self.preamble.len() as u64;
+        self.unsynced.extend_from_slice(&self.preamble[..before]);
+        self.unsynced.extend_from_slice(&facts);
+        self.preamble.clear();
+        Ok(())
+    }
+
+    /// Waits until all that was written is on the disk, as far as the system can tell.
+    ///
+    /// # Errors
+    /// When it cannot be put there. Then all samples since the last time are cut off, and another attempt may be made to write them.
+    pub fn sync(&mut self) -> io::Result<()> {
+        if self.synced == self.length {
+            return Ok(());
+        }
+        if let Err(error) = self.file.sync_data() {
+            let _ = self.file.set_len(self.synced).and_then(|()| self.file.sync_data());
+            self.length = self.synced;
+            self.unsynced.append(&mut self.preamble);
+            std::mem::swap(&mut self.unsynced, &mut self.preamble);
+            return Err(error);
+        }
+        self.synced = self.length;
+        self.unsynced.clear();
+        Ok(())
     }
 
     /// Length of what is written, bytes.
     pub const fn length(&self) -> u64 {
         self.length
-    }
-
-    /// Writes what is pending, whole or not at all.
-    fn flush(&mut self) -> io::Result<()> {
-        let before = self.preamble.len();
-        self.preamble.extend_from_slice(&self.buffer);
-        let written = (&*self.file).write_all(&self.preamble).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
-            self.preamble.truncate(before);
-            // Best effort: if this fails too, the torn line is cut off when the run is continued.
-            let _ = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
-            return Err(error);
-        }
-        self.length += self.preamble.len() as u64;
-        self.preamble.clear();
-        Ok(())
     }
 }
 

@@ -3,20 +3,25 @@
 use std::time::Duration;
 
 use firstbyte_clock::{Monotonic, Realtime, file_stamp};
-use firstbyte_monitor::store::{Flushed, Retained, Retention, Store, StoreError};
+use firstbyte_monitor::store::{ClosedPeriods, Flushed, Retained, Store, StoreError};
 use tracing::{debug, info};
 
-use super::{MOST_WAITING, RETAIN_EVERY, Worker, file_name};
+use super::{CLOSE_EVERY, MOST_WAITING, RETAIN_EVERY, Worker, file_name};
 use crate::recording::backlog::Backlog;
-use crate::recording::raw::{RawLimits, outdated, raw_files};
+use crate::recording::raw::{KeptDays, RawLimits, outdated, raw_files};
 use crate::recording::store_thread::{Done, Job, Summed};
 
 impl Worker {
     /// Begins what is to be done with the store now, one thing after the other.
     pub(super) fn have_store_kept(&mut self) {
+        let now = Monotonic::now();
+        // What is in no row yet would be added to rows one by one.
+        let may_close = self.backlog.is_empty() && !self.store_fails;
         if self.until_flush().is_zero() {
             self.flush();
-        } else if Monotonic::now().since(self.retained) >= RETAIN_EVERY {
+        } else if may_close && now.since(self.closed) >= CLOSE_EVERY {
+            self.store.begin(Job::Close { now: unix_seconds() });
+        } else if now.since(self.retained) >= RETAIN_EVERY {
             self.retain();
         }
     }
@@ -32,6 +37,7 @@ impl Worker {
     pub(super) fn take_in(&mut self, done: Done) {
         match done {
             Done::Flushed { flushed, summed, took } => self.flushed(flushed, summed, took),
+            Done::Closed(closed) => self.closed(closed),
             Done::Retained(retained) => self.retained(&retained),
         }
     }
@@ -81,6 +87,15 @@ impl Worker {
         self.read_again();
     }
 
+    /// Keeps events that came since the last time; the next flush sees to those that cannot be kept now.
+    pub(super) fn keep_new_events(&mut self) {
+        let before = self.waiting.len();
+        self.waiting.extend(self.events.try_iter());
+        if self.waiting.len() > before && !self.store_fails {
+            self.keep_events();
+        }
+    }
+
     fn keep_events(&mut self) {
         self.waiting.extend(self.events.try_iter());
         let store = self.store.store();
@@ -104,13 +119,26 @@ impl Worker {
         self.summed.clear();
     }
 
+    /// Leaves the raw file that samples go to now to the backlog, if it was begun since the others were left.
+    pub(super) fn leave_file_to_backlog(&mut self) {
+        let path = self.days.path().to_owned();
+        if self.left_to_backlog.contains_key(&path) {
+            return;
+        }
+        let folded = self.store.store().folded().unwrap_or_default();
+        let name = file_name(&path);
+        let known = folded.iter().find(|folded| folded.file == name);
+        self.left_to_backlog.insert(path, known.map_or(0, |folded| folded.bytes));
+    }
+
     /// After a store could be written again, has raw files read that it missed.
     fn read_again(&mut self) {
         if self.left_to_backlog.is_empty() {
             return;
         }
         if self.series.is_empty() {
-            let enrolled = self.store.store().enrol(&self.settings.recorded.labels());
+            let labels = self.settings.recorded.labels();
+            let enrolled = self.store.store().enrol(&labels);
             match enrolled {
                 Ok(series) => self.series = series,
                 Err(error) => {
@@ -118,9 +146,10 @@ impl Worker {
                     return;
                 }
             }
-            self.have_watched();
+            self.have_watched(&labels);
         }
         // What is read again must not grow.
+        self.acknowledge();
         match self.days.begin_another() {
             Ok(()) => {
                 for (path, bytes) in std::mem::take(&mut self.left_to_backlog) {
@@ -132,25 +161,35 @@ impl Worker {
     }
 
     /// The store is damaged: it is moved aside, and made again from raw files.
-    fn begin_anew(&mut self, error: &StoreError) {
+    pub(super) fn begin_anew(&mut self, error: &StoreError) {
+        self.acknowledge();
         let path = self.settings.store.clone();
-        let anew = Store::move_aside(&path, &file_stamp()).and_then(|aside| {
+        let labels = self.settings.recorded.labels();
+        // It was moved before if a new one could not be made then.
+        let moved = match path.exists() {
+            true => Store::move_aside(&path, &file_stamp()).map(Some),
+            false => Ok(None),
+        };
+        let anew = moved.and_then(|aside| {
             let mut store = Store::open(&path)?;
-            let series = store.enrol(&self.settings.recorded.labels())?;
+            let series = store.enrol(&labels)?;
             Ok((aside, store, series))
         });
         match anew {
             Ok((aside, store, series)) => {
-                let (path, aside) = (path.display(), aside.display());
-                (self.settings.tell)(&format!(
-                    "{path}: {error}: moved to {aside}, and rebuilt from raw samples"
-                ));
+                let path = path.display();
+                let moved = aside.map_or_else(String::new, |aside| {
+                    format!("moved to {}, and ", aside.display())
+                });
+                (self.settings.tell)(&format!("{path}: {error}: {moved}rebuilt from raw samples"));
                 *self.store.store() = store;
                 self.series = series;
                 self.sums.clear();
                 self.summed.clear();
                 self.left_to_backlog.clear();
-                self.have_watched();
+                // Who read the one before reads a file that nobody writes any more.
+                self.have_watched(&labels);
+                self.keep_events();
                 // All files but the new one are read again.
                 match self.days.begin_another() {
                     Ok(()) => {
@@ -183,6 +222,7 @@ impl Worker {
                 self.summed.insert(folded.file, folded.bytes);
             }
             Ok(None) => {}
+            Err(error) if error.is_corrupt() => self.begin_anew(&error),
             Err(error) => info!(%error, "raw samples wait"),
         }
         self.tell_of_backlog();
@@ -201,24 +241,34 @@ impl Worker {
         }
     }
 
+    fn closed(&mut self, closed: Result<ClosedPeriods, StoreError>) {
+        self.closed = Monotonic::now();
+        match closed {
+            Ok(ClosedPeriods { closed, damaged }) => {
+                if damaged > 0 {
+                    let path = self.settings.store.display();
+                    let what = format!("{path}: {damaged} damaged rollups are left out");
+                    (self.settings.tell)(&what);
+                }
+                // The rest at once, but for a flush between.
+                if closed > 0 {
+                    self.closed = self.closed - CLOSE_EVERY;
+                }
+            }
+            Err(error) if error.is_corrupt() => self.begin_anew(&error),
+            Err(error) => info!(%error, "hours stay open for now"),
+        }
+    }
+
     /// Has deleted what is old, or too much.
     fn retain(&mut self) {
         let RawLimits { age, bytes } = self.settings.recorded.raw_limits;
-        let wall_ns = Realtime::now().unix_nanos();
-        let is_steady = self.clock.is_steady(Monotonic::now(), wall_ns);
-        let now = i64::try_from(wall_ns / 1_000_000_000).unwrap_or(0);
-        let oldest = now.saturating_sub_unsigned(age.as_secs());
-        let mut first_day = firstbyte_clock::day_stamp_of(oldest);
-        let mut retention = self.settings.recorded.retention;
+        let retention = self.settings.recorded.retention;
         let files = raw_files(&self.settings.raw).unwrap_or_default();
-        let newest = files.iter().rfind(|file| file.path != self.days.path());
-        // All is too old: it may be the clock that is wrong. Size counts whatever the time is.
-        if !is_steady && newest.is_some_and(|newest| newest.day() < first_day.as_str()) {
-            first_day = String::new();
-            retention = Retention { minutes: None, hours: None, days: None };
-        }
-        let outdated = outdated(&files, self.days.path(), &first_day, bytes);
+        let days = KeptDays::of_files(&files, age);
+        let outdated = outdated(&files, self.days.path(), &days.first, bytes);
         let outdated = outdated.into_iter().map(|file| file.path.clone()).collect();
+        let now = unix_seconds().min(days.end.unwrap_or(i64::MAX));
         self.store.begin(Job::Retain { outdated, retention, now });
     }
 
@@ -232,5 +282,60 @@ impl Worker {
             Ok(_) => {}
             Err(error) => info!(%error, "old rollups are kept for now"),
         }
+    }
+}
+
+fn unix_seconds() -> i64 {
+    i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use firstbyte_monitor::store::{StoreReader, StoredEvent};
+
+    use super::*;
+    use crate::recording::changes::Watch;
+    use crate::recording::tests::Scene;
+
+    /// Who opened the store before reads a file that nobody writes any more: it is told to open it again.
+    #[test]
+    fn events_are_kept_in_a_store_that_is_made_anew_and_readers_are_told_of_it() {
+        let scene = Scene::new();
+        let (events, to_keep) = channel();
+        let (watched, to_watch) = channel();
+        let mut worker =
+            Worker::open(scene.settings(&["a"]), Arc::default(), to_keep, watched).unwrap();
+        let told_series = |to_watch: &Receiver<Watch>| {
+            to_watch.try_iter().filter(|told| matches!(told, Watch::Series(_))).count()
+        };
+        let kept = |reader: &StoreReader| reader.events(0, i64::MAX).unwrap().len();
+        assert_eq!(told_series(&to_watch), 1);
+        let event = |id: &str| StoredEvent {
+            id: id.to_owned(),
+            at: 1_795_392_000,
+            state: "confirmed".to_owned(),
+            json: "{}".to_owned(),
+        };
+        let damaged = StoreError::Version { path: scene.store(), version: 0 };
+        for number in 0..2 {
+            let before = StoreReader::open(&scene.store()).unwrap();
+            worker.begin_anew(&damaged);
+            assert_eq!(told_series(&to_watch), 1);
+            let after = StoreReader::open(&scene.store()).unwrap();
+            assert_eq!((after.series().unwrap().len(), kept(&after)), (1, 0));
+            events.send(event(&number.to_string())).unwrap();
+            worker.keep_new_events();
+            assert_eq!((kept(&before), kept(&after)), (number, 1));
+        }
+        // It was moved, and no other could be made then.
+        for ending in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{ending}", scene.store().display()));
+        }
+        worker.begin_anew(&damaged);
+        assert_eq!(told_series(&to_watch), 1);
+        assert!(scene.told().ends_with("rebuilt from raw samples"), "{}", scene.told());
     }
 }

@@ -9,7 +9,7 @@ pub(super) mod reading;
 mod serving;
 mod source;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -350,9 +350,9 @@ fn store(asked: Option<&Path>) -> Result<PathBuf, Problem> {
 fn header(configuration: &Configuration, all: &[Series]) -> RunHeader {
     let axis = |index: usize| {
         let factor = |one: &Series| one.cell.factors.get(index).cloned();
-        let mut values: Vec<String> = Vec::new();
+        let (mut values, mut known) = (Vec::new(), HashSet::new());
         for factor in all.iter().filter_map(factor) {
-            if !values.contains(&factor.value) {
+            if known.insert(factor.value.clone()) {
                 values.push(factor.value);
             }
         }

@@ -1,0 +1,51 @@
+//! Samples that are recorded as fast as a recorder takes them: for benchmarks.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firstbyte_core::document::run::RunHeader;
+use firstbyte_core::run::Taken;
+use firstbyte_monitor::store::Retention;
+
+use super::{RawLimits, RecordedSeries, Recorder, RecorderSettings, observed};
+use crate::webhooks::Notices;
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// From one look at whether there is room again to the next.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Records `samples` of the cells of `header` below `directory`, and waits until all are in its files. Gives how many were lost.
+///
+/// # Errors
+/// What a user would be told, in other words.
+pub fn record_samples(
+    directory: &Path,
+    header: RunHeader,
+    samples: impl IntoIterator<Item = Taken>,
+) -> Result<u64, String> {
+    let cells = header.cells.len();
+    let recorded = RecordedSeries {
+        header,
+        periods: vec![Duration::from_secs(60); cells],
+        budgets: vec![Vec::new(); cells],
+        raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },
+        retention: Retention::default(),
+    };
+    let settings = RecorderSettings {
+        raw: directory.join("raw"),
+        store: directory.join("store.sqlite"),
+        recorded,
+        tell: Arc::new(|_| {}),
+        observed: observed(Vec::new(), 0).1,
+        notices: Notices::default(),
+    };
+    let recorder = Recorder::start(settings).map_err(|error| format!("{error:?}"))?;
+    for sample in samples {
+        while !recorder.has_room() {
+            std::thread::sleep(PAUSE);
+        }
+        recorder.keep(sample);
+    }
+    Ok(recorder.finish().lost)
+}
