@@ -14,9 +14,7 @@ use super::document::{ServerDocument, SlowDocument};
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
 use super::units::{self, WrittenSize};
-use crate::builtin_server::{
-    Content, EarlyData, KexGroup, Resumption, SlowRequests, TlsVersions,
-};
+use crate::builtin_server::{Content, EarlyData, KexGroup, Resumption, SlowRequests, TlsVersions};
 use crate::ca::{DAYS_VALID, LeafKey, LeafOptions};
 
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
@@ -261,9 +259,8 @@ pub(super) fn check(
 impl ServerSettings {
     /// Whether something is said that only servers whose configuration the lab writes can be told.
     fn is_for_servers_of_the_labs(&self) -> bool {
-        let delays = !self.think_time.is_zero()
-            || self.slow.is_some()
-            || !self.handshake_delay.is_zero();
+        let delays =
+            !self.think_time.is_zero() || self.slow.is_some() || !self.handshake_delay.is_zero();
         let tls = self.versions != TlsVersions::default()
             || self.resumption != Resumption::default()
             || self.tickets != DEFAULT_TICKETS
