@@ -27,7 +27,7 @@ const DEFAULT_TICKETS: usize = 2;
 const MAX_TICKETS: u64 = 20;
 /// In how many days a leaf may expire: not after its issuers, at the earliest a year ago.
 const CERTIFICATE_DAYS: RangeInclusive<i64> = -365..=DAYS_VALID;
-/// One request in so many: more than any test sends.
+/// Of `slow`: more requests than any test sends.
 const MAX_SLOW_EVERY: u64 = 1_000_000;
 
 /// How a server host serves.
@@ -427,7 +427,7 @@ fn certificate_days(place: &Place<'_>, days: Option<i64>) -> Result<Option<i64>,
     Err(place.bad(days, allowed))
 }
 
-/// One that takes no longer is none.
+/// A time of zero turns it off.
 fn slow_requests(
     place: &Place<'_>,
     slow: Option<SlowDocument>,

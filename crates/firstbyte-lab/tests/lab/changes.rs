@@ -93,7 +93,7 @@ server = { refuses = false, page_bytes = 5000 }
     }
 }
 
-/// Two outages in which the server listens, and what was before and is after them.
+/// A server that listens, but answers 503, then has an expired certificate, then works again.
 pub(crate) fn outages() {
     let changes = r#"
 [[change]]

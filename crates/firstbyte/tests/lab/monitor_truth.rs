@@ -1,5 +1,5 @@
-//! What a monitor tells of changes and outages, held against the scenario that made them: each once
-//! in each state, of the right size, with its cause and where it was, and nothing else.
+//! Compares what a monitor tells of changes and outages with the scenario that made them: it tells
+//! each once in each state, with the right size, cause and scope, and nothing else.
 
 use std::fmt::Write as _;
 
@@ -23,13 +23,13 @@ const FAILED_SHARE: f64 = 0.05;
 /// From the second failure, or the second good sample, to the line that tells of it, in seconds.
 const TOLD_WITHIN: f64 = 3.0;
 
-/// A target, its servers, what becomes of them, and what has to be told. Times are seconds since the
-/// lab was ready.
+/// A target, its servers, their changes, and the truth about them. Times are seconds since the lab was
+/// ready.
 struct Case {
     /// The target is called NAME.test, and so are its servers.
     name: &'static str,
     servers: Vec<Server>,
-    /// Beside name and URL, lines of the monitor's configuration.
+    /// Further lines of the target in the monitor's configuration.
     settings: &'static str,
     changes: Vec<(f64, String)>,
     truth: Truth,
@@ -187,8 +187,8 @@ fn tail() -> Case {
         .change(72.0, "server = { slow = { every = 3, think_time = \"30ms\" } }")
 }
 
-/// One address of four thinks 20 ms longer. It has to be the first case, whose first server has this
-/// address.
+/// One address of four thinks 20 ms longer. This must be the first case: the first server of all has
+/// this address.
 fn edges() -> Case {
     let truth = LevelTruth {
         at: 101.0,
@@ -307,7 +307,7 @@ impl Complaints {
     }
 }
 
-/// Watches these cases for so many seconds, each server a round trip of so many milliseconds away.
+/// Watches these cases for `lasts` seconds; `round_trip_ms` is from the client to each server.
 fn check(cases: &[Case], round_trip_ms: f64, lasts: u32) {
     let watched = watch(&scene(cases, round_trip_ms), &configuration(cases), lasts);
     for told in &watched.told {
@@ -477,8 +477,7 @@ fn monitor_tells_the_truth() {
     check(&cases, ROUND_TRIP_MS, 290);
 }
 
-/// On a machine that is busy with other tests: what it adds to a time is little beside a tenth of this
-/// round trip.
+/// Other tests run at the same time. What they add to a time is less than a tenth of this round trip.
 #[test]
 fn monitor_tells_a_change_and_an_outage() {
     const ROUND_TRIP_MS: f64 = 60.0;

@@ -51,7 +51,7 @@ pub(crate) struct RawSample {
     pub(crate) is_extra: bool,
 }
 
-/// Runs a monitor on the client of a new lab for so many seconds.
+/// Runs a monitor on the client of a new lab.
 pub(crate) fn watch(scene: &Scene, configuration: &str, seconds: u32) -> WatchedLab {
     fs::write(scene.path("monitor.toml"), configuration).unwrap();
     let store = scene.path("store");
@@ -112,7 +112,7 @@ fn is_time(text: &str) -> bool {
     OffsetDateTime::parse(text, &Rfc3339).is_ok()
 }
 
-/// Of a time in an event; NaN, which is near nothing, where there is none.
+/// The time in a field of an event, or NaN, which is near nothing.
 pub(crate) fn seconds(time: &Value) -> f64 {
     let time = time.as_str().and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
     time.map_or(f64::NAN, |time| time.unix_timestamp_nanos() as f64 / 1e9)
