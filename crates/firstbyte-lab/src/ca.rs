@@ -17,7 +17,8 @@ use crate::clock;
 
 /// How long before now certificates become valid, for clients whose clock is behind.
 const BACKDATED: Duration = Duration::from_secs(24 * 3600);
-const VALID_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Days for which certificates are valid, unless a leaf is asked for with fewer.
+pub(crate) const DAYS_VALID: i64 = 30;
 
 /// The enterprise number for examples (RFC 5612), and one below it: an extension that nobody knows.
 const PADDING_OID: [u64; 8] = [1, 3, 6, 1, 4, 1, 32_473, 1];
@@ -41,6 +42,8 @@ pub struct LeafOptions {
     /// bytes in an extension that is not critical. Where both need more, there is no intermediate: the
     /// root has signed the leaf.
     pub chain_bytes: Option<usize>,
+    /// In how many days it expires, 30 when absent. A negative number: it expired so many days ago.
+    pub days_left: Option<i64>,
 }
 
 /// The kind of a leaf's key.
@@ -115,7 +118,7 @@ impl Ca {
     /// A name is none.
     pub fn issue(&self, names: &[String]) -> Result<ServerCertificate, rcgen::Error> {
         let key = key()?;
-        let leaf = leaf(names, &key, 0, &self.intermediate)?;
+        let leaf = leaf(names, &key, 0, DAYS_VALID, &self.intermediate)?;
         Ok(chain(&[&leaf, self.intermediate.as_ref()], &key))
     }
 
@@ -132,16 +135,17 @@ impl Ca {
             LeafKey::P256 => key()?,
             LeafKey::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256)?,
         };
-        let signed = leaf(names, &key, 0, &self.intermediate)?;
+        let days = options.days_left.unwrap_or(DAYS_VALID);
+        let signed = leaf(names, &key, 0, days, &self.intermediate)?;
         let Some(asked) = options.chain_bytes else {
             return Ok(chain(&[&signed, self.intermediate.as_ref()], &key));
         };
         let intermediate = self.intermediate.der().len();
         if asked >= signed.der().len() + intermediate {
-            let leaf = padded(names, &key, asked - intermediate, &self.intermediate)?;
+            let leaf = padded(names, &key, asked - intermediate, days, &self.intermediate)?;
             return Ok(chain(&[&leaf, self.intermediate.as_ref()], &key));
         }
-        Ok(chain(&[&padded(names, &key, asked, &self.root)?], &key))
+        Ok(chain(&[&padded(names, &key, asked, days, &self.root)?], &key))
     }
 }
 
@@ -150,15 +154,16 @@ fn padded(
     names: &[String],
     key: &KeyPair,
     asked: usize,
+    days: i64,
     issuer: &CertifiedIssuer<'static, KeyPair>,
 ) -> Result<Certificate, CertificateError> {
-    let plain = leaf(names, key, 0, issuer)?;
+    let plain = leaf(names, key, 0, days, issuer)?;
     let needed = plain.der().len();
     let missing =
         asked.checked_sub(needed).ok_or(CertificateError::ChainTooShort { asked, needed })?;
     match missing.saturating_sub(PADDING_OVERHEAD) {
         0 => Ok(plain),
-        padding => Ok(leaf(names, key, padding, issuer)?),
+        padding => Ok(leaf(names, key, padding, days, issuer)?),
     }
 }
 
@@ -173,6 +178,7 @@ fn leaf(
     names: &[String],
     key: &KeyPair,
     padding: usize,
+    days: i64,
     issuer: &CertifiedIssuer<'static, KeyPair>,
 ) -> Result<Certificate, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
@@ -188,7 +194,7 @@ fn leaf(
         let content = incompressible(padding);
         params.custom_extensions.push(CustomExtension::from_oid_content(&PADDING_OID, content));
     }
-    set_validity(&mut params);
+    set_validity(&mut params, days);
     params.signed_by(key, issuer)
 }
 
@@ -212,14 +218,14 @@ fn issuer(common_name: &str) -> CertificateParams {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.use_authority_key_identifier_extension = true;
-    set_validity(&mut params);
+    set_validity(&mut params, DAYS_VALID);
     params
 }
 
-fn set_validity(params: &mut CertificateParams) {
+fn set_validity(params: &mut CertificateParams, days: i64) {
     let now = OffsetDateTime::from(clock::wall());
-    params.not_before = now - BACKDATED;
-    params.not_after = now + VALID_FOR;
+    params.not_after = now + time::Duration::days(days);
+    params.not_before = now.min(params.not_after) - BACKDATED;
 }
 
 fn key() -> Result<KeyPair, rcgen::Error> {
@@ -240,8 +246,8 @@ mod tests {
 
     const NAME: &str = "www.lab.test";
 
-    /// The chain's size, after rustls has found it good for the name.
-    fn verified_bytes(ca: &Ca, certificate: &ServerCertificate) -> usize {
+    /// The chain's size, if rustls finds it good for the name.
+    fn verify(ca: &Ca, certificate: &ServerCertificate) -> Result<usize, rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.root_pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -260,8 +266,11 @@ mod tests {
                 &[],
                 UnixTime::since_unix_epoch(now),
             )
-            .unwrap();
-        chain.iter().map(|certificate| certificate.len()).sum()
+            .map(|_| chain.iter().map(|certificate| certificate.len()).sum())
+    }
+
+    fn verified_bytes(ca: &Ca, certificate: &ServerCertificate) -> usize {
+        verify(ca, certificate).unwrap()
     }
 
     #[test]
@@ -270,11 +279,27 @@ mod tests {
         for key in [LeafKey::P256, LeafKey::Rsa2048] {
             // The first with RSA has no room for an intermediate.
             for asked in [1_000, 2_000, 3_600, 10_000, 40_000] {
-                let options = LeafOptions { key, chain_bytes: Some(asked) };
+                let options =
+                    LeafOptions { key, chain_bytes: Some(asked), ..LeafOptions::default() };
                 let certificate = ca.issue_with(&[NAME.to_owned()], &options).unwrap();
                 let bytes = verified_bytes(&ca, &certificate);
                 assert!(bytes.abs_diff(asked) <= 10, "{key:?}: {bytes} bytes, {asked} asked");
             }
+        }
+    }
+
+    #[test]
+    fn certificates_expire_when_they_are_told_to() {
+        let ca = Ca::new().unwrap();
+        for (days, chain_bytes, is_valid) in
+            [(1, None, true), (-1, None, false), (-365, Some(3_000), false), (-1, Some(700), false)]
+        {
+            let options =
+                LeafOptions { days_left: Some(days), chain_bytes, ..LeafOptions::default() };
+            let certificate = ca.issue_with(&[NAME.to_owned()], &options).unwrap();
+            let verdict = format!("{:?}", verify(&ca, &certificate));
+            assert_eq!(verdict.starts_with("Ok"), is_valid, "{days} days left: {verdict}");
+            assert!(is_valid || verdict.contains("Expired"), "{days} days left: {verdict}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ pub struct Config {
     pub page_bytes: usize,
     /// Time between a request and its response.
     pub think_time: Duration,
+    /// Requests that take longer.
+    pub slow: Option<SlowRequests>,
     /// Time between a ClientHello and its ServerHello.
     pub handshake_delay: Duration,
     /// Whether small writes over TCP wait until those before them are acknowledged, as they do where
@@ -67,6 +70,7 @@ impl Config {
             quic_initial_window: None,
             page_bytes: 2_000,
             think_time: Duration::ZERO,
+            slow: None,
             handshake_delay: Duration::ZERO,
             nagle: false,
             redirects: BTreeMap::new(),
@@ -74,6 +78,15 @@ impl Config {
             access_log: None,
         }
     }
+}
+
+/// Which requests take longer than the others, by counting all that a server gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlowRequests {
+    /// The last of every so many.
+    pub every: NonZeroU64,
+    /// Time between such a request and its response, besides the server's own.
+    pub think_time: Duration,
 }
 
 /// The answer at a path.

@@ -37,7 +37,8 @@ use stream::AnswerFrom;
 use tls::Tls;
 
 pub use config::{
-    Config, Content, EarlyData, KexGroup, Listeners, Resumption, StartError, TlsVersions,
+    Config, Content, EarlyData, KexGroup, Listeners, Resumption, SlowRequests, StartError,
+    TlsVersions,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use filling::page;
@@ -101,6 +102,8 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
         site: Arc::new(Site {
             page_bytes: config.page_bytes,
             think_time: config.think_time,
+            slow: config.slow,
+            requests: Numbers::default(),
             early_data: config.early_data,
             redirects: redirects(&config.redirects)?,
             content: served(config.content)?,
@@ -190,7 +193,7 @@ struct Server {
     nagle: bool,
 }
 
-/// Numbers for connections, from 1.
+/// Numbers for connections or requests, from 1.
 #[derive(Default)]
 struct Numbers(AtomicU64);
 

@@ -14,7 +14,8 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
-use super::config::EarlyData;
+use super::Numbers;
+use super::config::{EarlyData, SlowRequests};
 use super::filling::Filling;
 use super::pattern::{Pattern, Written};
 use super::pause::pause;
@@ -37,6 +38,9 @@ const ONE: HeaderValue = HeaderValue::from_static("1");
 pub(super) struct Site {
     pub(super) page_bytes: usize,
     pub(super) think_time: Duration,
+    pub(super) slow: Option<SlowRequests>,
+    /// Of all requests.
+    pub(super) requests: Numbers,
     pub(super) early_data: EarlyData,
     /// From URLs without query to where they are redirected.
     pub(super) redirects: HashMap<String, HeaderValue>,
@@ -83,7 +87,7 @@ impl Site {
         let served = self.content.get(uri.path());
         let thinks = thinks + served.map(|served| served.think_time).unwrap_or_default();
         let head_bytes = pattern.as_ref().map_or(0, |pattern| pattern.head_bytes);
-        pause(self.think_time + thinks).await;
+        pause(self.think_time + self.slowness() + thinks).await;
         let mut response = if early && self.early_data == EarlyData::TooEarly {
             with_body(StatusCode::TOO_EARLY, Answer::with_bytes(0))
         } else if let Some(location) = self.redirect(request, connection) {
@@ -112,6 +116,13 @@ impl Site {
         }
         self.log(response.status(), uri, connection, early);
         response
+    }
+
+    /// How much longer than others the next request takes.
+    fn slowness(&self) -> Duration {
+        let number = self.requests.next();
+        let slow = self.slow.filter(|slow| number.is_multiple_of(slow.every.get()));
+        slow.map(|slow| slow.think_time).unwrap_or_default()
     }
 
     fn log(&self, status: StatusCode, uri: &Uri, connection: &Connection, early: bool) {

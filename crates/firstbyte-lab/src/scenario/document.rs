@@ -61,6 +61,7 @@ pub(super) struct ServerDocument {
     pub(super) refuses: Option<bool>,
     pub(super) page_bytes: Option<WrittenSize>,
     pub(super) think_time: Option<String>,
+    pub(super) slow: Option<SlowDocument>,
     pub(super) handshake_delay: Option<String>,
     pub(super) tls: Option<Vec<String>>,
     pub(super) resumption: Option<String>,
@@ -69,6 +70,7 @@ pub(super) struct ServerDocument {
     pub(super) groups: Option<Vec<String>>,
     pub(super) key: Option<String>,
     pub(super) chain_bytes: Option<WrittenSize>,
+    pub(super) certificate_days: Option<i64>,
     pub(super) http3: Option<bool>,
     pub(super) retry: Option<bool>,
     pub(super) nagle: Option<bool>,
@@ -83,6 +85,14 @@ pub(super) struct ServerDocument {
     pub(super) content: BTreeMap<String, ContentDocument>,
     #[serde(default)]
     pub(super) nginx: NginxDocument,
+}
+
+/// A server's `slow = {}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SlowDocument {
+    pub(super) every: u64,
+    pub(super) think_time: String,
 }
 
 /// One of a server's `content`: what it answers at one path.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{self, CommandSettings};
 use super::content;
-use super::document::ServerDocument;
+use super::document::{ServerDocument, SlowDocument};
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
 use super::units::{self, WrittenSize};
-use crate::builtin_server::{Content, EarlyData, KexGroup, Resumption, TlsVersions};
-use crate::ca::{LeafKey, LeafOptions};
+use crate::builtin_server::{Content, EarlyData, KexGroup, Resumption, SlowRequests, TlsVersions};
+use crate::ca::{DAYS_VALID, LeafKey, LeafOptions};
 
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
 const MAX_PAGE_BYTES: u64 = 100_000_000;
@@ -24,6 +25,10 @@ const CHAIN_BYTES: RangeInclusive<u64> = 600..=60_000;
 /// OpenSSL and rustls send two when nothing else is said.
 const DEFAULT_TICKETS: usize = 2;
 const MAX_TICKETS: u64 = 20;
+/// In how many days a leaf may expire: not after its issuers, at the earliest a year ago.
+const CERTIFICATE_DAYS: RangeInclusive<i64> = -365..=DAYS_VALID;
+/// Of `slow`: more requests than any test sends.
+const MAX_SLOW_EVERY: u64 = 1_000_000;
 
 /// How a server host serves.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +41,8 @@ pub struct ServerSettings {
     pub page_bytes: usize,
     /// Time between a request and its response; the built-in server only.
     pub think_time: Duration,
+    /// Requests that take longer; the built-in server only.
+    pub slow: Option<SlowRequests>,
     /// Time between a ClientHello and its ServerHello; the built-in server only.
     pub handshake_delay: Duration,
     /// The protocol versions it speaks over TCP.
@@ -48,7 +55,7 @@ pub struct ServerSettings {
     pub early_data: EarlyData,
     /// Key-exchange groups, most wanted first; empty for what the software does by itself.
     pub groups: Vec<KexGroup>,
-    /// The certificate's key, and the size of the chain.
+    /// The certificate's key and end, and the size of the chain.
     pub leaf: LeafOptions,
     /// Whether it serves HTTP/3 at UDP port 443; beside nginx the built-in server does that.
     pub http3: bool,
@@ -123,6 +130,9 @@ impl ServerSettings {
             ServerChoice::Nginx if delays || self.content_thinks() => {
                 Some(("think_time or handshake_delay", "nginx supports neither"))
             }
+            ServerChoice::Nginx if self.slow.is_some() => {
+                Some(("slow", "nginx answers all requests at once"))
+            }
             ServerChoice::Nginx if self.groups.contains(&KexGroup::X25519MlKem768) => {
                 Some(("groups with x25519mlkem768", "nginx supports it only with OpenSSL 3.5"))
             }
@@ -139,6 +149,9 @@ impl ServerSettings {
             ServerChoice::Nginx => None,
             ServerChoice::Caddy if delays => {
                 Some(("think_time or handshake_delay", "Caddy supports neither"))
+            }
+            ServerChoice::Caddy if self.slow.is_some() => {
+                Some(("slow", "Caddy answers all requests at once"))
             }
             ServerChoice::Caddy if self.nagle => {
                 Some(("nagle", "Caddy turns Nagle's algorithm off"))
@@ -206,6 +219,7 @@ pub(super) fn check(
         refuses: raw.refuses.unwrap_or_default(),
         page_bytes: page_bytes(&place.at("page_bytes"), raw.page_bytes)?,
         think_time: duration_of("think_time", raw.think_time)?,
+        slow: slow_requests(&place.at("slow"), raw.slow)?,
         handshake_delay: duration_of("handshake_delay", raw.handshake_delay)?,
         versions: versions(&place.at("tls"), raw.tls)?,
         resumption: word(&place.at("resumption"), raw.resumption, &RESUMPTIONS)?,
@@ -215,6 +229,7 @@ pub(super) fn check(
         leaf: LeafOptions {
             key: word(&place.at("key"), raw.key, &KEYS)?,
             chain_bytes: chain_bytes(&place.at("chain_bytes"), raw.chain_bytes)?,
+            days_left: certificate_days(&place.at("certificate_days"), raw.certificate_days)?,
         },
         http3: raw.http3.unwrap_or(kind == ServerChoice::Caddy),
         retry: raw.retry.unwrap_or_default(),
@@ -244,7 +259,8 @@ pub(super) fn check(
 impl ServerSettings {
     /// Whether something is said that only servers whose configuration the lab writes can be told.
     fn is_for_servers_of_the_labs(&self) -> bool {
-        let delays = !self.think_time.is_zero() || !self.handshake_delay.is_zero();
+        let delays =
+            !self.think_time.is_zero() || self.slow.is_some() || !self.handshake_delay.is_zero();
         let tls = self.versions != TlsVersions::default()
             || self.resumption != Resumption::default()
             || self.tickets != DEFAULT_TICKETS
@@ -403,6 +419,27 @@ fn chain_bytes(
     size: Option<WrittenSize>,
 ) -> Result<Option<usize>, ScenarioError> {
     size.map(|size| size_within(place, &size, CHAIN_BYTES)).transpose()
+}
+
+fn certificate_days(place: &Place<'_>, days: Option<i64>) -> Result<Option<i64>, ScenarioError> {
+    let Some(days) = days.filter(|days| !CERTIFICATE_DAYS.contains(days)) else { return Ok(days) };
+    let allowed = format!("{} to {}", CERTIFICATE_DAYS.start(), CERTIFICATE_DAYS.end());
+    Err(place.bad(days, allowed))
+}
+
+/// A time of zero turns it off.
+fn slow_requests(
+    place: &Place<'_>,
+    slow: Option<SlowDocument>,
+) -> Result<Option<SlowRequests>, ScenarioError> {
+    let Some(slow) = slow else { return Ok(None) };
+    let every = NonZeroU64::new(slow.every).filter(|every| every.get() <= MAX_SLOW_EVERY);
+    let bad = || place.at("every").bad(slow.every, format!("1 to {MAX_SLOW_EVERY}"));
+    let every = every.ok_or_else(bad)?;
+    let text = Some(slow.think_time);
+    let think_time = optional(&place.at("think_time"), text, units::duration, DURATION)?;
+    let think_time = think_time.filter(|time| !time.is_zero());
+    Ok(think_time.map(|think_time| SlowRequests { every, think_time }))
 }
 
 fn size_within(

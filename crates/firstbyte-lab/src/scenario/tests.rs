@@ -77,6 +77,7 @@ fn auto_is_a_server_that_can_do_it() {
     assert_eq!(choice(r#"nginx = { directives = ["gzip on;"] }"#), ServerChoice::Nginx);
     for only_builtin in [
         r#"think_time = "8ms""#,
+        r#"slow = { every = 3, think_time = "30ms" }"#,
         "nagle = true",
         r#"groups = ["x25519mlkem768", "x25519"]"#,
         r#"early_data = "reject""#,
@@ -292,6 +293,21 @@ fn values_that_are_not_allowed() {
             r#"server = { chain_bytes = "60kb and more" }"#,
             r#"server.server.chain_bytes = "60kb and more""#,
             "600 to 60000",
+        ),
+        (
+            "server = { certificate_days = 31 }",
+            "server.server.certificate_days = 31",
+            "-365 to 30",
+        ),
+        (
+            r#"server = { slow = { every = 0, think_time = "1ms" } }"#,
+            "server.server.slow.every = 0",
+            "1 to 1000000",
+        ),
+        (
+            r#"server = { kind = "nginx", slow = { every = 3, think_time = "1ms" } }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" (slow: nginx answers all requests at once)"#,
         ),
         ("server = { tickets = 21 }", "server.server.tickets = 21", "0 to 20"),
         (

@@ -431,6 +431,7 @@ impl Start<'_> {
             quic_initial_window: self.quic_initial_window,
             page_bytes: self.settings.page_bytes,
             think_time: self.settings.think_time,
+            slow: self.settings.slow,
             handshake_delay: self.settings.handshake_delay,
             nagle: self.settings.nagle,
             redirects: self.settings.redirects.clone(),

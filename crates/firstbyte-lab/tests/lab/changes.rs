@@ -1,13 +1,14 @@
 //! A lab that becomes another one while it runs.
 
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_lab::{Lab, LabOptions, Scenario};
-use rustls::ProtocolVersion;
 use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConnection, ProtocolVersion};
 
-use crate::support::{SERVER_V4, SERVER_V6, get, in_lab, now_ms, scenario};
+use crate::support::{SERVER_V4, SERVER_V6, client_config, get, in_lab, now_ms, scenario};
 
 fn with_changes(server: &str, changes: &str) -> Scenario {
     let source = format!("{}\n{changes}", scenario("", server).source);
@@ -90,6 +91,39 @@ server = { refuses = false, page_bytes = 5000 }
             assert_eq!((answer.version, answer.body.len()), (ProtocolVersion::TLSv1_3, 5_000));
         });
     }
+}
+
+/// A server that listens, but answers 503, then has an expired certificate, then works again.
+pub(crate) fn outages() {
+    let changes = r#"
+[[change]]
+after = "500ms"
+host = "server"
+server = { nginx = { directives = ["return 503;"] } }
+[[change]]
+after = "1s"
+host = "server"
+server = { certificate_days = -1, nginx = { directives = [] } }
+[[change]]
+after = "1.5s"
+host = "server"
+server = { certificate_days = 7 }
+"#;
+    let server = "server = { kind = \"nginx\" }";
+    in_lab(&with_changes(server, changes), &LabOptions::default(), |lab| {
+        let head = || get(lab, false, "/", &[&TLS13]).head;
+        assert!(head().starts_with("HTTP/1.1 200"));
+        wait_for(lab, 1);
+        assert!(head().starts_with("HTTP/1.1 503"));
+        wait_for(lab, 2);
+        let config = Arc::new(client_config(lab, &[&TLS13]));
+        let mut tls = ClientConnection::new(config, "server.test".try_into().unwrap()).unwrap();
+        let mut stream = TcpStream::connect((SERVER_V4, 443)).unwrap();
+        let error = tls.complete_io(&mut stream).unwrap_err();
+        assert!(format!("{error:?}").contains("Expired"), "{error:?}");
+        wait_for(lab, 3);
+        assert!(head().starts_with("HTTP/1.1 200"));
+    });
 }
 
 /// A name may be of several servers: its edges.

@@ -27,7 +27,7 @@ use permits::Permits;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 51] = [
+const TESTS: [Test; 52] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -42,6 +42,7 @@ const TESTS: [Test; 51] = [
     ("acks::the_shortest_retransmission_timeout_is_the_senders", acks::retransmission_timeout),
     ("changes::links_change_while_it_runs", changes::links),
     ("changes::servers_change_while_it_runs", changes::servers),
+    ("changes::servers_fail_and_recover_while_it_runs", changes::outages),
     ("changes::a_name_may_have_several_edges", changes::edges),
     ("servers::nginx_answers_over_both_families", servers::nginx),
     ("servers::builtin_answers_over_both_families", servers::builtin),

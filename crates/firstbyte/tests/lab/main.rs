@@ -22,6 +22,8 @@ mod live;
 mod live_outputs;
 mod losses;
 mod monitor;
+mod monitor_truth;
+mod monitor_watch;
 mod name_servers;
 mod openings;
 mod pages;

@@ -152,8 +152,13 @@ pub(crate) fn samples(ndjson: &[u8]) -> Vec<SampleRecord> {
 
 /// The program, with nothing from outside that changes what it prints.
 pub(crate) fn firstbyte(arguments: &[&str]) -> Command {
+    firstbyte_within(170, arguments)
+}
+
+/// The same with another limit: `timeout` ends it after `seconds`.
+pub(crate) fn firstbyte_within(seconds: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "170", PROGRAM]).args(arguments);
+    command.args(["--kill-after=5", &seconds.to_string(), PROGRAM]).args(arguments);
     command.env("COLUMNS", "80").env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
     for name in ["NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
         command.env_remove(name);

@@ -19,6 +19,7 @@ mod hostile_names;
 mod http;
 mod http3;
 mod monitor;
+mod monitor_damage;
 mod monitor_faults;
 mod monitor_hostile;
 mod monitor_page;

@@ -112,6 +112,23 @@ fn takes_its_time_when_told_to() {
     assert!(crate::clock::monotonic_ns() - before >= 100_000_000);
 }
 
+/// Two pages of four: a machine that is busy makes the others slow too, so only the least is known.
+#[cfg(target_os = "linux")]
+#[test]
+fn takes_longer_for_every_second_request() {
+    const LONGER: Duration = Duration::from_millis(150);
+    let every = std::num::NonZeroU64::new(2).unwrap();
+    let subject = start(|config| config.slow = Some(SlowRequests { every, think_time: LONGER }));
+    let took = || {
+        let before = crate::clock::monotonic_ns();
+        get_tls(&subject, "/");
+        Duration::from_nanos(crate::clock::monotonic_ns() - before)
+    };
+    let [first, second, third, fourth] = [took(), took(), took(), took()];
+    assert!(second >= LONGER && fourth >= LONGER, "{second:?}, {fourth:?}");
+    assert!(first.min(third) < LONGER, "{first:?}, {third:?}");
+}
+
 #[test]
 fn speaks_the_versions_it_was_given() {
     for (versions, expected) in [
