@@ -6,8 +6,10 @@ use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
 /// `base64.StdEncoding`: padded, and lenient with the bits that fill up the last byte.
-const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// The bytes of a base64 text, which may have line ends in it.
 pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
@@ -239,8 +241,22 @@ mod tests {
             assert_eq!(parse_int(text), Some(number), "{text}");
         }
         for text in [
-            "", "_1", "0x", "0o8", "0x1p4", "1 2", "--5", "0-5", "2001-01-01", ".inf", ".nan",
-            "inf", "1e400", "9223372036854775808", ".5_0", "e5",
+            "",
+            "_1",
+            "0x",
+            "0o8",
+            "0x1p4",
+            "1 2",
+            "--5",
+            "0-5",
+            "2001-01-01",
+            ".inf",
+            ".nan",
+            "inf",
+            "1e400",
+            "9223372036854775808",
+            ".5_0",
+            "e5",
         ] {
             assert_eq!(parse_int(text), None, "{text}");
         }

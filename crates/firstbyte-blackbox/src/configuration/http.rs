@@ -245,8 +245,7 @@ fn accepts(value: &str, compression: &str) -> bool {
 fn refuse_proxies(fields: &mut Fields) -> Result<(), Mistake> {
     let line = fields.line;
     if fields.flag("proxy_from_environment")? == Some(true) {
-        let what =
-            format!("{}.proxy_from_environment is not supported: {NO_PROXY}", fields.path());
+        let what = format!("{}.proxy_from_environment is not supported: {NO_PROXY}", fields.path());
         return Err(Mistake::unsupported(line, what));
     }
     let url = fields.take("proxy_url");

@@ -101,11 +101,17 @@ fn mistakes_have_a_line_and_words() {
 #[test]
 fn a_key_that_is_not_supported_refuses_its_module_alone() {
     for (http, words) in [
-        ("fail_if_body_json_matches_cel: 'body.a == 1'", "fail_if_body_json_matches_cel is not supp"),
+        (
+            "fail_if_body_json_matches_cel: 'body.a == 1'",
+            "fail_if_body_json_matches_cel is not supp",
+        ),
         ("proxy_url: http://127.0.0.1:3128", "modules.a.http.proxy_url is not supported"),
         ("proxy_from_environment: true", "modules.a.http.proxy_from_environment is not supported"),
         ("oauth2: {client_id: x}", "modules.a.http.oauth2 is not supported"),
-        ("basic_auth: {password_ref: x}", "modules.a.http.basic_auth.password_ref is not supported"),
+        (
+            "basic_auth: {password_ref: x}",
+            "modules.a.http.basic_auth.password_ref is not supported",
+        ),
         ("tls_config: {ca: x}", "modules.a.http.tls_config.ca is not supported"),
         ("tls_config: {max_version: TLS11}", "TLS 1.0 and 1.1 are not supported"),
         ("method: 'A B'", "is not one of HTTP"),

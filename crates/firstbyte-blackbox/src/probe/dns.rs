@@ -167,12 +167,14 @@ impl Probe<'_> {
         let mut stream = self.in_time(NetworkStep::Connect, connect(remote, source)).await?;
         if !module.over_tls {
             let begun = Monotonic::now();
-            let response = self.in_time(NetworkStep::AskDns, ask_stream(&mut stream, &bytes, id)).await?;
+            let response =
+                self.in_time(NetworkStep::AskDns, ask_stream(&mut stream, &bytes, id)).await?;
             return Ok((response, Monotonic::now().since(begun)));
         }
         let mut stream = self.handshake(stream, &module.tls_config, host, &[]).await?;
         let begun = Monotonic::now();
-        let response = self.in_time(NetworkStep::AskDns, ask_stream(&mut stream, &bytes, id)).await?;
+        let response =
+            self.in_time(NetworkStep::AskDns, ask_stream(&mut stream, &bytes, id)).await?;
         Ok((response, Monotonic::now().since(begun)))
     }
 
