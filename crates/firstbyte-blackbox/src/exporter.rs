@@ -15,6 +15,7 @@ use http_body_util::Full;
 use crate::Compat;
 use crate::configuration::{Configuration, Module};
 use crate::history::History;
+use crate::log::{ProbeLog, ProbeLogOptions};
 use crate::metrics::{self, Metrics};
 use crate::pages;
 use crate::probe::{Tools, is_known, probe};
@@ -46,6 +47,7 @@ struct Inner {
     loaded: RefCell<Loaded>,
     history: RefCell<History>,
     unknown_modules: Cell<u64>,
+    probe_log: Cell<ProbeLogOptions>,
 }
 
 /// A configuration, and how reading it went last.
@@ -96,13 +98,31 @@ impl Exporter {
             succeeded_at: now(),
         };
         let history = RefCell::new(History::new(options.history_limit));
-        let (loaded, unknown_modules) = (RefCell::new(loaded), Cell::new(0));
-        Ok(Self(Rc::new(Inner { options, loaded, history, unknown_modules })))
+        Ok(Self(Rc::new(Inner {
+            options,
+            loaded: RefCell::new(loaded),
+            history,
+            unknown_modules: Cell::new(0),
+            probe_log: Cell::default(),
+        })))
     }
 
-    /// How many modules there are.
+    /// Writes what probes say of themselves; until this is called, nobody does.
+    pub fn write_probe_log(&self, options: ProbeLogOptions) {
+        self.0.probe_log.set(options);
+    }
+
+    /// How many modules can be served.
     pub fn modules(&self) -> usize {
         self.0.loaded.borrow().configuration.modules.len()
+    }
+
+    /// Modules that cannot be served: each as `FILE: line N: what is not supported`.
+    pub fn refused_modules(&self) -> Vec<String> {
+        let file = self.0.options.config_file.display();
+        let loaded = self.0.loaded.borrow();
+        let refused = loaded.configuration.refused.values();
+        refused.map(|mistake| format!("{file}: {mistake}")).collect()
     }
 
     /// Reads the configuration again. One with mistakes changes nothing but the metric that says so.
@@ -210,6 +230,9 @@ impl Exporter {
             let loaded = self.0.loaded.borrow();
             (Rc::clone(&loaded.configuration), Rc::clone(&loaded.tools))
         };
+        if let Some(mistake) = configuration.refused.get(name) {
+            return bad(&format!("Module {name:?} cannot be served: {mistake}"));
+        }
         let Some(module) = configuration.modules.get(name) else {
             self.0.unknown_modules.set(self.0.unknown_modules.get() + 1);
             return bad(&format!("Unknown module {name:?}"));
@@ -242,7 +265,8 @@ impl Exporter {
                  'hostname' ({hostname})"
             ));
         }
-        let outcome = probe(name, module, target, hostname, timeout, &tools).await;
+        let log = ProbeLog::new(name, target, self.0.probe_log.get());
+        let outcome = probe(log, module, target, hostname, timeout, &tools).await;
         let debug = format!(
             "Logs for the probe:\n{}\n\n\nMetrics that would have been returned:\n{}\n\n\n\
              Module configuration:\n{}",

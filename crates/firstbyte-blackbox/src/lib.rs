@@ -14,6 +14,7 @@ mod probe;
 mod server;
 
 pub use exporter::{Answer, Exporter, ExporterOptions};
+pub use log::{LogFormat, LogLevel, ProbeLogOptions};
 pub use server::{ServerLimits, serve, serve_requests};
 
 /// Whose metrics they are: these came with versions.

@@ -1,4 +1,62 @@
-//! Values as Go's libraries write and read them: durations (`time.ParseDuration`), sizes (`units.Base2Bytes`).
+//! Values as Go's libraries write and read them: durations (`time.ParseDuration`), sizes (`units.Base2Bytes`), numbers
+//! and base64 as yaml.v3 resolves them.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+
+/// `base64.StdEncoding`: padded, and lenient with the bits that fill up the last byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+/// The bytes of a base64 text, which may have line ends in it.
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text.replace(['\r', '\n'], "")).ok()
+}
+
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
+}
+
+/// The whole number that yaml.v3 makes of a scalar without quotes, where a field is an `int`.
+///
+/// `0310` is octal; so is `0o310`. `08`, `2.5` and `1e2` are floats, whose fraction is dropped.
+pub(crate) fn parse_int(text: &str) -> Option<i64> {
+    match text.as_bytes().first()? {
+        b'.' => parse_fraction(text),
+        b'0'..=b'9' | b'+' | b'-' => {
+            let text = text.replace('_', "");
+            parse_whole(&text).or_else(|| parse_fraction(&text))
+        }
+        _ => None,
+    }
+}
+
+fn parse_whole(text: &str) -> Option<i64> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (radix, digits) = match rest.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &rest[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &rest[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &rest[2..]),
+        [b'0', _, ..] => (8, &rest[1..]),
+        _ => (10, rest),
+    };
+    // A second sign would be read too.
+    let is_number = digits.chars().all(|c| c.is_digit(radix));
+    is_number.then(|| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()).flatten()
+}
+
+fn parse_fraction(text: &str) -> Option<i64> {
+    // Neither `inf` nor `nan`.
+    let is_number = text.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b));
+    let value: f64 = is_number.then(|| text.parse().ok()).flatten()?;
+    (value.abs() < i64::MAX as f64).then_some(value as i64)
+}
 
 /// Nanoseconds of a duration such as `1m30s`; a day is no unit of Go's.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
@@ -146,6 +204,77 @@ mod tests {
         }
         for bad in ["1d", "5", "", "s", "5 s", "1.2.3s"] {
             assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_yaml_v3() {
+        // Each as decoded by go.yaml.in/yaml/v3 3.0.4 and gopkg.in/yaml.v3 3.0.1.
+        for (text, number) in [
+            ("0310", 200),
+            ("0o310", 200),
+            ("0O17", 15),
+            ("0xC8", 200),
+            ("0XC8", 200),
+            ("0x_1f", 31),
+            ("0b11001000", 200),
+            ("0B11", 3),
+            ("2_0_0", 200),
+            ("1_", 1),
+            ("0", 0),
+            ("08", 8),
+            ("0_8", 8),
+            ("0310.5", 310),
+            ("200.0", 200),
+            ("2.5", 2),
+            (".5", 0),
+            ("-.5", 0),
+            ("1.", 1),
+            ("1.e2", 100),
+            ("1e2", 100),
+            ("-5", -5),
+            ("+5", 5),
+            ("-0b11", -3),
+            ("-0o17", -15),
+            ("9223372036854775807", i64::MAX),
+        ] {
+            assert_eq!(parse_int(text), Some(number), "{text}");
+        }
+        for text in [
+            "",
+            "_1",
+            "0x",
+            "0o8",
+            "0x1p4",
+            "1 2",
+            "--5",
+            "0-5",
+            "2001-01-01",
+            ".inf",
+            ".nan",
+            "inf",
+            "1e400",
+            "9223372036854775808",
+            ".5_0",
+            "e5",
+        ] {
+            assert_eq!(parse_int(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn base64_is_that_of_go() {
+        for (text, bytes) in [
+            ("AAAACATSFi8=", &b"\x00\x00\x00\x08\x04\xd2\x16/"[..]),
+            ("aGVsbG9=", b"hello"),
+            ("aGVs\r\nbG8=\n", b"hello"),
+            ("AB==", b"\0"),
+            ("", b""),
+        ] {
+            assert_eq!(decode_base64(text).as_deref(), Some(bytes), "{text}");
+        }
+        for text in ["aGVs bG8=", "aGVsbG8", "aGVsbG8==", "aGVsbG8=aGVs", "_-8="] {
+            assert_eq!(decode_base64(text), None, "{text}");
         }
     }
 

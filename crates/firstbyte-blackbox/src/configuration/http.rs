@@ -48,7 +48,7 @@ pub struct HttpModule {
     pub valid_http_versions: Vec<String>,
     /// Which address.
     pub address: AddressChoice,
-    /// Kept for the page of the configuration: proxies are not supported.
+    /// Kept for the page of the configuration: without a proxy it has no effect.
     pub skip_resolve_phase_with_proxy: bool,
     /// TLS fails the probe.
     pub fail_if_ssl: bool,
@@ -69,7 +69,7 @@ pub struct HttpModule {
     /// Rules that fail the probe if a field does not match.
     pub header_not_matches: Vec<HeaderRule>,
     /// Body of the request.
-    pub body: Secret<String>,
+    pub body: Secret<Vec<u8>>,
     /// The file that it is in.
     pub body_file: Option<PathBuf>,
     /// Who is it.
@@ -104,7 +104,7 @@ impl Default for HttpModule {
             body_not_matches: Vec::new(),
             header_matches: Vec::new(),
             header_not_matches: Vec::new(),
-            body: Secret::new(String::new()),
+            body: Secret::new(Vec::new()),
             body_file: None,
             authorization: None,
             tls_config: TlsSettings::default(),
@@ -126,18 +126,11 @@ impl HttpModule {
         let line = fields.line;
         fields.refuse("fail_if_body_json_matches_cel", NO_CEL)?;
         fields.refuse("fail_if_body_json_not_matches_cel", NO_CEL)?;
-        for key in ["proxy_url", "no_proxy", "proxy_connect_header"] {
-            fields.refuse(key, NO_PROXY)?;
-        }
+        refuse_proxies(&mut fields)?;
         fields.refuse(
             "oauth2",
             "firstbyte does not fetch tokens; use authorization or bearer_token_file",
         )?;
-        if fields.flag("proxy_from_environment")? == Some(true) {
-            let what =
-                format!("{}.proxy_from_environment is not supported: {NO_PROXY}", fields.path());
-            return Err(Mistake::new(line, what));
-        }
         let mut headers = BTreeMap::new();
         if let Some(inner) = fields.inner("headers")? {
             for entry in inner.rest().1 {
@@ -161,7 +154,7 @@ impl HttpModule {
             body_not_matches: fields.patterns("fail_if_body_not_matches_regexp")?,
             header_matches: fields.each("fail_if_header_matches", HeaderRule::read)?,
             header_not_matches: fields.each("fail_if_header_not_matches", HeaderRule::read)?,
-            body: Secret::new(fields.text("body")?.unwrap_or_default()),
+            body: Secret::new(fields.raw_bytes("body")?.unwrap_or_default()),
             body_file: fields.text("body_file")?.map(PathBuf::from),
             authorization: authorization(&mut fields)?,
             tls_config: TlsSettings::read(fields.inner("tls_config")?)?,
@@ -176,14 +169,12 @@ impl HttpModule {
         }
         fields.end()?;
         module.check().map_err(|what| Mistake::new(line, what))?;
+        module.check_request().map_err(|what| Mistake::unsupported(line, what))?;
         Ok(module)
     }
 
-    /// What does not go together, in blackbox_exporter's words.
-    fn check(&self) -> Result<(), String> {
-        if !self.body.reveal().is_empty() && self.body_file.is_some() {
-            return Err("setting body and body_file both are not allowed".into());
-        }
+    /// What cannot be sent. blackbox_exporter finds out with each probe.
+    fn check_request(&self) -> Result<(), String> {
         if !self.method.is_empty() && ::http::Method::from_bytes(self.method.as_bytes()).is_err() {
             return Err(format!("method {:?} is not one of HTTP", self.method));
         }
@@ -195,6 +186,16 @@ impl HttpModule {
                     "headers: {name:?} or its value is not valid in a header field"
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// What does not go together, in blackbox_exporter's words.
+    fn check(&self) -> Result<(), String> {
+        if !self.body.reveal().is_empty() && self.body_file.is_some() {
+            return Err("setting body and body_file both are not allowed".into());
+        }
+        for (name, value) in &self.headers {
             if name.eq_ignore_ascii_case("accept-encoding")
                 && !accepts(value.reveal(), &self.compression)
             {
@@ -238,6 +239,36 @@ fn accepts(value: &str, compression: &str) -> bool {
         .collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     all.iter().find(|(name, _)| *name == compression || *name == "*").is_some_and(|(_, q)| *q > 0.0)
+}
+
+/// Refuses proxies. An empty `proxy_url` is none.
+fn refuse_proxies(fields: &mut Fields) -> Result<(), Mistake> {
+    let line = fields.line;
+    if fields.flag("proxy_from_environment")? == Some(true) {
+        let what = format!("{}.proxy_from_environment is not supported: {NO_PROXY}", fields.path());
+        return Err(Mistake::unsupported(line, what));
+    }
+    let url = fields.take("proxy_url");
+    let has_empty_url = url.is_some();
+    if let Some((node, path)) = url {
+        let line = node.line;
+        if !text(node, &path)?.is_empty() {
+            let what = format!("{path} is not supported: {NO_PROXY}");
+            return Err(Mistake::unsupported(line, what));
+        }
+    }
+    let direct_hosts = fields.text("no_proxy")?.unwrap_or_default();
+    if !direct_hosts.is_empty() && !has_empty_url {
+        let what = "if no_proxy is configured, proxy_url must also be configured";
+        return Err(Mistake::new(line, what));
+    }
+    let header = fields.inner("proxy_connect_header")?;
+    if header.is_some_and(|header| !header.rest().1.is_empty()) {
+        let what = "if proxy_connect_header is configured, proxy_url or proxy_from_environment \
+                    must also be configured";
+        return Err(Mistake::new(line, what));
+    }
+    Ok(())
 }
 
 impl HeaderRule {

@@ -118,9 +118,8 @@ impl TlsSettings {
             }
         }
         if matches!(settings.max_version.as_deref(), Some("TLS10" | "TLS11")) {
-            return refuse(
-                "max_version: TLS 1.0 and 1.1 are not supported; write TLS12 or TLS13".into(),
-            );
+            let what = "max_version: TLS 1.0 and 1.1 are not supported; write TLS12 or TLS13";
+            return Err(Mistake::unsupported(line, format!("{path}: {what}")));
         }
         if settings.versions().0 > settings.versions().1 {
             return refuse("min_version is above max_version".into());
@@ -153,11 +152,11 @@ pub struct QueryResponse {
     /// A line that is waited for.
     pub expect: Option<Pattern>,
     /// Bytes that are to come.
-    pub expect_bytes: String,
+    pub expect_bytes: Vec<u8>,
     /// Labels to make of the match: name, template.
     pub labels: Option<Vec<(String, String)>>,
     /// What is sent, with a line feed.
-    pub send: String,
+    pub send: Vec<u8>,
     /// TLS begins.
     pub starttls: bool,
 }
@@ -358,9 +357,9 @@ impl QueryResponse {
         };
         let step = Self {
             expect: fields.pattern("expect")?,
-            expect_bytes: fields.text("expect_bytes")?.unwrap_or_default(),
+            expect_bytes: fields.raw_bytes("expect_bytes")?.unwrap_or_default(),
             labels,
-            send: fields.text("send")?.unwrap_or_default(),
+            send: fields.raw_bytes("send")?.unwrap_or_default(),
             starttls: fields.flag("starttls")?.unwrap_or(false),
         };
         let line = fields.line;

@@ -1,6 +1,6 @@
 //! Typed values out of a tree, with a message for each mistake; and what is left over, which is one.
 
-use super::go_values::{parse_bytes, parse_duration};
+use super::go_values::{parse_bytes, parse_duration, parse_int};
 use super::pattern::Pattern;
 use super::yaml::{Entry, Kind, Mistake, Node};
 
@@ -61,6 +61,14 @@ impl Fields {
         self.take(key).map(|(node, path)| text(node, &path)).transpose()
     }
 
+    /// Text, or what `!!binary` stands for.
+    pub(super) fn raw_bytes(&mut self, key: &'static str) -> Result<Option<Vec<u8>>, Mistake> {
+        match self.take(key) {
+            Some((Node { kind: Kind::Binary(bytes), .. }, _)) => Ok(Some(bytes)),
+            other => Ok(other.map(|(node, path)| text(node, &path)).transpose()?.map(Into::into)),
+        }
+    }
+
     pub(super) fn text_into(&mut self, key: &'static str, to: &mut String) -> Result<(), Mistake> {
         if let Some(value) = self.text(key)? {
             *to = value;
@@ -71,12 +79,15 @@ impl Fields {
     pub(super) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, Mistake> {
         let Some((node, path)) = self.take(key) else { return Ok(None) };
         let line = node.line;
-        let Kind::Scalar { text, plain: true } = node.kind else {
+        let Kind::Scalar { text, plain } = node.kind else {
             return Err(Mistake::new(line, format!("{path}: expected true or false")));
         };
-        match text.to_ascii_lowercase().as_str() {
-            "true" | "yes" | "on" | "y" => Ok(Some(true)),
-            "false" | "no" | "off" | "n" => Ok(Some(false)),
+        // As yaml.v3 has it: quotes make no difference to the words of YAML 1.1.
+        match (text.as_str(), plain) {
+            ("true" | "True" | "TRUE", true)
+            | ("y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON", _) => Ok(Some(true)),
+            ("false" | "False" | "FALSE", true)
+            | ("n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF", _) => Ok(Some(false)),
             _ => Err(Mistake::new(line, format!("{path}: expected true or false, found {text:?}"))),
         }
     }
@@ -96,9 +107,11 @@ impl Fields {
     pub(super) fn duration_ns(&mut self, key: &'static str) -> Result<Option<i64>, Mistake> {
         let Some((node, path)) = self.take(key) else { return Ok(None) };
         let line = node.line;
+        let is_plain = matches!(node.kind, Kind::Scalar { plain: true, .. });
         let value = text(node, &path)?;
-        // A bare number is nanoseconds to Go's decoder.
-        let parsed = value.parse().ok().or_else(|| parse_duration(&value));
+        // A number is not a duration to yaml.v3, not even 0: "0" in quotes is one.
+        let is_number = is_plain && parse_int(&value).is_some();
+        let parsed = if is_number { None } else { parse_duration(&value) };
         parsed.map(Some).ok_or_else(|| {
             let what = format!("{path}: {value:?} is not a duration; write 5s, 500ms or 1m30s");
             Mistake::new(line, what)
@@ -154,7 +167,7 @@ impl Fields {
         match self.take(key) {
             None => Ok(()),
             Some((node, path)) => {
-                Err(Mistake::new(node.line, format!("{path} is not supported: {why}")))
+                Err(Mistake::unsupported(node.line, format!("{path} is not supported: {why}")))
             }
         }
     }
@@ -164,16 +177,22 @@ pub(super) fn text(node: Node, path: &str) -> Result<String, Mistake> {
     match node.kind {
         Kind::Scalar { text, .. } => Ok(text),
         Kind::Null => Ok(String::new()),
+        Kind::Binary(_) => {
+            let what = format!("{path}: a !!binary value that is not UTF-8 is not supported here");
+            Err(Mistake::unsupported(node.line, what))
+        }
         _ => Err(Mistake::new(node.line, format!("{path}: expected text"))),
     }
 }
 
 fn number(node: Node, path: &str) -> Result<i64, Mistake> {
     let line = node.line;
+    let is_plain = matches!(node.kind, Kind::Scalar { plain: true, .. });
     let value = text(node, path)?;
-    value
-        .parse()
-        .map_err(|_| Mistake::new(line, format!("{path}: {value:?} is not a whole number")))
+    parse_int(&value).filter(|_| is_plain).ok_or_else(|| {
+        let hint = if is_plain { "" } else { "; write it without quotes" };
+        Mistake::new(line, format!("{path}: {value:?} is not a whole number{hint}"))
+    })
 }
 
 fn pattern(node: Node, path: &str) -> Result<Pattern, Mistake> {

@@ -1,7 +1,7 @@
 //! A configuration as YAML: what is set, by whomever; secrets as `<secret>`.
 
 use super::Configuration;
-use super::go_values::{print_bytes, print_duration};
+use super::go_values::{encode_base64, print_bytes, print_duration};
 use super::http::{Authorization, HeaderRule, HttpModule, SecretSource};
 use super::model::{
     AddressChoice, DnsModule, GrpcModule, IcmpModule, Module, RecordRules, TcpModule, TlsSettings,
@@ -35,6 +35,13 @@ impl Lines {
     fn value(&mut self, key: &str, value: &str) {
         if !value.is_empty() {
             self.line(&format!("{key}: {}", scalar(value)));
+        }
+    }
+
+    fn bytes(&mut self, key: &str, value: &[u8]) {
+        match std::str::from_utf8(value) {
+            Ok(text) => self.value(key, text),
+            Err(_) => self.line(&format!("{key}: !!binary {}", encode_base64(value))),
         }
     }
 
@@ -131,6 +138,11 @@ pub(super) fn configuration(configuration: &Configuration) -> String {
         lines.depth += 1;
         fields(&mut lines, one);
         lines.depth -= 1;
+    }
+    for (name, mistake) in &configuration.refused {
+        // A name may have any character in it.
+        let text = format!("# {} is refused: {mistake}", scalar(name));
+        lines.line(&text.replace(char::is_control, "?"));
     }
     lines.text
 }
@@ -271,7 +283,7 @@ fn tcp(lines: &mut Lines, tcp: &TcpModule) {
         if let Some(expect) = &step.expect {
             lines.value("expect", expect.written());
         }
-        lines.value("expect_bytes", &step.expect_bytes);
+        lines.bytes("expect_bytes", &step.expect_bytes);
         lines.items(
             "labels",
             step.labels.as_deref().unwrap_or_default(),
@@ -280,7 +292,7 @@ fn tcp(lines: &mut Lines, tcp: &TcpModule) {
                 lines.value("value", value);
             },
         );
-        lines.value("send", &step.send);
+        lines.bytes("send", &step.send);
         lines.flag("starttls", step.starttls);
     });
     lines.flag("tls", tcp.tls);

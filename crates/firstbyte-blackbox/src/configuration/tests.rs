@@ -38,7 +38,7 @@ fn a_configuration_is_read_and_shown_without_its_secrets() {
     let module = &read.modules["smtp_too"];
     assert_eq!((module.timeout_ns, module.tcp.query_response.len()), (90_000_000_000, 2));
     assert!(module.tcp.query_response[1].starttls);
-    assert_eq!(module.tcp.query_response[1].send, "EHLO prober\r");
+    assert_eq!(module.tcp.query_response[1].send, b"EHLO prober\r");
     assert_eq!(read.modules["http_2xx"].http.body_size_limit, 10 << 20);
     let shown = read.shown();
     for secret in ["hunter2", "token-of-mine"] {
@@ -61,12 +61,11 @@ fn mistakes_have_a_line_and_words() {
             r#"key "a" is given twice; it is already in line 2"#,
         ),
         ("modules:\n  a:\n    timeout: 1d\n", 3, "is not a duration"),
-        (
-            "modules:\n  a:\n    http:\n      fail_if_body_json_matches_cel: 'body.a == 1'\n",
-            4,
-            "modules.a.http.fail_if_body_json_matches_cel is not supported",
-        ),
-        ("modules:\n  a:\n    http:\n      proxy_url: http://x\n", 4, "proxy_url is not supported"),
+        ("modules:\n  a:\n    timeout: 5\n", 3, "is not a duration"),
+        ("modules:\n  a:\n    icmp: {ttl: \"64\"}\n", 3, "write it without quotes"),
+        ("modules:\n  a:\n    icmp: {dont_fragment: tRUE}\n", 3, "expected true or false"),
+        ("modules:\n  a:\n    tcp: {query_response: [{send: !!binary a}]}\n", 3, "valid base64"),
+        ("modules:\n  a:\n    http: {no_proxy: x}\n", 3, "proxy_url must also be configured"),
         (
             "modules:\n  a:\n    http:\n      fail_if_body_matches_regexp: ['(']\n",
             4,
@@ -97,6 +96,72 @@ fn mistakes_have_a_line_and_words() {
         assert!(mistake.what.contains(words), "{text}: {mistake}");
         assert_eq!(mistake.line, line, "{text}: {mistake}");
     }
+}
+
+#[test]
+fn a_key_that_is_not_supported_refuses_its_module_alone() {
+    for (http, words) in [
+        (
+            "fail_if_body_json_matches_cel: 'body.a == 1'",
+            "fail_if_body_json_matches_cel is not supp",
+        ),
+        ("proxy_url: http://127.0.0.1:3128", "modules.a.http.proxy_url is not supported"),
+        ("proxy_from_environment: true", "modules.a.http.proxy_from_environment is not supported"),
+        ("oauth2: {client_id: x}", "modules.a.http.oauth2 is not supported"),
+        (
+            "basic_auth: {password_ref: x}",
+            "modules.a.http.basic_auth.password_ref is not supported",
+        ),
+        ("tls_config: {ca: x}", "modules.a.http.tls_config.ca is not supported"),
+        ("tls_config: {max_version: TLS11}", "TLS 1.0 and 1.1 are not supported"),
+        ("method: 'A B'", "is not one of HTTP"),
+        ("headers: {A: !!binary /w==}", "not UTF-8"),
+    ] {
+        let text = format!("modules:\n  b: {{prober: tcp}}\n  a:\n    http:\n      {http}\n");
+        let read = Configuration::parse(&text).unwrap();
+        assert_eq!(read.modules.keys().collect::<Vec<_>>(), ["b"], "{http}");
+        let mistake = &read.refused["a"];
+        assert!(mistake.what.contains(words), "{http}: {mistake}");
+        assert!((4..=5).contains(&mistake.line), "{http}: {mistake}");
+        assert!(read.shown().contains("  # a is refused: line "), "{}", read.shown());
+    }
+}
+
+#[test]
+fn an_empty_proxy_is_none() {
+    let text = "modules: {a: {http: {proxy_url: \"\", no_proxy: x, proxy_connect_header: {}}}}";
+    assert_eq!(Configuration::parse(text).unwrap().modules.len(), 1);
+}
+
+#[test]
+fn scalars_are_those_of_yaml_v3() {
+    let text = r#"
+modules:
+  a:
+    timeout: !!binary NXM=
+    http:
+      valid_status_codes: [0310, 0o310, 0xC8, 0b11001000, 2_00, !!int "200"]
+      body: !!binary |
+        AP8=
+      method: 0310
+      fail_if_ssl: "yes"
+    !!binary dGNw:
+      query_response:
+      - send: !!binary AAAACATSFi8= # PostgreSQL's SSLRequest
+        expect_bytes: !<tag:yaml.org,2002:binary> Uw==
+      - expect: !!binary XmE=
+"#;
+    let read = Configuration::parse(text).unwrap();
+    let module = &read.modules["a"];
+    assert_eq!(module.timeout_ns, 5_000_000_000);
+    assert_eq!(module.http.valid_status_codes, [200; 6]);
+    assert_eq!(module.http.body.reveal(), b"\x00\xff");
+    assert_eq!((module.http.method.as_str(), module.http.fail_if_ssl), ("0310", true));
+    let [first, second] = module.tcp.query_response.as_slice() else { panic!("{module:?}") };
+    assert_eq!(first.send, b"\x00\x00\x00\x08\x04\xd2\x16/");
+    assert_eq!(first.expect_bytes, b"S");
+    assert_eq!(second.expect.as_ref().unwrap().written(), "^a");
+    assert!(read.shown().contains("send: !!binary AAAACATSFi8=\n"), "{}", read.shown());
 }
 
 #[test]

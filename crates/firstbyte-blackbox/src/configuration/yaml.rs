@@ -1,16 +1,20 @@
-//! YAML to a tree whose every node knows its line.
+//! YAML to a tree whose every node knows its line, with the scalars that Go's yaml.v3 makes of them.
 //!
 //! Keys given twice are errors, as are documents after the first, deep nesting, and aliases that grow without bound.
 
 use std::collections::HashMap;
 use std::fmt;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
+
+use super::go_values::decode_base64;
 
 /// Nodes of a document, those that aliases stand for counted each time.
 const MOST_NODES: usize = 200_000;
 /// Mappings in mappings.
 const DEEPEST: usize = 64;
+/// What `!!` stands for (YAML 1.2.2 §6.9.1).
+const CORE_TAGS: &str = "tag:yaml.org,2002:";
 
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct Mistake {
     pub line: usize,
     /// What is wrong, in words.
     pub what: String,
+    /// blackbox_exporter takes it, firstbyte does not: the module cannot be served, the file can.
+    pub(super) is_unsupported: bool,
 }
 
 impl fmt::Display for Mistake {
@@ -29,7 +35,12 @@ impl fmt::Display for Mistake {
 
 impl Mistake {
     pub(super) fn new(line: usize, what: impl Into<String>) -> Self {
-        Self { line, what: what.into() }
+        Self { line, what: what.into(), is_unsupported: false }
+    }
+
+    /// Of something that blackbox_exporter takes.
+    pub(super) fn unsupported(line: usize, what: impl Into<String>) -> Self {
+        Self { is_unsupported: true, ..Self::new(line, what) }
     }
 }
 
@@ -45,11 +56,13 @@ pub(super) struct Node {
 pub(super) enum Kind {
     /// Nothing, or `~`, or `null`.
     Null,
-    /// Text; whether it stood without quotes.
+    /// Text; whether it may be a number or a flag: it has no quotes, or a tag that says so.
     Scalar {
         text: String,
         plain: bool,
     },
+    /// `!!binary` that is not UTF-8.
+    Binary(Vec<u8>),
     List(Vec<Node>),
     Mapping(Vec<Entry>),
 }
@@ -77,6 +90,44 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
     }
     let (event, span) = reader.next()?;
     reader.node(event, &span, 0).map(Some)
+}
+
+/// What a tag of YAML's own is called: `binary` for `!!binary`.
+fn core_name(tag: Option<&Tag>) -> Option<&str> {
+    let tag = tag?;
+    // Written out, as `!<tag:yaml.org,2002:binary>`, it has no handle.
+    let written_out = || tag.suffix.strip_prefix(CORE_TAGS).filter(|_| tag.handle.is_empty());
+    if tag.is_yaml_core_schema() { Some(&tag.suffix) } else { written_out() }
+}
+
+fn is_binary(tag: Option<&Tag>) -> bool {
+    core_name(tag) == Some("binary")
+}
+
+fn scalar(
+    text: String,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    line: usize,
+) -> Result<Kind, Mistake> {
+    if is_binary(tag) {
+        return binary(&text, line);
+    }
+    let plain = match core_name(tag) {
+        Some("int" | "float" | "bool" | "null") => true,
+        _ => tag.is_none() && style == ScalarStyle::Plain,
+    };
+    let is_null = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+    Ok(if is_null { Kind::Null } else { Kind::Scalar { text, plain } })
+}
+
+fn binary(text: &str, line: usize) -> Result<Kind, Mistake> {
+    let bytes = decode_base64(text)
+        .ok_or_else(|| Mistake::new(line, "the value of !!binary is not valid base64"))?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Kind::Scalar { text, plain: false },
+        Err(error) => Kind::Binary(error.into_bytes()),
+    })
 }
 
 struct Reader<'a> {
@@ -121,14 +172,7 @@ impl<'a> Reader<'a> {
         self.count(1, span)?;
         let (kind, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain && tag.is_none();
-                let is_null = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
-                let kind = if is_null {
-                    Kind::Null
-                } else {
-                    Kind::Scalar { text: text.into_owned(), plain }
-                };
-                (kind, anchor)
+                (scalar(text.into_owned(), style, tag.as_deref(), line)?, anchor)
             }
             Event::SequenceStart(anchor, _) => {
                 let mut all = Vec::new();
@@ -165,6 +209,12 @@ impl<'a> Reader<'a> {
             let at = line(&span);
             let key = match event {
                 Event::MappingEnd => break,
+                Event::Scalar(key, _, _, tag) if is_binary(tag.as_deref()) => {
+                    match binary(&key, at)? {
+                        Kind::Scalar { text, .. } => text,
+                        _ => return Err(Mistake::new(at, "a key must be text")),
+                    }
+                }
                 Event::Scalar(key, ..) => key.into_owned(),
                 _ => return Err(Mistake::new(at, "a key must be a plain word")),
             };

@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 
 use firstbyte_clock::Monotonic;
+use firstbyte_core::timeline::{FailureType, PhaseName};
 use firstbyte_probe::probe::describe_io;
 
 use super::Probe;
+use super::failure::lookup_type;
 use crate::configuration::AddressChoice;
 
 const LOOKUP: (&str, &str) =
@@ -33,7 +35,10 @@ impl Probe<'_> {
         let taken = Monotonic::now().since(begun).as_secs_f64();
         self.metrics.gauge(LOOKUP.0, LOOKUP.1, taken);
         let found = found.and_then(|all| {
-            choose(&all, choice).ok_or_else(|| format!("{host} has no {preferred} address"))
+            choose(&all, choice).ok_or_else(|| {
+                self.note_failure(PhaseName::Resolve, FailureType::DnsNameNotResolved);
+                format!("{host} has no {preferred} address")
+            })
         });
         match &found {
             Ok(address) => {
@@ -53,12 +58,19 @@ impl Probe<'_> {
             return Ok(vec![address]);
         }
         if host.is_empty() {
+            self.note_setup_failure();
             return Err("the target has no host".into());
         }
         let looking = tokio::net::lookup_host((host, 0));
         match tokio::time::timeout_at(self.deadline, looking).await {
-            Err(_) => Err(format!("{host}: the probe's timeout ended the name lookup")),
-            Ok(Err(error)) => Err(format!("{host}: {}", describe_io(&error))),
+            Err(_) => {
+                self.note_failure(PhaseName::Resolve, FailureType::DnsUnreachable);
+                Err(format!("{host}: the probe's timeout ended the name lookup"))
+            }
+            Ok(Err(error)) => {
+                self.note_failure(PhaseName::Resolve, lookup_type(&error));
+                Err(format!("{host}: {}", describe_io(&error)))
+            }
             Ok(Ok(found)) => Ok(found.map(|address| address.ip().to_canonical()).collect()),
         }
     }

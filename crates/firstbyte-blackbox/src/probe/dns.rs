@@ -11,6 +11,7 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
+use super::failure::NetworkStep;
 use super::tcp::connect;
 use super::{Probe, port_number, split_host_port};
 use crate::configuration::{DnsModule, RecordRules, source_address};
@@ -140,6 +141,7 @@ impl Probe<'_> {
     }
 
     fn dns_failed(&mut self, why: &str) -> bool {
+        self.note_setup_failure();
         self.log.error("Error while sending a DNS query", &[("err", why)]);
         false
     }
@@ -157,20 +159,22 @@ impl Probe<'_> {
         let bytes = question.to_vec().map_err(|error| error.to_string())?;
         let id = question.metadata.id;
         if !over_tcp {
-            let socket = self.in_time(udp(remote, source)).await?;
+            let socket = self.in_time(NetworkStep::AskDns, udp(remote, source)).await?;
             let begun = Monotonic::now();
-            let response = self.in_time(ask_udp(&socket, &bytes, id)).await?;
+            let response = self.in_time(NetworkStep::AskDns, ask_udp(&socket, &bytes, id)).await?;
             return Ok((response, Monotonic::now().since(begun)));
         }
-        let mut stream = self.in_time(connect(remote, source)).await?;
+        let mut stream = self.in_time(NetworkStep::Connect, connect(remote, source)).await?;
         if !module.over_tls {
             let begun = Monotonic::now();
-            let response = self.in_time(ask_stream(&mut stream, &bytes, id)).await?;
+            let response =
+                self.in_time(NetworkStep::AskDns, ask_stream(&mut stream, &bytes, id)).await?;
             return Ok((response, Monotonic::now().since(begun)));
         }
         let mut stream = self.handshake(stream, &module.tls_config, host, &[]).await?;
         let begun = Monotonic::now();
-        let response = self.in_time(ask_stream(&mut stream, &bytes, id)).await?;
+        let response =
+            self.in_time(NetworkStep::AskDns, ask_stream(&mut stream, &bytes, id)).await?;
         Ok((response, Monotonic::now().since(begun)))
     }
 

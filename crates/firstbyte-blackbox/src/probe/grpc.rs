@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use firstbyte_clock::Monotonic;
+use firstbyte_core::timeline::{FailureType, PhaseName};
 use h2::client::SendRequest;
 use http::{HeaderMap, Method, Request};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::certificates::Set;
+use super::failure::NetworkStep;
 use super::tcp::connect;
 use super::{Probe, port_number, split_host_port};
 use crate::Compat;
@@ -70,7 +72,10 @@ impl Probe<'_> {
         let Ok(address) = address else { return false };
         let begun = Monotonic::now();
         let (answer, ssl) = match port {
-            Err(error) => (Answer::failed(UNAVAILABLE, error), false),
+            Err(error) => {
+                self.note_setup_failure();
+                (Answer::failed(UNAVAILABLE, error), false)
+            }
             Ok(port) => {
                 let remote = SocketAddr::new(address, port);
                 let asking = self.ask(module, host, authority, remote);
@@ -110,7 +115,7 @@ impl Probe<'_> {
         authority: &str,
         remote: SocketAddr,
     ) -> (Answer, bool) {
-        let stream = match self.in_time(connect(remote, None)).await {
+        let stream = match self.in_time(NetworkStep::Connect, connect(remote, None)).await {
             Ok(stream) => stream,
             Err(error) => return (Answer::failed(UNAVAILABLE, error), false),
         };
@@ -149,8 +154,14 @@ impl Probe<'_> {
             answer
         };
         match tokio::time::timeout_at(self.deadline, checking).await {
-            Err(_) => Answer::failed(DEADLINE_EXCEEDED, "the probe's timeout has passed"),
-            Ok(Err(error)) => Answer::failed(UNAVAILABLE, error.to_string()),
+            Err(_) => {
+                self.note_failure(PhaseName::Wait, FailureType::HttpTimedOut);
+                Answer::failed(DEADLINE_EXCEEDED, "the probe's timeout has passed")
+            }
+            Ok(Err(error)) => {
+                self.note_failure(PhaseName::Wait, FailureType::HttpProtocolError);
+                Answer::failed(UNAVAILABLE, error.to_string())
+            }
             Ok(Ok(answer)) => answer,
         }
     }
@@ -254,6 +265,7 @@ fn health(data: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::{ProbeLog, ProbeLogOptions};
 
     #[test]
     fn messages_are_framed() {
@@ -317,7 +329,8 @@ mod tests {
                 let server = tokio::task::spawn_local(serve_once(listener, code, health));
                 let module = &configuration.modules["m"];
                 let limit = Duration::from_secs(20);
-                let outcome = crate::probe::probe("m", module, &target, "", limit, &tools).await;
+                let log = ProbeLog::new("m", &target, ProbeLogOptions::default());
+                let outcome = crate::probe::probe(log, module, &target, "", limit, &tools).await;
                 (outcome.metrics.text(), server.await.unwrap())
             });
             assert_eq!(asked, question("shop"), "what was asked");

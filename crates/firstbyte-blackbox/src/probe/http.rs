@@ -6,7 +6,7 @@ mod request;
 
 use std::net::IpAddr;
 
-use firstbyte_core::timeline::{Connection, HttpFacts, Mark};
+use firstbyte_core::timeline::{Connection, FailureType, HttpFacts, Mark, PhaseName};
 use firstbyte_probe::probe::options::ResolveOverride;
 use firstbyte_probe::probe::{KeptBody, KeptCertificates, Target};
 use time::OffsetDateTime;
@@ -100,6 +100,7 @@ impl Probe<'_> {
         let (target, credentials) = match target {
             Ok(target) => target,
             Err(error) => {
+                self.note_setup_failure();
                 self.log.error("Could not parse target URL", &[("err", &error)]);
                 return false;
             }
@@ -110,6 +111,7 @@ impl Probe<'_> {
         let request = match Request::new(module, self.hostname, credentials, self.tools.compat) {
             Ok(request) => request,
             Err(error) => {
+                self.note_setup_failure();
                 self.log.error("Error creating request", &[("err", &error)]);
                 return false;
             }
@@ -141,6 +143,7 @@ impl Probe<'_> {
             let hop = match self.hop(&target, pinned, &request).await {
                 Ok(hop) => hop,
                 Err(error) => {
+                    self.note_setup_failure();
                     self.log.error("Error generating HTTP client", &[("err", &error)]);
                     return (None, false);
                 }
@@ -161,6 +164,9 @@ impl Probe<'_> {
             let hops = summary.redirects;
             summary.redirects += 1;
             if summary.redirects > MOST_REDIRECTS || !self.module.http.follow_redirects {
+                if self.module.http.follow_redirects {
+                    self.note_bad_answer(FailureType::HttpResponseRedirectLoop);
+                }
                 self.log.error("Not following redirect", &[]);
                 self.add_phases(&hop, hops, true);
                 return (Some(hop), true);
@@ -171,6 +177,7 @@ impl Probe<'_> {
             let next = match next {
                 Ok(next) => next,
                 Err(error) => {
+                    self.note_bad_answer(FailureType::HttpResponseInvalid);
                     self.log.error("Error for HTTP request", &[("err", &error)]);
                     return (Some(Hop { connection: Connection::default(), ..hop }), false);
                 }
@@ -222,6 +229,7 @@ impl Probe<'_> {
         self.tools.last_prober.replace(Some(prober));
         if let Some(failure) = &connection.failure {
             let (kind, cause) = (failure.failure_type(), failure.cause.to_string());
+            self.note_failure(failure.phase, kind);
             let phase = failure.phase.name();
             let values = [("phase", phase), ("type", kind.as_str()), ("err", &cause)];
             self.log.error("Error for HTTP request", &values);
@@ -279,6 +287,7 @@ impl Probe<'_> {
             codes => codes.contains(&i64::from(status)),
         };
         if !success {
+            self.note_bad_answer(FailureType::HttpError);
             self.log.error("Invalid HTTP response status code", &[("status_code", &status_text)]);
         }
         if success && !(module.header_matches.is_empty() && module.header_not_matches.is_empty()) {
@@ -288,6 +297,7 @@ impl Probe<'_> {
         let received = Received::new(hop, http, module, unread);
         if let Some(error) = &received.no_decoder {
             let values = [("err", error.as_str())];
+            self.note_bad_answer(FailureType::HttpResponseInvalid);
             self.log.error("Failed to get decompressor for HTTP response body", &values);
             success = false;
         }
@@ -298,6 +308,7 @@ impl Probe<'_> {
         if !unread {
             summary.body_length = received.length as f64;
             if let Some(error) = &received.error {
+                self.note_failure(PhaseName::Receive, FailureType::HttpResponseInvalid);
                 self.log.error("Failed to read HTTP response body", &[("err", error)]);
                 success = false;
             }
@@ -371,6 +382,7 @@ impl Probe<'_> {
 
     fn body_is_good(&mut self, received: &Received) -> bool {
         if let Some(error) = &received.error {
+            self.note_failure(PhaseName::Receive, FailureType::HttpResponseInvalid);
             self.log.error("Error reading HTTP body", &[("err", error)]);
             return false;
         }

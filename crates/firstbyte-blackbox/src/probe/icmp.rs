@@ -14,6 +14,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Probe;
+use super::failure::NetworkStep;
 use crate::configuration::{IcmpModule, source_address};
 
 const DURATION: (&str, &str) = ("probe_icmp_duration_seconds", "Duration of icmp request by phase");
@@ -69,6 +70,7 @@ impl Probe<'_> {
         let (socket, echo) = match self.icmp_socket(address) {
             Ok(made) => made,
             Err(error) => {
+                self.note_setup_failure();
                 self.log.error("Error listening to socket", &[("err", &error)]);
                 return false;
             }
@@ -76,7 +78,7 @@ impl Probe<'_> {
         self.icmp_phase("setup", Monotonic::now().since(begun).as_secs_f64());
         self.log.debug("Writing out packet", &[]);
         let begun = Monotonic::now();
-        let exchanged = self.in_time(exchange(&socket, &echo, address)).await;
+        let exchanged = self.in_time(NetworkStep::Ping, exchange(&socket, &echo, address)).await;
         match exchanged {
             Ok(hops) => {
                 self.icmp_phase("rtt", Monotonic::now().since(begun).as_secs_f64());

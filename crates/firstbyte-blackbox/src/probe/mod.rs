@@ -3,12 +3,13 @@
 mod address;
 mod certificates;
 mod dns;
+mod failure;
 mod grpc;
 mod http;
 mod icmp;
 mod tcp;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::metrics::Metrics;
 pub(crate) use dns::{dns_class, dns_type};
 
 use certificates::Roots;
+use failure::{FailureReason, NetworkStep};
 
 /// What all probes share.
 pub(crate) struct Tools {
@@ -67,6 +69,8 @@ struct Probe<'a> {
     deadline: tokio::time::Instant,
     metrics: Metrics,
     log: ProbeLog,
+    /// Why it fails, as soon as it is known.
+    failure: Cell<Option<FailureReason>>,
 }
 
 impl Probe<'_> {
@@ -77,11 +81,18 @@ impl Probe<'_> {
     /// What `work` gives, or that time is up.
     async fn in_time<T>(
         &self,
+        step: NetworkStep,
         work: impl Future<Output = std::io::Result<T>>,
     ) -> Result<T, String> {
         match tokio::time::timeout_at(self.deadline, work).await {
-            Ok(result) => result.map_err(|error| firstbyte_probe::probe::describe_io(&error)),
-            Err(_) => Err("the probe's timeout has passed".into()),
+            Ok(result) => result.map_err(|error| {
+                self.note_network_error(step, &error);
+                firstbyte_probe::probe::describe_io(&error)
+            }),
+            Err(_) => {
+                self.note_network_timeout(step);
+                Err("the probe's timeout has passed".into())
+            }
         }
     }
 }
@@ -98,22 +109,22 @@ pub(crate) fn is_known(prober: &str) -> bool {
     matches!(prober, "http" | "tcp" | "dns" | "icmp" | "grpc")
 }
 
-/// Probes, within `timeout`.
+/// Probes, within `timeout`, and writes the log.
 pub(crate) async fn probe(
-    name: &str,
+    mut log: ProbeLog,
     module: &Module,
     target: &str,
     hostname: &str,
     timeout: Duration,
     tools: &Tools,
 ) -> Outcome {
-    let mut log = ProbeLog::new(name, target);
     let seconds = timeout.as_secs_f64().to_string();
     log.debug("Beginning probe", &[("probe", &module.prober), ("timeout_seconds", &seconds)]);
     let begun = Monotonic::now();
     let deadline = timer_now() + timeout;
     let metrics = Metrics::default();
-    let mut probe = Probe { target, module, hostname, tools, deadline, metrics, log };
+    let failure = Cell::default();
+    let mut probe = Probe { target, module, hostname, tools, deadline, metrics, log, failure };
     let success = match module.prober.as_str() {
         "http" => probe.http().await,
         "tcp" => probe.tcp().await,
@@ -122,6 +133,9 @@ pub(crate) async fn probe(
         _ => probe.grpc().await,
     };
     let taken = Monotonic::now().since(begun).as_secs_f64();
+    if !success {
+        probe.add_failure_info();
+    }
     let Probe { mut metrics, mut log, .. } = probe;
     metrics.gauge(
         "probe_success",
@@ -139,6 +153,7 @@ pub(crate) async fn probe(
     } else {
         log.error("Probe failed", &[("duration_seconds", &seconds)]);
     }
+    log.write();
     Outcome { success, metrics, log }
 }
 

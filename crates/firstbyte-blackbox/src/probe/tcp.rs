@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use firstbyte_core::timeline::{FailureType, PhaseName};
 use regex::bytes::Captures;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -12,6 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::certificates::{Session, Set, tls_options};
+use super::failure::NetworkStep;
 use super::{Probe, port_number, split_host_port};
 use crate::Compat;
 use crate::configuration::{QueryResponse, TlsSettings, expand, source_address};
@@ -72,7 +74,8 @@ impl Lines {
             self.read().await?;
         }
         if self.held.is_empty() {
-            return Err(io::Error::other("the server closed the connection"));
+            let why = "the server closed the connection";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
         }
         let most = most.min(self.held.len());
         Ok(self.held.drain(..most).collect())
@@ -90,6 +93,7 @@ impl Probe<'_> {
         let (stream, host) = match dialled {
             Ok(dialled) => dialled,
             Err(error) => {
+                self.note_setup_failure();
                 self.log.error("Error dialing TCP", &[("err", &error)]);
                 return false;
             }
@@ -148,7 +152,7 @@ impl Probe<'_> {
         let (address, _) = self.address(host, &module.address).await;
         let remote = SocketAddr::new(address?, port_number(port)?);
         let source = source_address(&module.source)?;
-        let stream = self.in_time(connect(remote, source)).await?;
+        let stream = self.in_time(NetworkStep::Connect, connect(remote, source)).await?;
         self.log.debug("Successfully dialed", &[]);
         Ok((stream, host.to_owned()))
     }
@@ -162,18 +166,29 @@ impl Probe<'_> {
         alpn: &[&str],
     ) -> Result<TlsStream<S>, String> {
         let config = self.tools.equipment.client_config(&tls_options(tls), alpn);
-        let config = config.map_err(|error| match error {
-            firstbyte_probe::probe::SetupError::Tls(error) => error.to_string(),
-            firstbyte_probe::probe::SetupError::Resolver(text)
-            | firstbyte_probe::probe::SetupError::Client(text) => text,
+        let config = config.map_err(|error| {
+            self.note_setup_failure();
+            match error {
+                firstbyte_probe::probe::SetupError::Tls(error) => error.to_string(),
+                firstbyte_probe::probe::SetupError::Resolver(text)
+                | firstbyte_probe::probe::SetupError::Client(text) => text,
+            }
         })?;
         let name = if tls.server_name.is_empty() { host } else { &tls.server_name };
-        let name = ServerName::try_from(name.to_owned())
-            .map_err(|_| format!("{name} is not a valid name for a certificate"))?;
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| {
+            self.note_setup_failure();
+            format!("{name} is not a valid name for a certificate")
+        })?;
         let shaking = TlsConnector::from(Arc::clone(&config)).connect(name, stream);
         match tokio::time::timeout_at(self.deadline, shaking).await {
-            Ok(done) => done.map_err(|error| format!("TLS handshake failed: {error}")),
-            Err(_) => Err("TLS handshake not complete within the probe's timeout".into()),
+            Ok(done) => done.map_err(|error| {
+                self.note_tls_error(&error);
+                format!("TLS handshake failed: {error}")
+            }),
+            Err(_) => {
+                self.note_failure(PhaseName::Tls, FailureType::TlsTimedOut);
+                Err("TLS handshake not complete within the probe's timeout".into())
+            }
         }
     }
 
@@ -218,10 +233,10 @@ impl Probe<'_> {
 
     /// One step of the dialogue.
     async fn step(&mut self, step: &QueryResponse, lines: &mut Lines) -> bool {
-        let mut send = step.send.clone().into_bytes();
+        let mut send = step.send.clone();
         if let Some(expect) = &step.expect {
             let line = loop {
-                match self.in_time(lines.line()).await {
+                match self.in_time(NetworkStep::Receive, lines.line()).await {
                     Err(error) => {
                         self.log.error("Error reading from connection", &[("err", &error)]);
                         return false;
@@ -258,7 +273,7 @@ impl Probe<'_> {
                 lines.wire.write_all(&send).await?;
                 lines.wire.flush().await
             };
-            if let Err(error) = self.in_time(sending).await {
+            if let Err(error) = self.in_time(NetworkStep::Send, sending).await {
                 self.log.error("Failed to send", &[("err", &error)]);
                 return false;
             }
@@ -274,7 +289,7 @@ impl Probe<'_> {
         let made: Vec<(&str, String)> = labels
             .iter()
             .map(|(name, template)| {
-                let value = expand(groups, template);
+                let value = expand(groups, template.as_bytes());
                 (name.as_str(), String::from_utf8_lossy(&value).into_owned())
             })
             .collect();
@@ -283,8 +298,8 @@ impl Probe<'_> {
     }
 
     async fn bytes_are_as_expected(&mut self, step: &QueryResponse, lines: &mut Lines) -> bool {
-        let expected = step.expect_bytes.as_bytes();
-        match self.in_time(lines.some(expected.len())).await {
+        let expected = step.expect_bytes.as_slice();
+        match self.in_time(NetworkStep::Receive, lines.some(expected.len())).await {
             Err(error) => {
                 self.log.error("Error reading from connection", &[("err", &error)]);
                 false

@@ -17,6 +17,32 @@ pub enum ExporterMetrics {
     V0_28,
 }
 
+/// How bad a message is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExporterLogLevel {
+    /// Something that is to be expected.
+    Debug,
+    /// Something to know.
+    #[default]
+    Info,
+    /// Something to look into.
+    Warn,
+    /// Something that fails.
+    Error,
+}
+
+/// How a message is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExporterLogFormat {
+    /// Sentences; logs of probes in logfmt.
+    #[default]
+    Logfmt,
+    /// A JSON object a line.
+    Json,
+}
+
 /// A server for `/probe`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExporterPlan {
@@ -32,4 +58,10 @@ pub struct ExporterPlan {
     pub history_limit: usize,
     /// Whose metrics.
     pub metrics: ExporterMetrics,
+    /// Its own messages from this level on are written.
+    pub log_level: ExporterLogLevel,
+    /// How messages and logs of probes are written.
+    pub log_format: ExporterLogFormat,
+    /// Logs of probes from this level on are written.
+    pub log_prober: ExporterLogLevel,
 }

@@ -19,7 +19,7 @@ mod wire;
 use firstbyte_sources::server_log::ServerKind;
 use serde::{Deserialize, Serialize};
 
-pub use exporter::{ExporterMetrics, ExporterPlan};
+pub use exporter::{ExporterLogFormat, ExporterLogLevel, ExporterMetrics, ExporterPlan};
 pub use generated::{GeneratedFile, GeneratedPlan};
 pub use har::HarCleanPlan;
 pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};

@@ -18,7 +18,11 @@ use crate::support::certificates::{TRUSTED, UNKNOWN, good, server};
 use crate::support::dns::{Answer, DnsServer};
 use crate::support::files::Directory;
 
+mod additions;
+
 const THEIRS: &str = "prometheus-blackbox-exporter";
+/// What they do not have.
+const FAILURE_INFO: &str = "firstbyte_probe_failure_info";
 
 /// Ends with what it stands for.
 struct Running(Child);
@@ -399,7 +403,7 @@ fn cases(at: &Servers) -> Vec<(&'static str, String)> {
 /// What of a scrape is to be the same: every line, without values that are times.
 fn bounded(text: &str) -> BTreeMap<String, String> {
     let mut lines = BTreeMap::new();
-    for line in text.lines() {
+    for line in text.lines().filter(|line| !line.contains(FAILURE_INFO)) {
         let (key, value) = match line.rsplit_once(' ') {
             Some((series, value)) if !line.starts_with('#') => (series, value),
             _ => (line, ""),
@@ -438,9 +442,14 @@ fn theirs(program: &str, directory: &Directory) -> (Running, u16) {
 
 /// Ours, and a reader of what it says.
 fn ours(directory: &Directory, version: &str) -> (Running, u16, impl BufRead + use<>) {
+    ours_with(directory, &["--compat.version", version])
+}
+
+fn ours_with(directory: &Directory, flags: &[&str]) -> (Running, u16, impl BufRead + use<>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
-        .args(["exporter", "--config.file", "blackbox.yml", "--compat.version", version])
+        .args(["exporter", "--config.file", "blackbox.yml"])
         .args(["--web.listen-address", "127.0.0.1:0"])
+        .args(flags)
         .current_dir(directory.path())
         .stderr(Stdio::piped())
         .spawn()

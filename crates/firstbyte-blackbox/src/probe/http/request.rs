@@ -14,7 +14,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use url::Url;
 
 use crate::Compat;
-use crate::configuration::{Authorization, HttpModule, SecretSource};
+use crate::configuration::{Authorization, HttpModule, SecretSource, encode_base64};
 use crate::probe::certificates::tls_options;
 
 /// A request, and what of it is left on the next hop.
@@ -63,18 +63,7 @@ fn field_value(text: &str, what: &str) -> Result<Secret<HeaderValue>, String> {
 }
 
 fn basic(pair: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("Basic ");
-    for chunk in pair.as_bytes().chunks(3) {
-        let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4_usize {
-            let index = (bits >> (18 - 6 * place)) & 63;
-            let letter = ALPHABET.get(index as usize).copied().unwrap_or(b'=');
-            text.push(if place > chunk.len() { '=' } else { char::from(letter) });
-        }
-    }
-    text
+    format!("Basic {}", encode_base64(pair.as_bytes()))
 }
 
 impl Request {

@@ -19,6 +19,8 @@ Examples:
   curl 'http://127.0.0.1:9115/probe?module=http_2xx&target=https://example.com/'
   curl 'http://127.0.0.1:9115/probe?module=tcp&target=example.com:25&debug=true'";
 
+const LOG_LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
+
 /// Serve Prometheus, as a drop-in replacement of blackbox_exporter
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -48,6 +50,18 @@ pub(in crate::cli) struct ExporterArgs {
     #[arg(long = "history.limit", value_name = "N", default_value_t = 100,
           value_parser = number_within::<u32>(0..=100_000))]
     pub history_limit: u32,
+    /// Least severe messages to write: debug, info, warn or error
+    #[arg(long = "log.level", value_name = "LEVEL", default_value = "info",
+          value_parser = LOG_LEVELS, hide_possible_values = true)]
+    pub log_level: String,
+    /// Form of messages and probe logs: logfmt or json
+    #[arg(long = "log.format", value_name = "FORMAT", default_value = "logfmt",
+          value_parser = ["logfmt", "json"], hide_possible_values = true)]
+    pub log_format: String,
+    /// Least severe lines of probe logs to write
+    #[arg(long = "log.prober", value_name = "LEVEL", default_value = "info",
+          value_parser = LOG_LEVELS, hide_possible_values = true)]
+    pub log_prober: String,
     /// Version of blackbox_exporter whose metrics to serve
     #[arg(long = "compat.version", value_name = "VERSION", default_value = "0.28",
           value_parser = ["0.23", "0.28"])]

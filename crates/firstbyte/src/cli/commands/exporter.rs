@@ -2,7 +2,9 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use firstbyte_blackbox::{Compat, Exporter, ExporterOptions, serve};
+use firstbyte_blackbox::{
+    Compat, Exporter, ExporterOptions, LogFormat, LogLevel, ProbeLogOptions, serve,
+};
 use firstbyte_probe::probe::describe_io;
 use firstbyte_report::Style;
 
@@ -10,7 +12,34 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::signals::{asked_to_end, hang_ups};
 use crate::cli::terminal::{self, note};
-use crate::plans::{ExporterMetrics, ExporterPlan};
+use crate::plans::{ExporterLogFormat, ExporterLogLevel, ExporterMetrics, ExporterPlan};
+
+/// Says what happens, as far as `--log.level` lets it, and as `--log.format` has it.
+#[derive(Clone, Copy)]
+struct ExporterMessages {
+    level: LogLevel,
+    format: LogFormat,
+}
+
+impl ExporterMessages {
+    fn say(self, level: LogLevel, text: &str) {
+        if level < self.level {
+            return;
+        }
+        match (self.format, level) {
+            (LogFormat::Json, _) => note(self.format.line(level, text, &[]).trim_end()),
+            (LogFormat::Logfmt, LogLevel::Warn) => note(&format!("warning: {text}")),
+            (LogFormat::Logfmt, _) => note(text),
+        }
+    }
+
+    /// Names each module that cannot be served.
+    fn name_refused_modules(self, exporter: &Exporter) {
+        for refused in exporter.refused_modules() {
+            self.say(LogLevel::Warn, &format!("{}; /probe refuses this module", safe(&refused)));
+        }
+    }
+}
 
 pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
     Files::default().reads([&plan.config_file]).check()?;
@@ -24,35 +53,35 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
     });
-    let exporter = exporter.map_err(|error| {
-        Problem::new(exit::USAGE, safe(&error))
-            .hint("docs/exporter.md says which keys of blackbox_exporter are not supported")
-    })?;
+    let exporter = exporter.map_err(|error| Problem::new(exit::USAGE, safe(&error)))?;
+    let format = log_format(plan.log_format);
+    let messages = ExporterMessages { level: log_level(plan.log_level), format };
     let file = plan.config_file.display();
-    let modules = match exporter.modules() {
-        1 => "1 module".to_owned(),
-        modules => format!("{modules} modules"),
-    };
+    let modules = count_modules(&exporter);
     if plan.check_only {
-        note(&format!("{file} is valid: {modules}"));
+        messages.name_refused_modules(&exporter);
+        messages.say(LogLevel::Info, &format!("{file} is valid: {modules}"));
         return Ok(exit::OK);
     }
+    let level = log_level(plan.log_prober);
+    let write: fn(&str) = |lines| note(lines.trim_end());
+    exporter.write_probe_log(ProbeLogOptions { level, format, write });
     let listeners: Vec<TcpListener> =
         plan.listen.iter().map(listen).collect::<Result<_, Problem>>()?;
     for listener in &listeners {
         if let Ok(address) = listener.local_addr() {
-            note(&format!(
-                "serving http://{address}/probe?target=…&module=…, {modules} from {file}"
-            ));
+            let text =
+                format!("serving http://{address}/probe?target=…&module=…, {modules} from {file}");
+            messages.say(LogLevel::Info, &text);
             if !address.ip().is_loopback() {
-                note(
-                    "hint: anyone who can reach this address can probe any target from this \
-                      machine",
-                );
+                let hint = "hint: anyone who can reach this address can probe any target from \
+                            this machine";
+                messages.say(LogLevel::Info, hint);
             }
         }
     }
-    note("stop it with Ctrl-C; SIGHUP reloads the configuration");
+    messages.name_refused_modules(&exporter);
+    messages.say(LogLevel::Info, "stop it with Ctrl-C; SIGHUP reloads the configuration");
     let mut hang_ups = hang_ups();
     let runtime = terminal::runtime()?;
     let served = runtime.block_on(async {
@@ -62,7 +91,7 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
                 tokio::select! {
                     biased;
                     _ = &mut asked => break,
-                    Ok(()) = hang_ups.changed() => reload(&exporter),
+                    Ok(()) = hang_ups.changed() => reload(&exporter, messages),
                 }
             }
         };
@@ -73,16 +102,47 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
     served.map_err(|error| {
         Problem::new(exit::USAGE, format!("cannot listen: {}", describe_io(&error)))
     })?;
-    note("stopped");
+    messages.say(LogLevel::Info, "stopped");
     Ok(exit::OK)
 }
 
-fn reload(exporter: &Exporter) {
+fn reload(exporter: &Exporter, messages: ExporterMessages) {
     match exporter.reload() {
-        Ok(()) => note(&format!("reloaded the configuration: {} modules", exporter.modules())),
-        Err(error) => {
-            note(&format!("warning: the old configuration stays in use: {}", safe(&error)));
+        Ok(()) => {
+            let modules = count_modules(exporter);
+            messages.say(LogLevel::Info, &format!("reloaded the configuration: {modules}"));
+            messages.name_refused_modules(exporter);
         }
+        Err(error) => {
+            let text = format!("the old configuration stays in use: {}", safe(&error));
+            messages.say(LogLevel::Warn, &text);
+        }
+    }
+}
+
+/// How many modules there are, and how many of them are refused.
+fn count_modules(exporter: &Exporter) -> String {
+    let (served, refused) = (exporter.modules(), exporter.refused_modules().len());
+    let all = match served + refused {
+        1 => "1 module".to_owned(),
+        all => format!("{all} modules"),
+    };
+    if refused == 0 { all } else { format!("{all}, {refused} of them refused") }
+}
+
+const fn log_level(level: ExporterLogLevel) -> LogLevel {
+    match level {
+        ExporterLogLevel::Debug => LogLevel::Debug,
+        ExporterLogLevel::Info => LogLevel::Info,
+        ExporterLogLevel::Warn => LogLevel::Warn,
+        ExporterLogLevel::Error => LogLevel::Error,
+    }
+}
+
+const fn log_format(format: ExporterLogFormat) -> LogFormat {
+    match format {
+        ExporterLogFormat::Logfmt => LogFormat::Logfmt,
+        ExporterLogFormat::Json => LogFormat::Json,
     }
 }
 

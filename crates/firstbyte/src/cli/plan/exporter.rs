@@ -6,7 +6,7 @@ use super::proxy::warn_of_ignored;
 use super::usage;
 use crate::cli::args::ExporterArgs;
 use crate::cli::exit::Problem;
-use crate::plans::{ExporterMetrics, ExporterPlan};
+use crate::plans::{ExporterLogFormat, ExporterLogLevel, ExporterMetrics, ExporterPlan};
 
 pub(super) fn exporter(args: &ExporterArgs) -> Result<ExporterPlan, Problem> {
     let listen = args.listen_address.iter().map(|text| listen_address(text));
@@ -26,7 +26,22 @@ pub(super) fn exporter(args: &ExporterArgs) -> Result<ExporterPlan, Problem> {
             "0.23" => ExporterMetrics::V0_23,
             _ => ExporterMetrics::V0_28,
         },
+        log_level: log_level(&args.log_level),
+        log_format: match args.log_format.as_str() {
+            "json" => ExporterLogFormat::Json,
+            _ => ExporterLogFormat::Logfmt,
+        },
+        log_prober: log_level(&args.log_prober),
     })
+}
+
+fn log_level(typed: &str) -> ExporterLogLevel {
+    match typed {
+        "debug" => ExporterLogLevel::Debug,
+        "warn" => ExporterLogLevel::Warn,
+        "error" => ExporterLogLevel::Error,
+        _ => ExporterLogLevel::Info,
+    }
 }
 
 /// As Go's listeners are named: without an address it is all of them.

@@ -137,6 +137,7 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["--config.file", "b.yml", "--config.check"],
             &["--web.listen-address", ":1", "--web.listen-address", "[::1]:2"],
             &["--timeout-offset", "1.5", "--history.limit", "0", "--compat.version", "0.23"],
+            &["--log.level", "warn", "--log.format", "json", "--log.prober", "debug"],
         ],
     ),
     (&["rum", "snippet"], &[&["--endpoint", "https://a.test/rum"], &["--sample", "10%"]]),
