@@ -294,11 +294,7 @@ fn values_that_are_not_allowed() {
             r#"server.server.chain_bytes = "60kb and more""#,
             "600 to 60000",
         ),
-        (
-            "server = { certificate_days = 31 }",
-            "server.server.certificate_days = 31",
-            "-365 to 30",
-        ),
+        ("server = { certificate_days = 31 }", "server.server.certificate_days = 31", "-365 to 30"),
         (
             r#"server = { slow = { every = 0, think_time = "1ms" } }"#,
             "server.server.slow.every = 0",

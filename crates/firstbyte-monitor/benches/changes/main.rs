@@ -103,11 +103,15 @@ fn drawn<T: Send>(first: u64, n: u64, draw: impl Fn(u64) -> T + Sync) -> Vec<T> 
 
 fn unchanged(options: &Options) -> bool {
     println!(
-        "| series that do not change | provisional, per 1,000 series-days | confirmed | of them sudden |"
+        "| series that do not change | provisional, per 1,000 series-days | of them by samples | confirmed | of them by samples |"
     );
-    println!("|---|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|");
     let (mut all, mut all_days) = (0, 0);
-    for shape in Shape::ALL {
+    let only: Option<usize> = std::env::var("SHAPE").ok().and_then(|text| text.parse().ok());
+    for (index, shape) in Shape::ALL.into_iter().enumerate() {
+        if only.is_some_and(|only| only != index) {
+            continue;
+        }
         let watched = drawn(options.seed, options.series, |seed| {
             watch(shape, &Alteration::Nothing, 40, options.every, seed)
         });
@@ -118,9 +122,10 @@ fn unchanged(options: &Options) -> bool {
         let sudden = watched.iter().flat_map(|one| &one.confirmed);
         let sudden = sudden.filter(|(event, _)| event.samples.after < 300).count();
         println!(
-            "| {} | {:.2} | {:.2} | {:.2} |",
+            "| {} | {:.2} | {:.2} | {:.2} | {:.2} |",
             shape.phrase(),
             per_thousand(provisional),
+            per_thousand(watched.iter().map(|one| one.provisional_by_samples).sum()),
             per_thousand(confirmed),
             per_thousand(sudden)
         );
@@ -129,7 +134,7 @@ fn unchanged(options: &Options) -> bool {
                 for (event, at) in &one.confirmed {
                     println!(
                         "  {:.2} d: {} [{:?}]",
-                        *at as f64 / DAY as f64,
+                        (*at - series::START) as f64 / DAY as f64,
                         event.sentence(),
                         event.samples
                     );

@@ -1,6 +1,6 @@
 //! Series that are drawn, sample by sample, and what the detector finds in them as time goes on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
@@ -14,7 +14,7 @@ use firstbyte_monitor::rollup::{Measure, Rollup};
 pub(crate) const DAY: i64 = 24 * HOUR;
 const HOUR: i64 = 3_600_000;
 /// 1 April 2026, a Wednesday.
-const START: i64 = 1_775_001_600_000;
+pub(crate) const START: i64 = 1_775_001_600_000;
 /// Samples that the program keeps in memory.
 const KEPT: usize = 240;
 
@@ -87,6 +87,8 @@ impl Alteration {
 pub(crate) struct Watched {
     /// Events that were only ever provisional.
     pub(crate) provisional: usize,
+    /// Of these, those that few samples showed.
+    pub(crate) provisional_by_samples: usize,
     /// Events that were confirmed, as they were at the end, and when.
     pub(crate) confirmed: Vec<(LevelEvent, i64)>,
     /// Samples from the change to its first event.
@@ -152,7 +154,7 @@ pub(crate) fn watch(
     let mut history = OneSeries { labels: [labels], latest: [].into(), hours: BTreeMap::new() };
     let mut detector = Detector::new(Settings::default(), Vec::new());
     let mut watched = Watched::default();
-    let (mut seen, mut sure) = (BTreeSet::new(), BTreeMap::new());
+    let (mut seen, mut sure) = (BTreeMap::new(), BTreeMap::new());
     let step = every * 1_000;
     let mut at = START;
     while at < START + days * DAY {
@@ -175,11 +177,13 @@ pub(crate) fn watch(
                 let told = sure.get(&event.id).map_or(at, |(_, told)| *told);
                 sure.insert(event.id.clone(), (event.clone(), told));
             }
-            seen.insert(event.id);
+            seen.entry(event.id).or_insert(event.samples.after < 300);
         }
         at += step;
     }
-    watched.provisional = seen.iter().filter(|id| !sure.contains_key(*id)).count();
+    seen.retain(|id, _| !sure.contains_key(id));
+    watched.provisional = seen.len();
+    watched.provisional_by_samples = seen.values().filter(|by_samples| **by_samples).count();
     watched.confirmed = sure.into_values().collect();
     watched
 }

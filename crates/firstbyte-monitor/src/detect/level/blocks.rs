@@ -8,6 +8,8 @@ const PROFILE: (i64, usize) = (7, 5);
 const WEEKDAYS: i64 = WEEKS;
 /// Weekdays are taken off where days vary by so much less without them.
 const WEEKDAYS_MATTER: f64 = 0.6;
+/// Of so many days the one farthest off is not counted.
+const OUTLYING_DAYS: usize = 20;
 /// Fewest values of a block that is made of hours.
 const FEWEST_HOURS: usize = 3;
 
@@ -131,7 +133,11 @@ fn take_weekdays_off(points: &mut [Point]) {
         let apart = days.iter().zip(&around).map(|(day, around)| {
             (day.value - around - if without { effects[weekday(day.at)] } else { 0.0 }).abs()
         });
-        apart.sum::<f64>()
+        let mut apart: Vec<f64> = apart.collect();
+        apart.sort_unstable_by(f64::total_cmp);
+        // A day that is an outlier says nothing of weekdays.
+        let usual = apart.len() - apart.len().div_ceil(OUTLYING_DAYS);
+        apart[..usual].iter().sum::<f64>()
     };
     if size(true) < WEEKDAYS_MATTER * size(false) {
         points.iter_mut().for_each(|point| point.value -= effects[weekday(point.at)]);

@@ -1,59 +1,119 @@
-//! What makes six-hour medians of one level differ: how large it is, how long it lasts.
+//! What makes six-hour medians of one level differ: how large it is, and how it grows with the time between them.
+//!
+//! Noise is read off differences of medians that are some time apart (a variogram: Matheron 1963), so that it need not be known
+//! where levels change: a change is in few of these differences, and robust scales leave it out.
 
 use super::blocks::middle;
 
-/// Correlations are added up to this lag: five days.
-const LAGS: usize = 20;
-/// A value farther away than so many spreads counts as one that far away, where correlations are concerned.
-const FAR: f64 = 3.0;
+/// Medians on either side of a change that are compared, at most: a week of them.
+pub(super) const COMPARED: usize = 28;
+/// Differences are known up to this distance.
+const LAGS: usize = 2 * COMPARED;
 /// The standard error of a median against that of a mean: √(π/2) of independent normal values, less of values that hang
 /// together. Intervals hold with this (`docs/statistics.md`).
 const MEDIAN: f64 = 1.1;
 /// No level is known better than to one part in a million.
 const FINEST: f64 = 1e-6;
+/// Fewest differences of one distance.
+const FEWEST: usize = 6;
 
 /// Noise around levels.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Noise {
-    /// The usual spread of a value: 1.4826 median absolute deviations.
+    /// The usual spread of a value.
     pub(super) spread: f64,
-    /// The variance of a long sum against that of independent noise.
-    pub(super) inflation: f64,
+    /// The variance of the difference of two values, by how many values they are apart; the first is of none.
+    variogram: Vec<f64>,
 }
 
 impl Noise {
-    /// Of what `residuals` of values of about `level` show.
-    pub(super) fn around_levels(residuals: &[f64], level: f64, levels: usize) -> Self {
-        let n = residuals.len();
-        let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
-        // A median of few values is nearer to them than the truth is.
-        let freedom = (n as f64 / n.saturating_sub(levels).max(1) as f64).sqrt();
-        let deviation = 1.4826 * middle(&mut sizes) * freedom;
-        // Where more than half are the same value, the others say how large noise is.
-        let mean = 1.2533 * sizes.iter().map(|size| size.min(5.0 * deviation)).sum::<f64>()
-            / n.max(1) as f64;
-        let all = 1.2533 * sizes.iter().sum::<f64>() / n.max(1) as f64;
-        let spread = if deviation > 0.0 { deviation.max(0.9 * mean) } else { all };
-        let spread = spread.max(FINEST * level.abs()).max(f64::MIN_POSITIVE);
-        let held: Vec<f64> =
-            residuals.iter().map(|r| r.clamp(-FAR * spread, FAR * spread)).collect();
-        let square: f64 = held.iter().map(|r| r * r).sum();
-        let mut inflation = 1.0;
-        for lag in 1..=LAGS.min(n / 4) {
-            let product: f64 = held.iter().zip(&held[lag..]).map(|(a, b)| a * b).sum();
-            let correlation = product / square.max(f64::MIN_POSITIVE);
-            // What chance makes of none: its standard error.
-            if correlation < 1.0 / (n as f64).sqrt() {
-                break;
-            }
-            inflation += 2.0 * correlation;
+    /// What the differences of `values` show.
+    pub(super) fn from_values(values: &[f64]) -> Self {
+        let level = middle(&mut values.to_vec());
+        let finest = (FINEST * level.abs()).max(f64::MIN_POSITIVE);
+        let mut variogram = vec![0.0];
+        for lag in 1..=LAGS.min(values.len().saturating_sub(FEWEST)).max(1) {
+            let apart = values.iter().zip(values.get(lag..).unwrap_or_default());
+            let scale = robust_scale(apart.map(|(a, b)| (b - a).abs()).collect()).max(finest);
+            // Noise that is stationary does not become smaller with the distance.
+            let before: f64 = variogram.last().copied().unwrap_or_default();
+            variogram.push((scale * scale).max(before));
         }
-        Self { spread, inflation }
+        // Of neighbours within a day: what is slower is no noise of a single value.
+        let near = variogram.get(2).or(variogram.last()).copied().unwrap_or_default();
+        Self { spread: (near / 2.0).sqrt().max(finest), variogram }
     }
 
-    /// The standard error of the difference of the medians of so many values each.
+    fn between(&self, apart: usize) -> f64 {
+        let last = self.variogram.len() - 1;
+        self.variogram[apart.min(last)]
+    }
+
+    /// The standard error of the difference of the medians of so many values before a change and after it.
     pub(super) fn error(&self, before: usize, after: usize) -> f64 {
-        let [before, after] = [before, after].map(|n| n.max(1) as f64);
-        MEDIAN * self.spread * (self.inflation * (1.0 / before + 1.0 / after)).sqrt()
+        let [a, b] = [before, after].map(|n| n.clamp(1, COMPARED));
+        let across: f64 = (0..a)
+            .flat_map(|i| (0..b).map(move |j| i + j + 1))
+            .map(|apart| self.between(apart))
+            .sum();
+        let within = |n: usize| -> f64 {
+            (1..n).map(|apart| 2.0 * (n - apart) as f64 * self.between(apart)).sum()
+        };
+        let [a_f, b_f] = [a as f64, b as f64];
+        let variance =
+            across / (a_f * b_f) - within(a) / (2.0 * a_f * a_f) - within(b) / (2.0 * b_f * b_f);
+        // At least what independent values would have.
+        let least = self.between(1) / 2.0 * (1.0 / a_f + 1.0 / b_f);
+        MEDIAN * variance.max(least).sqrt()
+    }
+}
+
+/// The usual size of values that are sizes of differences.
+fn robust_scale(mut sizes: Vec<f64>) -> f64 {
+    let n = sizes.len().max(1) as f64;
+    let deviation = 1.4826 * middle(&mut sizes);
+    // Where more than half are the same value, the others say how large noise is.
+    if deviation > 0.0 {
+        let mean = 1.2533 * sizes.iter().map(|size| size.min(5.0 * deviation)).sum::<f64>() / n;
+        return deviation.max(0.9 * mean);
+    }
+    1.2533 * sizes.iter().sum::<f64>() / n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::drawn::normal;
+    use super::*;
+
+    /// Of noise that keeps 0.83 from one value to the next, as hours with an AR(1) of 0.97 do.
+    #[test]
+    fn errors_are_those_of_correlated_noise_and_a_step_hardly_matters() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let keeps: f64 = 0.83;
+        let mut draw = |n: usize| -> Vec<f64> {
+            let mut value = normal(&mut random);
+            let mut next = |_| {
+                value = keeps * value + (1.0 - keeps * keeps).sqrt() * normal(&mut random);
+                value
+            };
+            (0..n).map(&mut next).collect()
+        };
+        let difference = |values: &[f64]| {
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            mean(&values[28..56]) - mean(&values[..28])
+        };
+        let differences: Vec<f64> = (0..2_000).map(|_| difference(&draw(56))).collect();
+        let truth = (differences.iter().map(|d| d * d).sum::<f64>() / 2_000.0).sqrt();
+        let mut errors: Vec<f64> =
+            (0..200).map(|_| Noise::from_values(&draw(160)).error(28, 28)).collect();
+        let usual = middle(&mut errors) / MEDIAN;
+        assert!((usual / truth - 1.0).abs() < 0.2, "{usual} for {truth}");
+        let stepped = |mut values: Vec<f64>| {
+            values[100..].iter_mut().for_each(|value| *value += 20.0);
+            Noise::from_values(&values).error(28, 28)
+        };
+        let mut errors: Vec<f64> = (0..200).map(|_| stepped(draw(160))).collect();
+        let with_step = middle(&mut errors) / MEDIAN;
+        assert!(with_step < 2.5 * truth, "{with_step} for {truth}");
     }
 }

@@ -4,7 +4,7 @@ use firstbyte_core::stats::Interval;
 
 use super::blocks::{Deseasoned, middle};
 use super::noise::Noise;
-use super::segments::level;
+use super::segments::{level, sides};
 use super::{BLOCK, Certainty, Change, DAY, HOUR, Point, YOUNG};
 
 /// How far from where six-hour medians change the change is looked for. A level that is younger than levels may be takes what is
@@ -14,6 +14,10 @@ const REACH: i64 = YOUNG as i64 * BLOCK + DAY;
 const POSSIBLE: f64 = 5.0;
 /// Standard errors of an interval of 95 %; more than 1.96, as noise is an estimate.
 const ERRORS: f64 = 2.1;
+/// Correlations are added up to this lag.
+const LAGS: usize = 20;
+/// A value farther away than so many spreads counts as one that far away, where correlations are concerned.
+const FAR: f64 = 3.0;
 
 /// The changes between levels that `bounds` of blocks divide.
 pub(super) fn changes(
@@ -33,16 +37,15 @@ pub(super) fn change(
     noise: &Noise,
     certainty: Certainty,
 ) -> Change {
-    let sides =
+    let blocks =
         [&deseasoned.blocks[bounds[0]..bounds[1]], &deseasoned.blocks[bounds[1]..bounds[2]]];
-    let [before, after] = sides.map(|side| {
-        let values: Vec<f64> = side.iter().map(|block| block.value).collect();
-        level(&values)
-    });
-    let samples = sides.map(|side| side.iter().map(|block| block.samples).sum());
-    let error = ERRORS * noise.error(sides[0].len(), sides[1].len());
-    let rough = sides[1].first().map_or(0, |block| block.at);
-    let start = sides[0].first().map_or(i64::MIN, |block| block.at);
+    let values = blocks.map(|side| side.iter().map(|block| block.value).collect::<Vec<f64>>());
+    let near = sides(&values[0], &values[1]);
+    let [before, after] = near.map(level);
+    let samples = blocks.map(|side| side.iter().map(|block| block.samples).sum());
+    let error = ERRORS * noise.error(near[0].len(), near[1].len());
+    let rough = blocks[1].first().map_or(0, |block| block.at);
+    let start = blocks[0].first().map_or(i64::MIN, |block| block.at);
     let end = deseasoned.blocks.get(bounds[2]).map_or(i64::MAX, |block| block.at);
     let near = between(&deseasoned.points, start.max(rough - REACH), end.min(rough + REACH));
     let (at, between) = place(near, before, after).unwrap_or((rough, [rough - DAY, rough + DAY]));
@@ -55,6 +58,25 @@ pub(super) fn change(
         interval: Interval { low: after - before - error, high: after - before + error },
         samples,
     }
+}
+
+/// The variance of a long sum of `residuals` against that of independent ones.
+fn lasting(residuals: &[f64]) -> f64 {
+    let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
+    let spread = (1.4826 * middle(&mut sizes)).max(f64::MIN_POSITIVE);
+    let held: Vec<f64> = residuals.iter().map(|r| r.clamp(-FAR * spread, FAR * spread)).collect();
+    let square: f64 = held.iter().map(|r| r * r).sum();
+    let mut inflation = 1.0;
+    for lag in 1..=LAGS.min(held.len() / 4) {
+        let product: f64 = held.iter().zip(&held[lag..]).map(|(a, b)| a * b).sum();
+        let correlation = product / square.max(f64::MIN_POSITIVE);
+        // What chance makes of none: its standard error.
+        if correlation < 1.0 / (held.len() as f64).sqrt() {
+            break;
+        }
+        inflation += 2.0 * correlation;
+    }
+    inflation
 }
 
 /// The points from `from` on and before `until`.
@@ -86,10 +108,10 @@ pub(super) fn place(points: &[Point], before: f64, after: f64) -> Option<(i64, [
         .enumerate()
         .map(|(index, point)| point.value - if index < best { before } else { after });
     let residuals: Vec<f64> = residuals.collect();
-    let own = Noise::around_levels(&residuals, before, 1);
     let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
-    let slack =
-        POSSIBLE * middle(&mut sizes).max(1e-3 * (after - before).abs()) * own.inflation.sqrt();
+    let slack = POSSIBLE
+        * middle(&mut sizes).max(1e-3 * (after - before).abs())
+        * lasting(&residuals).sqrt();
     let possible = |index: &usize| sums[*index] >= most - slack;
     let first = (0..points.len()).find(possible).unwrap_or(best);
     let last = (0..points.len()).rev().find(possible).unwrap_or(best);

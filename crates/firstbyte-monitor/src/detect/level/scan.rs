@@ -2,7 +2,7 @@
 //! James 2014), if it is large enough to matter.
 
 use super::blocks::Deseasoned;
-use super::segments::{Segments, level};
+use super::segments::{Segments, level, sides};
 use super::{BLOCK, Certainty, Change, DAY, LevelSettings, place};
 
 /// How far back a change is proposed.
@@ -24,7 +24,7 @@ pub(super) fn proposed(
     // The level before may be longer than the window; it has to be long enough.
     let fewest = FEWEST_BEFORE.saturating_sub(first - start).max(1);
     let split = first + division(&values[first - start..], fewest, settings.shortest[0])?;
-    let [before, after] = [&values[..split - start], &values[split - start..]];
+    let [before, after] = sides(&values[..split - start], &values[split - start..]);
     let difference = (level(after) - level(before)).abs();
     let gate = settings.propose.least(level(before), found.noise.spread);
     let errors = settings.errors[0] * found.noise.error(before.len(), after.len());

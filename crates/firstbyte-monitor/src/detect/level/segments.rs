@@ -3,10 +3,12 @@
 
 use super::LevelSettings;
 use super::blocks::middle;
-use super::noise::Noise;
+use super::noise::{COMPARED, Noise};
 
 /// What another level has to save, in mean absolute deviations times the logarithm of the number of values.
 const PENALTY: f64 = 2.0;
+/// Fewest values of a level that has ended: an excursion of hours is told while it lasts, not days after it.
+const SHORTEST_ENDED: usize = 12;
 
 /// Levels.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +23,8 @@ pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSetting
     let around = rough_scale(values);
     let penalty = PENALTY * around * (values.len() as f64).ln();
     let mut bounds = cheapest(values, shortest, penalty);
+    let noise = Noise::from_values(values);
     loop {
-        let noise = noise_around(values, &bounds);
         let weakest = (1..bounds.len() - 1)
             .map(|index| {
                 (index, strength(values, &bounds[index - 1..=index + 1], &noise, settings))
@@ -38,26 +40,37 @@ pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSetting
 /// The difference over what it takes: the smaller of gate and standard errors.
 fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSettings) -> f64 {
     let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
-    let before = level(&values[from..at]);
-    let difference = (level(&values[at..until]) - before).abs();
+    let [old, new] = sides(&values[from..at], &values[at..until]);
+    let (before, after) = (level(old), level(new));
+    let has_ended = |from: usize, until: usize| until < values.len() && from > 0;
+    if (has_ended(from, at) && at - from < SHORTEST_ENDED)
+        || (until < values.len() && until - at < SHORTEST_ENDED)
+        || !holds(new, before, after)
+    {
+        return 0.0;
+    }
+    let difference = (after - before).abs();
     let gate = settings.confirm.least(before, noise.spread);
-    let errors = settings.errors[1] * noise.error(at - from, until - at);
+    let errors = settings.errors[1] * noise.error(old.len(), new.len());
     (difference / gate).min(difference / errors)
+}
+
+/// The values on either side that are next to the change.
+pub(super) fn sides<'a>(before: &'a [f64], after: &'a [f64]) -> [&'a [f64]; 2] {
+    [&before[before.len().saturating_sub(COMPARED)..], &after[..after.len().min(COMPARED)]]
+}
+
+/// Whether a short level stays where it is: its last value and most others are nearer to it than to the one before.
+fn holds(new: &[f64], before: f64, after: f64) -> bool {
+    let is_near = |value: &f64| (value - after).abs() < (value - before).abs();
+    let near = new.iter().filter(|value| is_near(value)).count();
+    new.len() >= SHORTEST_ENDED
+        || (new.last().is_some_and(|last| is_near(last)) && 4 * near >= 3 * new.len())
 }
 
 /// The median of `values`.
 pub(super) fn level(values: &[f64]) -> f64 {
     middle(&mut values.to_vec())
-}
-
-/// Noise around the levels between `bounds`.
-pub(super) fn noise_around(values: &[f64], bounds: &[usize]) -> Noise {
-    let mut residuals = Vec::with_capacity(values.len());
-    for pair in bounds.windows(2) {
-        let own = level(&values[pair[0]..pair[1]]);
-        residuals.extend(values[pair[0]..pair[1]].iter().map(|value| value - own));
-    }
-    Noise::around_levels(&residuals, level(values), bounds.len() - 1)
 }
 
 /// The mean absolute deviation as differences of neighbours show it, which no level hides; with what lasts in it.

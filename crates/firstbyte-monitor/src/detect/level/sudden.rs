@@ -11,6 +11,8 @@ use crate::binomial::at_least;
 pub const WINDOW: usize = 240;
 /// Fewest samples before, and after; and after, to be confirmed.
 const FEWEST: [usize; 3] = [20, 7, 40];
+/// Fewest samples before, to be confirmed: what varies slowly does not show in fewer.
+const FEWEST_BEFORE: usize = 36;
 /// On either side so many samples next to the change are compared: the day's course does not matter to them.
 const NEAR: usize = 30;
 /// The largest share of samples on the wrong side of the middle between both levels, before and after.
@@ -52,7 +54,10 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
     {
         return None;
     }
-    let held = known.is_young() && n - split >= FEWEST[2] && size >= RANGES[1] * range;
+    let held = known.is_young()
+        && split >= FEWEST_BEFORE
+        && n - split >= FEWEST[2]
+        && size >= RANGES[1] * range;
     let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
     let (at, between) = place(near, before, after)?;
     // Of the medians of as many as there are: batches have a spread, and more samples a smaller one.
