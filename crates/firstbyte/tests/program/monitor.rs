@@ -135,3 +135,36 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
         outcome.stderr
     );
 }
+
+/// Header values reach the server, and nobody else: neither files, nor the page, nor what is printed.
+#[test]
+fn requests_are_made_as_configured_and_their_secrets_stay_secret() {
+    let directory = Directory::new();
+    let here = directory.path();
+    let server = Echo::start(|request| {
+        let is_asked = request.line == "HEAD / HTTP/1.1"
+            && request.field("authorization") == Some("Bearer s3cret-of-shop");
+        response(if is_asked { "301 Moved Permanently" } else { "403 Forbidden" }, "", b"")
+    });
+    directory.write(
+        "m.toml",
+        format!(
+            "[defaults]\nheaders = {{ Authorization = \"Bearer s3cret-of-shop\" }}\n\
+             [[target]]\nname = \"shop\"\nurl = \"http://127.0.0.1:{}/\"\nevery = \"1s\"\n\
+             method = \"HEAD\"\nstatus = \"301\"\n",
+            server.peer.port()
+        ),
+    );
+    let check = firstbyte(here, &["monitor", "--config", "m.toml", "--check-config"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    let outcome = monitor(here, &["--config", "m.toml", "--for", "3s"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let name = &runs(here)[0];
+    let raw = fs::read_to_string(here.join("store/raw").join(name)).unwrap();
+    assert!(raw.contains("\"status\":301") && !raw.contains("\"status\":403"), "{raw}");
+    for text in [&raw, &check.stdout, &outcome.stdout, &outcome.stderr] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    let store = fs::read(here.join("store/store.sqlite")).unwrap();
+    assert!(!store.windows(6).any(|bytes| bytes == b"s3cret"));
+}

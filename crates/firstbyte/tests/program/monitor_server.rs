@@ -614,8 +614,8 @@ fn what_is_over_its_budget_is_told_shown_and_exposed() {
     let told: Vec<&str> = said.lines().filter(|line| line.contains("budget")).collect();
     assert_eq!(told.len(), 1, "{said}");
     assert!(
-        told[0].contains("Z over budget: gone, as negotiated: ")
-            && told[0].ends_with(" samples failed, 1 % allowed"),
+        told[0].contains("Z over budget: gone, as negotiated: failed for 100 % of the time (")
+            && told[0].ends_with(" samples), 1 % allowed"),
         "{said}"
     );
 }

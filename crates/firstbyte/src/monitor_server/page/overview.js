@@ -44,7 +44,7 @@ function failuresText(row) {
 // What is promised and not kept, in words.
 function overBudget(row) {
   const over = (row.budgets ?? []).filter((budget) => budget.over && budget.sentence);
-  return over.map((budget) => el('span', { class: 'over', title: budget.sentence }, `over budget: ${budget.sentence.split(':')[0]}`));
+  return over.map((budget) => el('span', { class: 'over', title: budget.sentence }, `over budget: ${budget.sentence.split(/[:(]/)[0].trim()}`));
 }
 
 function cells(row, scale, steps) {
