@@ -186,7 +186,8 @@ impl Promise {
                 }
             }
             Kept::CertificateDays { fewest } => {
-                let last_day = OffsetDateTime::from_unix_timestamp(certificate_expiry?).ok()?.date();
+                let last_day =
+                    OffsetDateTime::from_unix_timestamp(certificate_expiry?).ok()?.date();
                 let today = OffsetDateTime::from_unix_timestamp(now).ok()?.date();
                 let days_left = (last_day - today).whole_days();
                 let standing = match days_left < i64::from(fewest) {

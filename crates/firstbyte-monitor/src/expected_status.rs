@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn anything_below_400_is_expected_where_nothing_is_written() {
         let usual = ExpectedStatus::default();
-        for (status, is_expected) in [(200, true), (304, true), (399, true), (400, false), (503, false)]
+        for (status, is_expected) in
+            [(200, true), (304, true), (399, true), (400, false), (503, false)]
         {
             assert_eq!(usual.accepts(status), is_expected, "{status}");
         }

@@ -10,6 +10,7 @@ pub mod calendar;
 pub mod configuration;
 pub mod detect;
 pub mod edges;
+pub mod event_state;
 pub mod expected_status;
 pub mod push;
 pub mod rollup;

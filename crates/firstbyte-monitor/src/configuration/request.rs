@@ -11,7 +11,8 @@ use super::document::Document;
 use crate::expected_status::ExpectedStatus;
 
 /// Keys of a request in `[defaults]`, templates and targets.
-pub(super) const REQUEST_KEYS: &[&str] = &["status", "method", "headers", "cert", "key", "insecure"];
+pub(super) const REQUEST_KEYS: &[&str] =
+    &["status", "method", "headers", "cert", "key", "insecure"];
 /// What the length of a body and the end of a connection depend on.
 const OWN_HEADERS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
 /// Methods of RFC 9110 §9 and RFC 5789. Methods are case-sensitive: `get` is another one.
@@ -86,10 +87,9 @@ impl<'t> Document<'t> {
         let mut headers = BTreeMap::new();
         for (written, value) in self.headers(table, &OWN_HEADERS) {
             // Both were checked: neither can fail, and no message may have the value.
-            let (Ok(name), Ok(value)) = (
-                HeaderName::from_bytes(written.as_bytes()),
-                HeaderValue::from_str(value.reveal()),
-            ) else {
+            let (Ok(name), Ok(value)) =
+                (HeaderName::from_bytes(written.as_bytes()), HeaderValue::from_str(value.reveal()))
+            else {
                 continue;
             };
             let key = name.as_str().to_owned();

@@ -275,10 +275,8 @@ url = "https://b.test/"
     let text = "[[target]]\nurl = \"https://a.test/\"\nbudget = { certificate_days = -1 }";
     assert_eq!(
         mistakes(text),
-        [
-            "3:12: certificate_days \"-1\" is not a number of days; write for example \
-             certificate_days = 14"
-        ]
+        ["3:12: certificate_days \"-1\" is not a number of days; write for example \
+             certificate_days = 14"]
     );
     let text =
         "[[target]]\nurl = \"https://a.test/\"\nbudget = { ttfb.p96 = \"1s\", failures = 1 }";

@@ -30,6 +30,7 @@ use tokio::sync::oneshot;
 use crate::recording::Observer;
 
 pub(crate) use access::{Token, TokenError};
+pub(crate) use annotations::check_annotation;
 pub(crate) use parameters::moment;
 
 const LIMITS: ServerLimits = ServerLimits {

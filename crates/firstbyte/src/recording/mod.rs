@@ -8,6 +8,7 @@ mod budgets;
 mod changes;
 mod clock_trust;
 mod labels;
+mod lock_file;
 mod observed;
 mod opening;
 mod raw;
@@ -18,6 +19,7 @@ mod tests;
 
 pub(crate) use budgets::{Budgets, Judged, series_name};
 pub(crate) use labels::series_labels;
+pub(crate) use lock_file::is_recording;
 pub(crate) use observed::{
     BOUNDS, Figures, Health, MEASURES, ObservedTimes, Observer, SeriesFigures, observed,
 };

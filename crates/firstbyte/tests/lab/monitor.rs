@@ -248,7 +248,7 @@ fn the_demo_names_a_change_and_its_cause() {
     let _permits = Permits::one();
     let temporary = tempfile::tempdir().unwrap();
     let mut command = Command::new(PROGRAM);
-    command.args(["monitor", "--demo", "--for", "100s"]).env("TMPDIR", temporary.path());
+    command.args(["monitor", "demo", "--for", "100s"]).env("TMPDIR", temporary.path());
     let mut demo = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let family = Family::of_lab(demo.id());
     let mut all = Vec::new();

@@ -1,5 +1,6 @@
 //! `firstbyte monitor`: targets measured again and again, every sample kept.
 
+mod annotate;
 mod demo;
 pub(super) mod events;
 mod export;
@@ -8,6 +9,7 @@ mod keeper;
 pub(super) mod reading;
 mod serving;
 mod source;
+mod status;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,11 +50,13 @@ use crate::recording::{
 };
 use crate::runs::environment;
 use crate::webhooks::Tell;
+pub(in crate::cli) use annotate::run as annotate;
 pub(in crate::cli) use events::run as events;
 pub(in crate::cli) use export::run as export;
 use following::{Follower, look_up};
 use keeper::{Keeper, Teller};
 use source::{Files, read};
+pub(in crate::cli) use status::run as status;
 
 /// Of a list that is long, so many are named.
 const NAMED: usize = 10;
