@@ -458,6 +458,7 @@ fn what_is_asked_badly_is_told_why() {
         ("DELETE", "/metrics", "allow: get, head\r\n"),
         ("POST", "/api/v1/series", "allow: get, head\r\n"),
         ("POST", "/-/healthy", "allow: get, head\r\n"),
+        ("GET", "/-/reload", "allow: post\r\n"),
         ("PUT", "/api/v1/annotations", "allow: get, head, post\r\n"),
     ] {
         let answer = monitor.ask(method, path, "", "");

@@ -43,6 +43,7 @@ use crate::cli::run_problem;
 use crate::cli::signals::{Attention, hang_ups};
 use crate::cli::terminal::note;
 use crate::exposition::MOST_EXPOSED;
+use crate::monitor_server::reload_channel;
 use crate::plans::{MonitorPlan, MonitorSource};
 use crate::recording::{
     RawLimits, Recorded, RecordedSeries, Recorder, RecorderError, RecorderSettings, observed,
@@ -159,8 +160,11 @@ fn watch_all(
     let is_exposed = listening.is_some() || !pushes.is_empty();
     let (observer, observed) = observed(labels, if is_exposed { MOST_EXPOSED } else { 0 });
     let pushes = serving::push(pushes, &observer, Arc::clone(&tell))?;
-    let answer =
-        |listening: serving::Listening| listening.answer(store.join("store.sqlite"), observer);
+    let (reloads, reload_requests) = reload_channel();
+    let reloads = matches!(plan.source, MonitorSource::File(_)).then_some(reloads);
+    let answer = |listening: serving::Listening| {
+        listening.answer(store.join("store.sqlite"), observer, reloads)
+    };
     let server = listening.map(answer).transpose()?;
     let recorder = Recorder::start(RecorderSettings {
         raw: store.join("raw"),
@@ -181,7 +185,7 @@ fn watch_all(
     let mut keeper = Keeper::new(&list, recorder, teller.clone());
     let control = WatchControl::default();
     let mut follower = Follower::new(plan, &list.configuration, files, edges, teller, visitor);
-    follower.heed(hang_ups);
+    follower.heed(hang_ups, reload_requests);
     let watched = measuring.wait_for(async {
         let mut watching = std::pin::pin!(watch(list, seed(), &control, &mut keeper));
         let end = async {

@@ -12,7 +12,7 @@ use super::safe;
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal::note;
 use crate::monitor_server::{
-    MonitorServer, ServerError, ServerOptions, Token, TokenError, exporter,
+    MonitorServer, ReloadRequests, ServerError, ServerOptions, Token, TokenError, exporter,
 };
 use crate::plans::{MonitorPlan, MonitorSource};
 use crate::pushing::{Push, PushPace, Pushes};
@@ -157,9 +157,10 @@ impl Listening {
         self,
         store: PathBuf,
         observer: Observer,
+        reloads: Option<ReloadRequests>,
     ) -> Result<MonitorServer, Problem> {
         let Self { listener, token, modules } = self;
-        let options = ServerOptions { listener, token, modules, store, observer };
+        let options = ServerOptions { listener, token, modules, store, observer, reloads };
         let server = MonitorServer::start(options).map_err(|error| match error {
             ServerError::System(error) => {
                 let why = describe_io(&error);
