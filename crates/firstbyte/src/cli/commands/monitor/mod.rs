@@ -154,7 +154,7 @@ fn watch_all(
     let teller = Teller::new(plan.silent);
     let tell = teller.clone();
     let tell: Tell = Arc::new(move |what: &str| tell.tell(what));
-    let (webhooks, notices) = serving::send(webhooks, Arc::clone(&tell))?;
+    let (webhooks, notices) = serving::prepare_webhooks(webhooks, Arc::clone(&tell))?;
     let recorded = recorded(&list);
     let labels = series_labels(&recorded.header).unwrap_or_default();
     let is_exposed = listening.is_some() || !pushes.is_empty();
@@ -175,6 +175,7 @@ fn watch_all(
         notices,
     });
     let recorder = recorder.map_err(recorder_problem)?;
+    let webhooks = serving::begin_webhooks(webhooks, store)?;
     note(&format!("measuring {}", overview(&list.configuration, &list.series)));
     match keeps_samples(plan) {
         true => {

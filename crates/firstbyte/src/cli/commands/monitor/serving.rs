@@ -17,7 +17,7 @@ use crate::monitor_server::{
 use crate::plans::{MonitorPlan, MonitorSource};
 use crate::pushing::{Push, PushPace, Pushes};
 use crate::recording::Observer;
-use crate::webhooks::{Notices, Pace, Tell, Webhook, Webhooks};
+use crate::webhooks::{Notices, Pace, PreparedWebhooks, Tell, Webhook, Webhooks};
 
 /// A server that listens, and does not answer yet.
 pub(super) struct Listening {
@@ -78,11 +78,24 @@ pub(super) fn webhooks(
     configuration.webhooks.iter().map(webhook).collect()
 }
 
-/// Begins to send to webhooks.
-pub(super) fn send(webhooks: Vec<Webhook>, tell: Tell) -> Result<(Webhooks, Notices), Problem> {
-    Webhooks::start(webhooks, Pace::default(), tell).map_err(|error| {
-        Problem::new(exit::USAGE, format!("cannot start webhooks: {}", describe_io(&error)))
-    })
+/// Makes what sends to webhooks.
+pub(super) fn prepare_webhooks(
+    webhooks: Vec<Webhook>,
+    tell: Tell,
+) -> Result<(PreparedWebhooks, Notices), Problem> {
+    PreparedWebhooks::new(webhooks, Pace::default(), tell).map_err(|error| webhook_problem(&error))
+}
+
+/// Begins to send to webhooks, once this process alone writes in the directory `store`.
+pub(super) fn begin_webhooks(
+    webhooks: PreparedWebhooks,
+    store: &Path,
+) -> Result<Webhooks, Problem> {
+    webhooks.begin(store).map_err(|error| webhook_problem(&error))
+}
+
+fn webhook_problem(error: &std::io::Error) -> Problem {
+    Problem::new(exit::USAGE, format!("cannot start webhooks: {}", describe_io(error)))
 }
 
 /// Pushes with their tokens.
