@@ -92,10 +92,13 @@ struct OverviewRow {
 }
 
 /// What the samples of a time came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sum {
     samples: u64,
     failures: u64,
+    /// By time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_share: Option<f64>,
     failures_by_type: BTreeMap<String, u64>,
     unverified: u64,
     /// Samples that the figures are of.
@@ -117,6 +120,7 @@ impl Sum {
         Self {
             samples: rollup.samples,
             failures: rollup.failed(),
+            failed_share: rollup.failed_share(),
             failures_by_type: failures_by_type(rollup),
             unverified: rollup.unproven.values().sum(),
             count: total.map_or(0, ExponentialHistogram::count),

@@ -372,6 +372,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
                 "at": stored.start,
                 "samples": stored.rollup.samples,
                 "failures": 0,
+                "failed_share": 0.0,
                 "unverified": 0,
                 "count": times.count(),
                 "median_ns": quantile(0.5),
