@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -265,10 +265,10 @@ pub(super) fn make_mailbox_directory(store: &Path) -> io::Result<PathBuf> {
 /// Deletes mailboxes of webhooks that are not configured any more, once all in them is too old to be sent.
 pub(super) fn delete_outdated(directory: &Path, used: &HashSet<PathBuf>, give_up: Duration) {
     let Ok(entries) = fs::read_dir(directory) else { return };
+    let now = Realtime::now().unix_nanos() / 1_000_000_000;
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let age = path.metadata().and_then(|data| data.modified()).map(|at| at.elapsed());
-        let is_old = matches!(age, Ok(Ok(age)) if age > give_up);
-        if is_old && !used.contains(&path) {
+        let written = path.metadata().map_or(i64::MAX, |data| data.mtime()).cast_unsigned();
+        if now.saturating_sub(written) > give_up.as_secs() && !used.contains(&path) {
             // It is tried again at the next start.
             let _ = fs::remove_file(path);
         }
