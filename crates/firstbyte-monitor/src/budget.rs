@@ -1,15 +1,16 @@
 //! What is promised of a target, and whether it is kept.
 //!
-//! In: promises as people write them (`"ttfb.p95" = "300ms"`), the rollup of a time. Out: how many samples are beyond, and whether that
-//! breaks the promise. Every promise is one of a share: p95 within 300 ms says that no more than a twentieth takes longer. Pure.
-//! Definitions: `docs/statistics.md`, "Budgets".
+//! In: promises as people write them (`"ttfb.p95" = "300ms"`), the rollup of a time, the end of the certificate. Out: how many samples
+//! are beyond, or how many days are left, and whether that breaks the promise. Promises of times and failures are shares: p95 within
+//! 300 ms says that no more than a twentieth takes longer. Pure. Definitions: `docs/statistics.md`, "Budgets".
 
 use std::time::Duration;
 
 use firstbyte_core::units::{BareShare, BareTime, parse_share, parse_time};
+use time::{Date, Month, OffsetDateTime};
 
 use crate::binomial::at_least;
-use crate::rollup::{Measure, Rollup};
+use crate::rollup::{Measure, MonitoredFact, Rollup};
 
 /// A promise is broken where chance brings so many beyond it, or more, in no more than one of so many times.
 const BY_CHANCE: f64 = 1e-3;
@@ -18,6 +19,12 @@ const QUANTILES: [(&str, f64); 5] =
     [("median", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 /// The key of the promise about failures.
 const FAILURES: &str = "failures";
+/// The key of the promise about the server's certificate, which is written without a unit.
+pub const CERTIFICATE_DAYS: &str = "certificate_days";
+/// Certificates of public issuers are valid for 398 days at most, those of private ones for decades.
+const MOST_CERTIFICATE_DAYS: u32 = 36_500;
+/// Precedes the last day in [`MonitoredFact::Certificate`].
+const CERTIFICATE_UNTIL: &str = ", until ";
 
 /// One promise.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +39,7 @@ pub struct Promise {
 enum Kept {
     Within { measure: Measure, quantile: f64, limit: Duration },
     Failures { share: f64 },
+    CertificateDays { fewest: u32 },
 }
 
 /// How a promise stands.
@@ -59,7 +67,30 @@ impl Standing {
 /// What samples came to, for a promise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// Samples beyond the limit.
+    /// What it is judged by.
+    pub evidence: Evidence,
+    /// What follows from it.
+    pub standing: Standing,
+}
+
+/// What a promise is judged by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Evidence {
+    /// Of promises of a time or of failures.
+    SamplesBeyond(SamplesBeyond),
+    /// Of promises of a certificate.
+    CertificateEnd {
+        /// Days from today to the last day, both in UTC; negative once it has expired.
+        days_left: i64,
+        /// Its last day, in UTC.
+        last_day: Date,
+    },
+}
+
+/// How many samples are beyond a limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SamplesBeyond {
+    /// Samples beyond the limit; of failures as many as the time was that they stand for.
     pub beyond: u64,
     /// Of so many.
     pub of: u64,
@@ -67,8 +98,16 @@ pub struct Judgement {
     pub allowed: f64,
     /// The quantile, where the promise is of one.
     pub figure: Option<Duration>,
-    /// What follows from it.
-    pub standing: Standing,
+}
+
+impl Judgement {
+    /// The samples that it is judged by; none of a certificate.
+    pub const fn samples_beyond(&self) -> Option<&SamplesBeyond> {
+        match &self.evidence {
+            Evidence::SamplesBeyond(samples) => Some(samples),
+            Evidence::CertificateEnd { .. } => None,
+        }
+    }
 }
 
 impl Promise {
@@ -86,6 +125,13 @@ impl Promise {
                 return Err((format!("{name} {limit:?} is not from 0% to less than 100%"), hint));
             }
             Kept::Failures { share }
+        } else if name == CERTIFICATE_DAYS {
+            let days = limit.parse().ok().filter(|days| (1..=MOST_CERTIFICATE_DAYS).contains(days));
+            let fewest = days.ok_or_else(|| {
+                let what = format!("{name} {limit:?} is not a number of days");
+                (what, "write for example certificate_days = 14".to_owned())
+            })?;
+            Kept::CertificateDays { fewest }
         } else {
             let (measure, quantile) = quantile_named(name)?;
             let time = parse_time(limit, BareTime::Refused).map_err(|error| {
@@ -100,7 +146,7 @@ impl Promise {
     pub fn measure(&self) -> Option<Measure> {
         match self.kept {
             Kept::Within { measure, .. } => Some(measure),
-            Kept::Failures { .. } => None,
+            Kept::Failures { .. } | Kept::CertificateDays { .. } => None,
         }
     }
 
@@ -108,22 +154,51 @@ impl Promise {
     pub fn limit(&self) -> Option<Duration> {
         match self.kept {
             Kept::Within { limit, .. } => Some(limit),
-            Kept::Failures { .. } => None,
+            Kept::Failures { .. } | Kept::CertificateDays { .. } => None,
         }
     }
 
-    /// How it stands with the samples of `rollup`; absent where there are none to judge by. Samples that failed have no time: they count for
-    /// failures alone.
-    pub fn judge(&self, rollup: &Rollup) -> Option<Judgement> {
-        let (beyond, of, allowed, figure) = match self.kept {
-            Kept::Failures { share } => (rollup.failed(), rollup.samples, share, None),
+    /// Whether it is about a certificate, which all series of a target usually share.
+    pub const fn is_of_certificate(&self) -> bool {
+        matches!(self.kept, Kept::CertificateDays { .. })
+    }
+
+    /// How it stands with the samples of `rollup`, and with a certificate that ends at `certificate_expiry`; absent where there is
+    /// nothing to judge by. Samples that failed have no time: they count for failures alone. Moments are seconds since 1970.
+    pub fn judge(
+        &self,
+        rollup: &Rollup,
+        certificate_expiry: Option<i64>,
+        now: i64,
+    ) -> Option<Judgement> {
+        let samples = match self.kept {
+            Kept::Failures { share } => {
+                let beyond = failed_by_time(rollup);
+                SamplesBeyond { beyond, of: rollup.samples, allowed: share, figure: None }
+            }
             Kept::Within { measure, quantile, limit } => {
                 let times = rollup.times(measure)?;
-                let beyond = times.count() - times.count_up_to(limit).min(times.count());
-                let figure = times.quantile(quantile).map(|figure| figure.value);
-                (beyond, times.count(), beyond_quantile(quantile), figure)
+                SamplesBeyond {
+                    beyond: times.count() - times.count_up_to(limit).min(times.count()),
+                    of: times.count(),
+                    allowed: beyond_quantile(quantile),
+                    figure: times.quantile(quantile).map(|figure| figure.value),
+                }
+            }
+            Kept::CertificateDays { fewest } => {
+                let last_day =
+                    OffsetDateTime::from_unix_timestamp(certificate_expiry?).ok()?.date();
+                let today = OffsetDateTime::from_unix_timestamp(now).ok()?.date();
+                let days_left = (last_day - today).whole_days();
+                let standing = match days_left < i64::from(fewest) {
+                    true => Standing::Over,
+                    false => Standing::Within,
+                };
+                let evidence = Evidence::CertificateEnd { days_left, last_day };
+                return Some(Judgement { evidence, standing });
             }
         };
+        let SamplesBeyond { beyond, of, allowed, .. } = samples;
         if of == 0 {
             return None;
         }
@@ -132,23 +207,73 @@ impl Promise {
             false if at_least(beyond, of, allowed) <= BY_CHANCE => Standing::Over,
             false => Standing::Unsure,
         };
-        Some(Judgement { beyond, of, allowed, figure, standing })
+        Some(Judgement { evidence: Evidence::SamplesBeyond(samples), standing })
     }
 
-    /// `ttfb p95 412 ms, limit 300 ms: 9 of 60 samples took longer, 5 % allowed`.
-    pub fn sentence(&self, judgement: &Judgement) -> String {
-        let Judgement { beyond, of, allowed, figure, .. } = judgement;
-        let may = percent(*allowed);
+    /// `ttfb p95 412 ms, limit 300 ms: 9 of 60 samples took longer, 5 % allowed`, or
+    /// `certificate of shop expires in 9 days (2026-12-06), limit 14 days`.
+    pub fn sentence(&self, judgement: &Judgement, target: &str) -> String {
         let name = self.name.replace('.', " ");
-        match (self.kept, figure) {
-            (Kept::Within { limit, .. }, Some(figure)) => format!(
-                "{name} {} ms, limit {} ms: {beyond} of {of} samples took longer, {may} allowed",
+        match (&judgement.evidence, self.kept) {
+            (
+                Evidence::CertificateEnd { days_left, last_day },
+                Kept::CertificateDays { fewest },
+            ) => {
+                let expires = match *days_left {
+                    ..0 => "expired".to_owned(),
+                    0 => "expires today".to_owned(),
+                    days => format!("expires in {}", days_phrase(days)),
+                };
+                let limit = days_phrase(i64::from(fewest));
+                format!("certificate of {target} {expires} ({last_day}), limit {limit}")
+            }
+            (
+                Evidence::SamplesBeyond(SamplesBeyond {
+                    beyond,
+                    of,
+                    allowed,
+                    figure: Some(figure),
+                }),
+                Kept::Within { limit, .. },
+            ) => format!(
+                "{name} {} ms, limit {} ms: {beyond} of {of} samples took longer, {} allowed",
                 millis(*figure),
                 millis(limit),
+                percent(*allowed),
             ),
-            _ => format!("{beyond} of {of} samples failed, {may} allowed"),
+            (Evidence::SamplesBeyond(SamplesBeyond { beyond, of, allowed, .. }), _) => format!(
+                "failed for {} of the time ({of} samples), {} allowed",
+                percent(*beyond as f64 / *of as f64),
+                percent(*allowed),
+            ),
+            // Evidence of another promise.
+            (Evidence::CertificateEnd { last_day, .. }, _) => format!("{name}: {last_day}"),
         }
     }
+}
+
+/// Failed samples of `rollup`, weighed by the time that each stands for: extra samples stand for none.
+fn failed_by_time(rollup: &Rollup) -> u64 {
+    let share = rollup.failed_share().unwrap_or_default();
+    (share * rollup.samples as f64).round() as u64
+}
+
+/// When the certificate ends that ends first among those that samples of `rollup` were shown, seconds since 1970. Servers behind one
+/// name may have several.
+pub fn earliest_certificate_end(rollup: &Rollup) -> Option<i64> {
+    let shown = rollup.facts.get(&MonitoredFact::Certificate)?.keys();
+    let last_day = |certificate: &String| {
+        let (_, day) = certificate.rsplit_once(CERTIFICATE_UNTIL)?;
+        let mut numbers = day.splitn(3, '-');
+        let year = numbers.next()?.parse().ok()?;
+        let month = Month::try_from(numbers.next()?.parse::<u8>().ok()?).ok()?;
+        Date::from_calendar_date(year, month, numbers.next()?.parse().ok()?).ok()
+    };
+    shown.filter_map(last_day).min().map(|day| day.midnight().assume_utc().unix_timestamp())
+}
+
+fn days_phrase(days: i64) -> String {
+    format!("{days} {}", if days == 1 { "day" } else { "days" })
 }
 
 /// The share that is above a quantile, as it is written.
@@ -180,7 +305,8 @@ fn quantile_named(name: &str) -> Result<(Measure, f64), (String, String)> {
     let Some((measure, quantile)) = name.rsplit_once('.') else {
         return Err((
             what,
-            "write a time and a quantile, such as \"ttfb.p95\", or failures".to_owned(),
+            "write a time and a quantile, such as \"ttfb.p95\", or failures or certificate_days"
+                .to_owned(),
         ));
     };
     let Some(measure) = Measure::named(measure) else {
@@ -209,24 +335,29 @@ mod tests {
         if failed > 0 {
             rollup.failures.insert(FailureType::TcpRefused, failed);
         }
+        rollup.monitored = Duration::from_secs(60 * rollup.samples);
+        rollup.failed_time = Duration::from_secs(60 * failed);
         rollup
     }
 
+    /// 27 November 2026, 13:28 UTC.
+    const NOW: i64 = 1_795_786_080;
+
     fn standing(promise: &Promise, rollup: &Rollup) -> Standing {
-        promise.judge(rollup).unwrap().standing
+        promise.judge(rollup, None, NOW).unwrap().standing
     }
 
     #[test]
     fn few_samples_break_no_promise_and_many_do() {
         let promise = Promise::read("ttfb.p95", "300ms").unwrap();
-        assert_eq!(promise.judge(&rollup(0, 0, 3)), None);
+        assert_eq!(promise.judge(&rollup(0, 0, 3), None, NOW), None);
         assert_eq!(standing(&promise, &rollup(57, 3, 0)), Standing::Within);
         assert_eq!(standing(&promise, &rollup(0, 1, 0)), Standing::Unsure);
         assert_eq!(standing(&promise, &rollup(0, 3, 0)), Standing::Over);
         assert_eq!(standing(&promise, &rollup(56, 4, 0)), Standing::Unsure);
-        let over = promise.judge(&rollup(50, 10, 0)).unwrap();
+        let over = promise.judge(&rollup(50, 10, 0), None, NOW).unwrap();
         assert_eq!(over.standing, Standing::Over);
-        let said = promise.sentence(&over);
+        let said = promise.sentence(&over, "shop");
         assert_eq!(
             said,
             "ttfb p95 412 ms, limit 300 ms: 10 of 60 samples took longer, 5 % \
@@ -242,12 +373,48 @@ mod tests {
         let promise = Promise::read("failures", "1%").unwrap();
         assert_eq!(standing(&promise, &rollup(99, 0, 1)), Standing::Within);
         assert_eq!(standing(&promise, &rollup(58, 0, 2)), Standing::Unsure);
-        let over = promise.judge(&rollup(50, 0, 10)).unwrap();
+        let over = promise.judge(&rollup(50, 0, 10), None, NOW).unwrap();
         assert_eq!(over.standing, Standing::Over);
-        assert_eq!(promise.sentence(&over), "10 of 60 samples failed, 1 % allowed");
+        assert_eq!(
+            promise.sentence(&over, "shop"),
+            "failed for 16.67 % of the time (60 samples), 1 % allowed"
+        );
+        // An extra sample after each failure stands for no time.
+        let mut with_extra = rollup(98, 0, 2);
+        with_extra.monitored = Duration::from_secs(60 * 99);
+        with_extra.failed_time = Duration::from_secs(60);
+        let judged = promise.judge(&with_extra, None, NOW).unwrap();
+        assert_eq!(judged.samples_beyond().unwrap().beyond, 1);
         let none = Promise::read("failures", "0%").unwrap();
         assert_eq!(standing(&none, &rollup(1_000, 0, 1)), Standing::Over);
         assert_eq!(standing(&none, &rollup(1_000, 0, 0)), Standing::Within);
+    }
+
+    #[test]
+    fn a_certificate_is_promised_to_last_for_days() {
+        let promise = Promise::read("certificate_days", "14").unwrap();
+        let mut rollup = rollup(1, 0, 0);
+        assert_eq!(promise.judge(&rollup, earliest_certificate_end(&rollup), NOW), None);
+        let mut judge = |until: &str| {
+            let value = format!("ECDSA P-256, issued by E7, until {until}");
+            rollup.add_fact(MonitoredFact::Certificate, &value, 1);
+            let judged = promise.judge(&rollup, earliest_certificate_end(&rollup), NOW).unwrap();
+            (judged.standing, promise.sentence(&judged, "shop"))
+        };
+        // Of several, the one that ends first counts.
+        for (until, standing, sentence) in [
+            ("2027-02-28", Standing::Within, "expires in 93 days (2027-02-28), limit 14 days"),
+            ("2026-12-11", Standing::Within, "expires in 14 days (2026-12-11), limit 14 days"),
+            ("2026-12-10", Standing::Over, "expires in 13 days (2026-12-10), limit 14 days"),
+            ("2026-12-06", Standing::Over, "expires in 9 days (2026-12-06), limit 14 days"),
+            ("2027-03-01", Standing::Over, "expires in 9 days (2026-12-06), limit 14 days"),
+            ("2026-11-28", Standing::Over, "expires in 1 day (2026-11-28), limit 14 days"),
+            ("2026-11-27", Standing::Over, "expires today (2026-11-27), limit 14 days"),
+            ("2026-11-20", Standing::Over, "expired (2026-11-20), limit 14 days"),
+        ] {
+            let expected = (standing, format!("certificate of shop {sentence}"));
+            assert_eq!(judge(until), expected, "{until}");
+        }
     }
 
     /// A promise that is kept at its limit is said to be broken once in a thousand times, not more often.
@@ -273,6 +440,8 @@ mod tests {
             ("failures", "100%", "write for example failures = \"1%\""),
             ("failures", "3ms", "%"),
             ("ttfb.p95", "300", "250ms"),
+            ("certificate_days", "0", "write for example certificate_days = 14"),
+            ("certificate_days", "14d", "write for example certificate_days = 14"),
         ] {
             let (what, hint) = Promise::read(name, limit).unwrap_err();
             assert!(hint.contains(wrong), "{name} {limit}: {what}; {hint}");

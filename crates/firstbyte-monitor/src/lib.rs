@@ -1,6 +1,6 @@
-//! Watching targets for months: what is measured ([`configuration`]), when ([`calendar`]), at which addresses ([`edges`]), the
-//! loop that does it ([`watch`]), what samples come to ([`rollup`]), whether that is what was promised ([`budget`]), and who is sent what changed ([`webhook`])
-//! and the figures ([`push`]).
+//! Watching targets for months: what is measured ([`configuration`]), when ([`calendar`]), at which addresses ([`edges`]), which
+//! answers are wrong ([`expected_status`]), the loop that does it ([`watch`]), what samples come to ([`rollup`]), whether that is
+//! what was promised ([`budget`]), and who is sent what changed ([`webhook`]) and the figures ([`push`]).
 //!
 //! Input: a TOML file, or URLs. Output: samples, each of a series, through a sink. Nothing here prints.
 
@@ -14,6 +14,7 @@ pub mod calendar;
 pub mod configuration;
 pub mod detect;
 pub mod edges;
+pub mod event_state;
 pub mod expected_status;
 pub mod outages;
 pub mod push;

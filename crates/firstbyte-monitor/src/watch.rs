@@ -116,7 +116,7 @@ pub fn series(
                 host: asked(target, &variant.visit.options),
             };
             let cell = named(&settings.name, &variant.cell);
-            let expected_status = ExpectedStatus::default();
+            let expected_status = settings.expected_status.clone();
             all.push(Series { cell, timing, variant, expected_status });
         }
     }

@@ -130,8 +130,8 @@ pub(crate) fn cause(name: &str, way: &mut Way) {
         "tickets" => way.resumed = 0.0,
         "chain" => (way.chain_bytes, way.chain_trips) = (19_000, 1.0),
         "rtt" => way.rtt += 20.0,
-        "server" => way.server += 10.0,
-        "resolver" => way.resolver += 15.0,
+        "server" => way.server += 20.0,
+        "resolver" => way.resolver += 20.0,
         "refused" => way.failing = 1.0,
         "address" => (way.address, way.rtt) = ("192.0.2.77", way.rtt + 25.0),
         _ => {}

@@ -18,8 +18,9 @@ use toml::de::{DeTable, DeValue};
 use super::expand::expand;
 use super::layer::Layer;
 use super::mistake::{Mistake, Mistakes, closest};
+use super::request::REQUEST_KEYS;
 use super::{Configuration, Keep, Limits, MOST_TARGETS, ServerSettings, TargetSettings, name_of};
-use crate::budget::Promise;
+use crate::budget::{CERTIFICATE_DAYS, Promise};
 
 const TOP: &[&str] = &[
     "place",
@@ -36,6 +37,7 @@ const TOP: &[&str] = &[
     "webhook",
     "push",
 ];
+/// With [`REQUEST_KEYS`].
 const SHARED: &[&str] =
     &["every", "jitter", "timeout", "vary", "variant", "edges", "cacert", "budget", "tags"];
 const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
@@ -85,7 +87,7 @@ impl<'t> Document<'t> {
         let own_tags = self.tags(&root);
         let (keep, limits, server) = (self.keep(&root), self.limits(&root), self.server(&root));
         let mut defaults = self.table(&root, "defaults").map_or_else(Layer::default, |table| {
-            self.known(table, SHARED, "[defaults]");
+            self.known(table, &[SHARED, REQUEST_KEYS].concat(), "[defaults]");
             self.layer(table)
         });
         for (name, value) in own_tags {
@@ -112,7 +114,7 @@ impl<'t> Document<'t> {
         for (name, value) in all {
             let place = format!("[template.{}]", name.get_ref());
             if let Some(table) = self.table_of(value, &place) {
-                self.known(table, SHARED, &place);
+                self.known(table, &[SHARED, REQUEST_KEYS].concat(), &place);
                 templates.insert(name.get_ref().to_string(), self.layer(table));
             }
         }
@@ -128,7 +130,7 @@ impl<'t> Document<'t> {
         read_file: &mut dyn FnMut(&str) -> io::Result<String>,
         targets: &mut Targets,
     ) {
-        self.known(table, &[TARGET, SHARED].concat(), "[[target]]");
+        self.known(table, &[TARGET, SHARED, REQUEST_KEYS].concat(), "[[target]]");
         let mut below = defaults.clone();
         if let Some((name, at)) = self.text(table, "use") {
             match templates.get(name) {
@@ -271,12 +273,13 @@ impl<'t> Document<'t> {
             }
         });
         let cacert = self.text(table, "cacert").map(|(file, _)| PathBuf::from(file));
+        let request = self.request_layer(table);
         let (axes, tags) = (self.axes(table), self.tags(table));
         let mut budget = BTreeMap::new();
         if let Some(promises) = self.table(table, "budget") {
             self.promises(promises, "", &mut budget);
         }
-        Layer { every, jitter, timeout, axes, all_edges, cacert, budget, tags }
+        Layer { every, jitter, timeout, axes, all_edges, cacert, request, budget, tags }
     }
 
     /// `"ttfb.p95" = "300ms"`, or without the quotes: a table in a table then.
@@ -292,7 +295,16 @@ impl<'t> Document<'t> {
                 self.promises(inner, &format!("{name}."), budget);
                 continue;
             }
-            let Some(limit) = self.text_of(value, &name) else { continue };
+            // A number of days is a whole number; times and shares have units.
+            let number = match name.as_str() {
+                CERTIFICATE_DAYS => value.get_ref().as_integer(),
+                _ => None,
+            };
+            let limit = match number {
+                Some(number) => Some(number.as_str()),
+                None => self.text_of(value, &name),
+            };
+            let Some(limit) = limit else { continue };
             match Promise::read(&name, limit) {
                 Ok(promise) => _ = budget.insert(name, promise),
                 Err((what, hint)) => self.mistakes.add(key.span(), what, Some(hint)),

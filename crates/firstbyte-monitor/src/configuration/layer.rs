@@ -8,6 +8,7 @@ use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Target;
 
 use super::TargetSettings;
+use super::request::RequestLayer;
 use crate::budget::Promise;
 
 /// What one place in the file says; absent is what it does not say.
@@ -19,6 +20,7 @@ pub(super) struct Layer {
     pub(super) axes: Option<Vec<Axis>>,
     pub(super) all_edges: Option<bool>,
     pub(super) cacert: Option<PathBuf>,
+    pub(super) request: RequestLayer,
     /// By their names.
     pub(super) budget: BTreeMap<String, Promise>,
     pub(super) tags: BTreeMap<String, String>,
@@ -29,7 +31,7 @@ const JITTER: f64 = 0.1;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Layer {
-    /// It, and what it does not say from `below`. Tags and promises are joined by their names.
+    /// It, and what it does not say from `below`. Tags, promises and header fields are joined by their names.
     pub(super) fn over(self, below: &Self) -> Self {
         let mut tags = below.tags.clone();
         tags.extend(self.tags);
@@ -42,6 +44,7 @@ impl Layer {
             axes: self.axes.or_else(|| below.axes.clone()),
             all_edges: self.all_edges.or(below.all_edges),
             cacert: self.cacert.or_else(|| below.cacert.clone()),
+            request: self.request.over(&below.request),
             budget,
             tags,
         }
@@ -49,6 +52,8 @@ impl Layer {
 
     /// A target's, with what goes without saying.
     pub(super) fn settle(self, name: String, target: Target) -> TargetSettings {
+        let RequestLayer { expected_status, method, headers, client_certificate, insecure } =
+            self.request;
         TargetSettings {
             name,
             target,
@@ -58,6 +63,11 @@ impl Layer {
             axes: self.axes.unwrap_or_default(),
             all_edges: self.all_edges.unwrap_or(false),
             cacert: self.cacert,
+            expected_status: expected_status.unwrap_or_default(),
+            method: method.unwrap_or_default(),
+            headers: headers.into_values().collect(),
+            client_certificate,
+            insecure: insecure.unwrap_or(false),
             budget: self.budget.into_values().collect(),
             tags: self.tags,
         }

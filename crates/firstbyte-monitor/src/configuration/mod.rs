@@ -9,6 +9,7 @@ mod expand;
 mod layer;
 mod mistake;
 mod push;
+mod request;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -20,12 +21,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_probe::experiment::{Axis, Visit};
-use firstbyte_probe::probe::Target;
-use firstbyte_probe::probe::options::Options;
+use firstbyte_probe::probe::options::{HeaderChange, Options};
+use firstbyte_probe::probe::{Secret, Target};
+use http::{HeaderName, HeaderValue, Method};
 
 pub use mistake::Mistake;
 
 use crate::budget::Promise;
+use crate::expected_status::ExpectedStatus;
 use crate::push::PushSettings;
 use crate::webhook::WebhookSettings;
 use document::Document;
@@ -147,6 +150,16 @@ pub struct TargetSettings {
     pub all_edges: bool,
     /// Its certificate leads to one in this file, PEM, and not to one of the system's. Named from the configuration's directory.
     pub cacert: Option<PathBuf>,
+    /// Any other status is a failure.
+    pub expected_status: ExpectedStatus,
+    /// Of its requests.
+    pub method: Method,
+    /// Header fields beyond the generated ones; one given here replaces a generated one.
+    pub headers: Vec<(HeaderName, Secret<HeaderValue>)>,
+    /// Client certificate (PEM), and its key when it is not in the same file. Named from the configuration's directory.
+    pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+    /// It is measured although its certificate is bad.
+    pub insecure: bool,
     /// What is promised of it, by name.
     pub budget: Vec<Promise>,
     /// What it is, in words of whoever watches.
@@ -169,6 +182,14 @@ impl TargetSettings {
     pub fn visit(&self) -> Visit {
         let mut options = Options { max_time: Some(self.timeout), ..Options::default() };
         options.tls.ca_file.clone_from(&self.cacert);
+        options.tls.client_certificate.clone_from(&self.client_certificate);
+        options.tls.insecure = self.insecure;
+        options.http.method.clone_from(&self.method);
+        options.http.method_forced = self.method != Method::GET;
+        let set = |(name, value): &(HeaderName, Secret<HeaderValue>)| {
+            HeaderChange::Set(name.clone(), value.clone())
+        };
+        options.http.headers = self.headers.iter().map(set).collect();
         Visit { target: self.target.clone(), options }
     }
 }

@@ -91,7 +91,7 @@ impl<'t> Document<'t> {
         Some(PushSettings { form, url: Secret::new(url), name, every, labels, token_file, headers })
     }
 
-    fn flag(&mut self, table: &DeTable<'t>, key: &str) -> Option<(bool, Range<usize>)> {
+    pub(super) fn flag(&mut self, table: &DeTable<'t>, key: &str) -> Option<(bool, Range<usize>)> {
         let value = table.get(key)?;
         match value.get_ref().as_bool() {
             Some(flag) => Some((flag, value.span())),

@@ -266,6 +266,18 @@ url = "https://b.test/"
         [("failures", None), ("part.server.median", Some(20)), ("ttfb.p95", Some(150))]
     );
     assert_eq!(budget(1), [("failures", None), ("ttfb.p95", Some(300))]);
+    for days in ["14", "\"14\""] {
+        let text = format!(
+            "[[target]]\nurl = \"https://a.test/\"\nbudget = {{ certificate_days = {days} }}"
+        );
+        assert_eq!(read(&text).targets[0].budget[0].name, "certificate_days");
+    }
+    let text = "[[target]]\nurl = \"https://a.test/\"\nbudget = { certificate_days = -1 }";
+    assert_eq!(
+        mistakes(text),
+        ["3:12: certificate_days \"-1\" is not a number of days; write for example \
+             certificate_days = 14"]
+    );
     let text =
         "[[target]]\nurl = \"https://a.test/\"\nbudget = { ttfb.p96 = \"1s\", failures = 1 }";
     assert_eq!(

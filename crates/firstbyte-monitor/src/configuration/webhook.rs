@@ -8,11 +8,10 @@ use firstbyte_probe::probe::Secret;
 use toml::de::DeTable;
 
 use super::document::Document;
-use crate::detect::State;
+use crate::event_state::EventState;
 use crate::webhook::{Template, USUAL_STATES, WebhookSettings};
 
 const KEYS: &[&str] = &["url", "secret_file", "states", "template", "headers"];
-const STATES: [State; 3] = [State::Provisional, State::Confirmed, State::Withdrawn];
 /// Each has a queue and a connection of its own.
 const MOST_WEBHOOKS: usize = 20;
 /// What a request has of its own.
@@ -79,17 +78,18 @@ impl<'t> Document<'t> {
         Some(WebhookSettings { url, name, secret_file, states, template, content_type, headers })
     }
 
-    fn states(&mut self, table: &DeTable<'t>) -> Vec<State> {
+    fn states(&mut self, table: &DeTable<'t>) -> Vec<EventState> {
         if !table.contains_key("states") {
             return USUAL_STATES.to_vec();
         }
         let mut states = Vec::new();
         for value in self.list(table, "states") {
             let Some(text) = self.text_of(value, "states") else { continue };
-            match STATES.into_iter().find(|state| state.name() == text) {
+            match EventState::named(text) {
                 Some(state) => states.push(state),
                 None => {
-                    let hint = Some("known states: provisional, confirmed, withdrawn".to_owned());
+                    let known = EventState::ALL.map(EventState::name).join(", ");
+                    let hint = Some(format!("known states: {known}"));
                     self.mistakes.add(value.span(), format!("unknown state {text:?}"), hint);
                 }
             }
@@ -121,7 +121,7 @@ mod tests {
     fn a_webhook_is_read_and_shows_no_secret() {
         let text = "[[webhook]]\nurl = \"https://hooks.test:8443/s3cret?s3cret\"\nsecret_file = \"k\"\n\
                     template = \"chat.json\"\nheaders = { Authorization = \"Bearer s3cret\" }\n\
-                    [[webhook]]\nurl = \"http://127.0.0.1/\"\nstates = [\"provisional\"]\n";
+                    [[webhook]]\nurl = \"http://127.0.0.1/\"\nstates = [\"provisional\", \"began\"]\n";
         let configuration = read(text).unwrap();
         let [first, second] = configuration.webhooks.as_slice() else { panic!() };
         assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
         assert!(first.template.is_some() && first.url.reveal().tls);
         assert_eq!(first.content_type, "application/json");
         assert_eq!(first.headers[0].1.reveal(), "Bearer s3cret");
-        assert_eq!(second.states, [State::Provisional]);
+        assert_eq!(second.states, [EventState::Provisional, EventState::Began]);
         assert!(!format!("{configuration:?}").contains("s3cret"));
     }
 
@@ -155,7 +155,7 @@ template = "gone.txt"
             "2:7: the URL of a webhook must begin with http:// or https://; write url",
             "4:7: the URL of a webhook contains a user or a password; write headers",
             "5:11: unknown state \"confirmd\"; known states: provisional, confirmed, \
-             withdrawn",
+             withdrawn, began, ended, flapping",
             "5:23: states: expected text, found an integer",
             "6:1: a webhook needs a URL",
             "7:12: template \"bad.txt\": line 2: unknown value \"sentense\"",

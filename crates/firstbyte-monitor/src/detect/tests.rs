@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::level::HOUR;
 use super::*;
 
 #[path = "../../benches/changes/causes.rs"]

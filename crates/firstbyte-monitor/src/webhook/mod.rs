@@ -7,12 +7,19 @@ use std::path::PathBuf;
 
 use firstbyte_probe::probe::{Secret, Target};
 
-use crate::detect::{Event, State};
+use crate::detect::Event;
+use crate::event_state::EventState;
 
 pub use template::Template;
 
-/// States that are sent where none are given: what held, and that it was something else.
-pub const USUAL_STATES: [State; 2] = [State::Confirmed, State::Withdrawn];
+/// States that are sent where none are given: changes that held, that they were something else, and all of outages.
+pub const USUAL_STATES: [EventState; 5] = [
+    EventState::Confirmed,
+    EventState::Withdrawn,
+    EventState::Began,
+    EventState::Ended,
+    EventState::Flapping,
+];
 
 /// A webhook, as it was configured. Its files are named from the configuration's directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +31,7 @@ pub struct WebhookSettings {
     /// The key of signatures.
     pub secret_file: Option<PathBuf>,
     /// Events in these are sent.
-    pub states: Vec<State>,
+    pub states: Vec<EventState>,
     /// The body; the event's JSON when absent.
     pub template: Option<Template>,
     /// The body's type, where no header says otherwise.
@@ -36,14 +43,14 @@ pub struct WebhookSettings {
 /// Which events a webhook is sent: each once in a state, and once more when it ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    states: Vec<State>,
+    states: Vec<EventState>,
     /// What was sent last of each event.
-    sent: HashMap<String, (&'static str, Option<i64>)>,
+    sent: HashMap<String, (EventState, Option<i64>)>,
 }
 
 impl Choice {
     /// Events in `states`.
-    pub fn new(states: Vec<State>) -> Self {
+    pub fn new(states: Vec<EventState>) -> Self {
         Self { states, sent: HashMap::new() }
     }
 
@@ -54,20 +61,17 @@ impl Choice {
 
     /// Whether `event`, as it is now, is to be sent: it is taken as sent then.
     pub fn takes(&mut self, event: &Event) -> bool {
-        let now = (event.state_name(), event.until());
+        let Some(state) = EventState::of_event(event) else { return false };
+        let now = (state, event.until());
         let before = self.sent.get(event.id());
         // Who was not told of it needs no withdrawal.
-        let concerns = !event.is_withdrawn() || before.is_some();
-        let is_wanted = match event {
-            Event::Level(event) => self.states.contains(&event.state),
-            Event::Outage(_) => true,
-        };
-        if !is_wanted || !concerns || before == Some(&now) {
+        let concerns = state != EventState::Withdrawn || before.is_some();
+        if !self.states.contains(&state) || !concerns || before == Some(&now) {
             return false;
         }
-        match event.is_withdrawn() {
-            true => self.sent.remove(event.id()),
-            false => self.sent.insert(event.id().to_owned(), now),
+        match state {
+            EventState::Withdrawn => self.sent.remove(event.id()),
+            _ => self.sent.insert(event.id().to_owned(), now),
         };
         true
     }
@@ -75,35 +79,85 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    pub(super) fn event(id: &str, state: State) -> Event {
-        let text = format!(
-            r#"{{"kind":"level","format":"firstbyte/event","version":1,"id":"{id}","state":"{}","metric":"ttfb","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"2026-11-23T00:00:00Z","at_between":["2026-11-23T00:00:00Z","2026-11-23T00:01:00Z"],"cause":[],"scope":{{"targets":["a \"b\"","c"],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1]}}"#,
-            state.name()
-        );
-        serde_json::from_str(&text).unwrap()
+    /// A change of level at these targets.
+    pub(super) fn change(id: &str, state: &str, targets: &[&str]) -> Event {
+        let json = json!({
+            "format": "firstbyte/event", "version": 1, "kind": "level", "id": id, "state": state,
+            "metric": "total", "statistic": "median", "before_ns": 20_000_000,
+            "after_ns": 10_000_000, "difference_ns": -10_000_000,
+            "interval_ns": [-10_500_000, -9_500_000], "at": "2026-11-23T00:00:00Z",
+            "at_between": ["2026-11-23T00:00:00Z", "2026-11-23T00:01:00Z"], "cause": [],
+            "scope": { "targets": targets, "of": 3, "tags": {}, "quorum": {} },
+            "samples": { "before": 60, "after": 60 }, "series": [1], "annotations": [],
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    /// An outage of a shop, which ended where that is said.
+    pub(super) fn outage(id: &str, state: &str, ended: Option<&str>) -> Event {
+        let mut json = json!({
+            "format": "firstbyte/event", "version": 1, "kind": "outage", "id": id, "state": state,
+            "began": "2026-11-27T13:28:04Z", "lasted_ns": 486_000_000_000_u64,
+            "interruptions": 1, "failed_share": 1.0, "failure": "tcp.refused",
+            "failures": { "tcp.refused": 9 },
+            "scope": { "targets": ["shop"], "of": 3, "tags": {}, "quorum": {} },
+            "samples": 9, "series": [7, 8], "annotations": [],
+        });
+        if let Some(ended) = ended {
+            json["ended"] = ended.into();
+        }
+        serde_json::from_value(json).unwrap()
     }
 
     #[test]
-    fn an_event_is_sent_once_in_a_state_and_once_when_it_ended() {
-        use State::{Confirmed, Provisional, Withdrawn};
+    fn a_change_is_sent_once_in_a_state_and_once_when_it_ended() {
+        use EventState::{Confirmed, Provisional, Withdrawn};
         let mut choice = Choice::new(USUAL_STATES.to_vec());
-        let mut takes = |id: &str, state| choice.takes(&event(id, state));
+        let mut takes =
+            |id: &str, state: EventState| choice.takes(&change(id, state.name(), &["a"]));
         assert!(!takes("1", Provisional));
         assert!(!takes("1", Withdrawn), "nobody was told");
         assert!(takes("2", Confirmed));
         assert!(!takes("2", Confirmed), "finer figures");
-        let mut ended = event("2", Confirmed);
-        let Event::Level(level) = &mut ended else { panic!("{ended:?}") };
-        level.until = Some(1);
+        let ended = change("2", "confirmed", &["a"]);
+        let mut ended = serde_json::to_value(ended).unwrap();
+        ended["until"] = "2026-11-24T00:00:00Z".into();
+        let ended: Event = serde_json::from_value(ended).unwrap();
         assert!(choice.takes(&ended));
         assert!(!choice.takes(&ended));
         let mut choice = Choice::new(vec![Provisional, Confirmed, Withdrawn]);
-        choice.know(&event("3", Provisional));
-        assert!(!choice.takes(&event("3", Provisional)), "an earlier process sent it");
-        assert!(choice.takes(&event("3", Withdrawn)));
-        assert!(!choice.takes(&event("3", Withdrawn)));
-        assert!(choice.takes(&event("4", Provisional)) && choice.takes(&event("4", Confirmed)));
+        let mut takes =
+            |id: &str, state: EventState| choice.takes(&change(id, state.name(), &["a"]));
+        assert!(takes("3", Provisional) && takes("3", Withdrawn));
+        assert!(!takes("3", Withdrawn));
+        assert!(takes("4", Provisional) && takes("4", Confirmed));
+        choice.know(&change("5", "provisional", &["a"]));
+        assert!(!choice.takes(&change("5", "provisional", &["a"])), "an earlier process sent it");
+        assert!(choice.takes(&change("5", "withdrawn", &["a"])));
+    }
+
+    #[test]
+    fn an_outage_is_sent_when_it_begins_and_ends_and_when_it_flaps() {
+        let mut choice = Choice::new(USUAL_STATES.to_vec());
+        let [first, second] = [Some("2026-11-27T13:36:10Z"), Some("2026-11-27T13:50:00Z")];
+        for (state, ended, is_sent) in [
+            ("began", None, true),
+            ("began", None, false),
+            ("ended", first, true),
+            ("ended", first, false),
+            ("flapping", None, true),
+            ("flapping", None, false),
+            ("flapping", second, true),
+            ("flapping", second, false),
+        ] {
+            assert_eq!(choice.takes(&outage("7", state, ended)), is_sent, "{state} {ended:?}");
+        }
+        let mut choice = Choice::new(vec![EventState::Ended]);
+        assert!(!choice.takes(&outage("8", "began", None)));
+        assert!(choice.takes(&outage("8", "ended", first)));
     }
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::detect::Event;
 
 /// What can stand in one. `docs/monitor.md`, "Webhooks", describes them.
-const NAMES: [&str; 9] =
-    ["sentence", "event", "id", "state", "metric", "statistic", "at", "until", "targets"];
+const NAMES: [&str; 10] =
+    ["sentence", "event", "kind", "id", "state", "metric", "statistic", "at", "until", "targets"];
 
 /// A template that was read, every name in it known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +50,15 @@ impl Template {
     /// The body for `event`, which `json` is the stored form of.
     pub fn render(&self, event: &Event, json: &str) -> String {
         let fields: Value = serde_json::from_str(json).unwrap_or_default();
+        let field = |name: &str| fields.get(name).and_then(Value::as_str);
         let value = |name: &str| match name {
             "sentence" => event.sentence(),
             "event" => json.to_owned(),
             "targets" => event.scope().targets.join(", "),
-            name => fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned(),
+            // An outage has other names for these.
+            "at" => field("at").or_else(|| field("began")).unwrap_or_default().to_owned(),
+            "until" => field("until").or_else(|| field("ended")).unwrap_or_default().to_owned(),
+            name => field(name).unwrap_or_default().to_owned(),
         };
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -67,18 +71,24 @@ impl Template {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::event;
+    use super::super::tests::{change, outage};
     use super::*;
-    use crate::detect::State;
+
+    fn rendered(event: &Event, text: &str) -> String {
+        let json = serde_json::to_string(event).unwrap();
+        Template::parse(text).unwrap().render(event, &json)
+    }
 
     #[test]
     fn values_stand_where_their_names_are() {
-        let event = event("7", State::Confirmed);
+        let event = change("7", "confirmed", &["a \"b\"", "c"]);
         let json = serde_json::to_string(&event).unwrap();
-        let rendered = |text: &str| Template::parse(text).unwrap().render(&event, &json);
+        let rendered = |text: &str| rendered(&event, text);
         assert_eq!(
-            rendered("{{ id }} {{state}} {{metric}}/{{statistic}} {{at}}[{{until}}] {{targets}}}"),
-            "7 confirmed ttfb/median 2026-11-23T00:00:00Z[] a \"b\", c}"
+            rendered(
+                "{{kind}} {{ id }} {{state}} {{metric}}/{{statistic}} {{at}}[{{until}}] {{targets}}}"
+            ),
+            "level 7 confirmed total/median 2026-11-23T00:00:00Z[] a \"b\", c}"
         );
         assert_eq!(rendered("{{event}}"), json);
         let chat: Value = serde_json::from_str(&rendered("{\"text\": {{json sentence}}}")).unwrap();
@@ -88,21 +98,27 @@ mod tests {
         assert_eq!(rendered("no { braces }"), "no { braces }");
     }
 
+    #[test]
+    fn an_outage_has_a_time_and_an_end_and_no_metric() {
+        let event = outage("8", "ended", Some("2026-11-27T13:36:10Z"));
+        assert_eq!(
+            rendered(&event, "{{kind}} {{state}} [{{metric}}] {{at}} {{until}} {{targets}}"),
+            "outage ended [] 2026-11-27T13:28:04Z 2026-11-27T13:36:10Z shop"
+        );
+    }
+
     /// Names of targets are anybody's: what is in them is no part of a template, and stays in its string.
     #[test]
     fn names_stay_values() {
-        let mut event = event("7", State::Confirmed);
-        let Event::Level(level) = &mut event else { panic!("{event:?}") };
-        level.scope.targets =
-            ["{{id}}", "\",\"state\":\"x", "a\0\n\u{1b}\u{202e}\\"].map(str::to_owned).into();
-        let json = serde_json::to_string(&event).unwrap();
-        let rendered = |text: &str| Template::parse(text).unwrap().render(&event, &json);
-        assert_eq!(rendered("{{targets}}"), event.scope().targets.join(", "));
+        let targets = ["{{id}}", "\",\"state\":\"x", "a\0\n\u{1b}\u{202e}\\"];
+        let event = change("7", "confirmed", &targets);
+        let rendered = |text: &str| rendered(&event, text);
+        assert_eq!(rendered("{{targets}}"), targets.join(", "));
         let body = rendered(r#"{"a": {{json targets}}, "b": {{json sentence}}, "c": {{event}}}"#);
         let body: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(body["a"], event.scope().targets.join(", "));
+        assert_eq!(body["a"], targets.join(", "));
         assert_eq!(body["b"], event.sentence());
-        assert_eq!(body["c"]["scope"]["targets"], serde_json::json!(event.scope().targets));
+        assert_eq!(body["c"]["scope"]["targets"], serde_json::json!(targets));
         assert_eq!(
             (body.as_object().unwrap().len(), &body["c"]["state"]),
             (3, &"confirmed".into())

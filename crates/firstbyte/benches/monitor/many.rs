@@ -86,5 +86,6 @@ pub(crate) fn plan(file: &Path, directory: &Path, length: Duration) -> MonitorPl
         listen: None,
         length: Some(length),
         silent: true,
+        json: false,
     }
 }

@@ -62,7 +62,7 @@ impl Drawn {
             Some(_) => Standing::Failed,
             None => Standing::Proven,
         };
-        Taken { cell, standing, lateness: Duration::ZERO, sample }
+        Taken { cell, standing, lateness: Duration::ZERO, stands_for: None, sample }
     }
 
     /// Who visits `series` in place of the prober that it would have, which is there, and idle: it has its memory.

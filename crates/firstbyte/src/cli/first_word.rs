@@ -63,25 +63,40 @@ pub(super) fn check(command: &Command, urls: &[&str]) -> Result<(), clap::Error>
     Err(clap::Error::raw(ErrorKind::InvalidSubcommand, text))
 }
 
-/// Refuses a bare word after `firstbyte monitor` that is close to one of its commands.
+/// What people type after `firstbyte monitor` that has another place, and what to type for it.
+const MONITOR_TASKS: [(&str, &str); 6] = [
+    ("check", "monitor --config FILE --check-config"),
+    ("list", "monitor status"),
+    ("note", "monitor annotate TEXT"),
+    ("report", "report DIR --since 7d"),
+    ("reload", "monitor --config FILE, and send it SIGHUP"),
+    ("start", "monitor --config FILE"),
+];
+
+/// Refuses a first word after `firstbyte monitor` that is neither one of its commands nor looks like a URL: months later nobody
+/// would notice that it was taken for a host.
 pub(super) fn check_monitor(monitor: &Command, urls: &[&str]) -> Result<(), clap::Error> {
-    let Some(word) = urls.first().filter(|word| is_bare(word)) else { return Ok(()) };
+    let Some(word) = urls.first().filter(|word| !looks_like_url(word)) else { return Ok(()) };
     let names = monitor.get_subcommands().map(Command::get_name);
     let all: Vec<&str> = names.filter(|name| *name != "help").collect();
-    let is_task = ["status", "list", "report", "help", "demo", "start", "stop"].contains(word);
-    let nearest = nearest(word, all.iter().copied());
-    if nearest.is_none() && !is_task {
-        return Ok(());
-    }
-    let remedy = match nearest {
-        Some(name) => format!("try: firstbyte monitor {name}"),
-        None => format!("its commands: {}", all.join(", ")),
+    let task = MONITOR_TASKS.iter().find(|(task, _)| task == word);
+    let (guess, remedy) = match (task, nearest(word, all.iter().copied())) {
+        (Some((_, task)), _) => (String::new(), format!("try: firstbyte {task}")),
+        (None, Some(name)) => {
+            (format!("; did you mean {name}?"), format!("try: firstbyte monitor {name}"))
+        }
+        (None, None) => (String::new(), format!("its commands: {}", all.join(", "))),
     };
     let text = format!(
-        "\"{word}\" is not a command of monitor\n  {remedy}\n  to measure a host of this name: firstbyte monitor \
-         https://{word}/\n"
+        "\"{word}\" is not a command of monitor{guess}\n  {remedy}\n  to measure a host of this name: \
+         firstbyte monitor https://{word}/\n"
     );
     Err(clap::Error::raw(ErrorKind::InvalidSubcommand, text))
+}
+
+/// Whether a word can be meant as a URL or a host.
+fn looks_like_url(word: &str) -> bool {
+    word.contains(['.', '/', ':']) || word.eq_ignore_ascii_case("localhost")
 }
 
 fn is_bare(word: &str) -> bool {
@@ -134,9 +149,18 @@ mod tests {
                 assert!(text.contains(&format!("firstbyte https://{word}/")), "{text}");
             }
         }
-        let text = refused(&["monitor", "evnts"]).unwrap();
-        assert!(text.contains("try: firstbyte monitor events\n"), "{text}");
-        assert!(refused(&["monitor", "status"]).is_some());
+        for (word, part) in [
+            ("evnets", "did you mean events?\n  try: firstbyte monitor events\n"),
+            ("evnts", "did you mean events?"),
+            ("statsu", "did you mean status?"),
+            ("report", "try: firstbyte report DIR --since 7d\n"),
+            ("intranet", "its commands: demo, status, events, annotate, export\n"),
+            ("web1", "firstbyte monitor https://web1/\n"),
+        ] {
+            let text = refused(&["monitor", word]).unwrap_or_else(|| panic!("{word} is a host"));
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(refused(&["monitor", "status"]), None);
         let text = refused(&["frobnicate", "https://example.com/"]).unwrap();
         assert!(text.contains("\"frobnicate\" is not a command"), "{text}");
     }
@@ -153,7 +177,10 @@ mod tests {
             &["probe", "ping"],
             &["https://ping/"],
             &["10.0.0.1"],
-            &["monitor", "intranet"],
+            &["monitor", "intranet:80"],
+            &["monitor", "localhost"],
+            &["monitor", "http://intranet"],
+            &["monitor", "[::1]"],
         ] {
             assert_eq!(refused(words), None, "{words:?}");
         }

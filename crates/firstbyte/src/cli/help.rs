@@ -27,7 +27,7 @@ const MAIN_FLAGS: [(&str, &str); 9] = [
     ("predict", "rtt vary from loss rate think response requests population change"),
     ("report", "by html svg json csv parquet har averages since target"),
     ("wire", "interface window ports flow server session json csv html pcap_out"),
-    ("monitor", "config check_config demo every vary length store listen"),
+    ("monitor", "config check_config every vary length store listen json"),
     (
         "serve",
         "cert key self_signed ca_out listen http_listen early_data resumption page_bytes think_time",

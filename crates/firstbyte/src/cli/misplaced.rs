@@ -76,7 +76,7 @@ const OTHER_FLAGS: [(&str, &str); 6] = [
 const NEEDS: [(&str, &str); 5] = [
     ("compare", "give a URL, --plan FILE or --continue RUN"),
     ("explain", "give a URL, or --from RUN"),
-    ("monitor", "give a URL, or --config FILE"),
+    ("monitor", "give a URL, or --config FILE; monitor demo needs neither"),
     ("check", "give --plan FILE or --from RUN, and --fail-if CONDITION"),
     ("wire", "give capture files, or -i INTERFACE"),
 ];

@@ -9,6 +9,7 @@ pub(in crate::cli) mod data;
 mod exporter;
 mod lab;
 mod monitor;
+mod monitor_annotate;
 mod monitor_events;
 mod monitor_export;
 #[cfg(test)]
@@ -37,8 +38,8 @@ use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{generated, terminal, typed};
 use crate::plans::{
-    CommandPlan, CurlPlan, Destination, GeneratedPlan, HarCleanPlan, Outputs, PagePlan, ProbePlan,
-    ProbeView, RenderPlan,
+    CommandPlan, CurlPlan, Destination, GeneratedPlan, HarCleanPlan, MonitorStatusPlan, Outputs,
+    PagePlan, ProbePlan, ProbeView, RenderPlan,
 };
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::Parallel;
@@ -76,6 +77,16 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
             }
             Some(MonitorCommand::Export(args)) => {
                 CommandPlan::MonitorExport(monitor_export::export(args)?)
+            }
+            Some(MonitorCommand::Demo(args)) => {
+                CommandPlan::Monitor(Box::new(monitor::demo(args)?))
+            }
+            Some(MonitorCommand::Status(args)) => CommandPlan::MonitorStatus(MonitorStatusPlan {
+                store: args.store.clone(),
+                json: args.json.clone(),
+            }),
+            Some(MonitorCommand::Annotate(args)) => {
+                CommandPlan::MonitorAnnotate(monitor_annotate::annotate(args)?)
             }
             None => CommandPlan::Monitor(Box::new(monitor::monitor(args)?)),
         },

@@ -12,6 +12,8 @@ mod remote_write;
 mod tests;
 mod text;
 
+use firstbyte_monitor::budget::SamplesBeyond;
+
 use crate::recording::{
     Figures, Health, Judged, MEASURES, ObservedTimes, SeriesFigures, series_name,
 };
@@ -192,7 +194,8 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
         Family {
             name: "budget_over",
             kind: Kind::Gauge,
-            help: "1 if more samples exceed the budget than chance explains, else 0.",
+            help: "1 if more samples exceed the budget than chance explains, or fewer days are \
+                   left, else 0.",
         },
         |judged| judged.judgement.as_ref().map(|_| f64::from(u8::from(judged.over))),
     ),
@@ -203,7 +206,7 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
             help: "Share of samples of this hour and the previous one that exceed the budget's \
                    limit.",
         },
-        |judged| judged.judgement.as_ref().map(|one| one.beyond as f64 / one.of as f64),
+        |judged| samples_beyond(judged).map(|one| one.beyond as f64 / one.of as f64),
     ),
     (
         Family {
@@ -211,9 +214,14 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
             kind: Kind::Gauge,
             help: "Share of samples that may exceed the budget's limit.",
         },
-        |judged| judged.judgement.as_ref().map(|one| one.allowed),
+        |judged| samples_beyond(judged).map(|one| one.allowed),
     ),
 ];
+
+/// What a promise is judged by, unless it is one of a certificate.
+fn samples_beyond(judged: &Judged) -> Option<&SamplesBeyond> {
+    judged.judgement.as_ref()?.samples_beyond()
+}
 
 fn expose_budgets(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition) {
     if figures.budgets.is_empty() {

@@ -114,16 +114,25 @@ fn read(bytes: &[u8], now: i64) -> Result<Annotation, String> {
                        \"2026-11-23T12:00:00Z\"",
     )?;
     let Sent { text, tags, .. } = sent;
+    check_annotation(&text, &tags)?;
+    Ok(Annotation { at, text, tags })
+}
+
+/// Whether this can be kept as an annotation.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_annotation(text: &str, tags: &BTreeMap<String, String>) -> Result<(), String> {
     if text.trim().is_empty() || text.chars().count() > MOST_TEXT {
-        return Err(format!("\"text\" is empty or longer than {MOST_TEXT} characters"));
+        return Err(format!("the text is empty or longer than {MOST_TEXT} characters"));
     }
     if text.chars().any(|c| c.is_control() && c != '\n') {
-        return Err("\"text\" has control characters".to_owned());
+        return Err("the text has control characters".to_owned());
     }
     if tags.len() > MOST_TAGS {
         return Err(format!("more than {MOST_TAGS} tags"));
     }
-    for (name, value) in &tags {
+    for (name, value) in tags {
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.len() <= MOST_TAG;
@@ -135,7 +144,7 @@ fn read(bytes: &[u8], now: i64) -> Result<Annotation, String> {
             return Err(format!("tag {name}: {what}"));
         }
     }
-    Ok(Annotation { at, text, tags })
+    Ok(())
 }
 
 #[cfg(test)]
@@ -152,7 +161,7 @@ mod tests {
         assert_eq!(read(br#"{"text":"then","at":3}"#, 7).unwrap().at, 3);
         for (bad, part) in [
             (r#"{"at":1}"#, "missing field `text`"),
-            (r#"{"text":" "}"#, "\"text\" is empty"),
+            (r#"{"text":" "}"#, "the text is empty"),
             (r#"{"text":"x","at":-1}"#, "\"at\" is not a time"),
             (r#"{"text":"x","at":"soon"}"#, "\"at\" is not a time"),
             (r#"{"text":"x\u001b[2J"}"#, "control characters"),

@@ -12,6 +12,7 @@ mod overview;
 mod page;
 mod parameters;
 mod raw;
+mod reload;
 mod routes;
 mod series;
 
@@ -30,7 +31,9 @@ use tokio::sync::oneshot;
 use crate::recording::Observer;
 
 pub(crate) use access::{Token, TokenError};
+pub(crate) use annotations::check_annotation;
 pub(crate) use parameters::moment;
+pub(crate) use reload::{ReloadRequest, ReloadRequests, reload_channel};
 
 const LIMITS: ServerLimits = ServerLimits {
     connections: 64,
@@ -51,6 +54,8 @@ pub(crate) struct ServerOptions {
     pub(crate) store: PathBuf,
     /// What is measured, and what came of it.
     pub(crate) observer: Observer,
+    /// Who reads the configuration again; nobody where it is not of a file.
+    pub(crate) reloads: Option<ReloadRequests>,
 }
 
 /// Why a server could not be started.
@@ -144,7 +149,7 @@ pub(crate) fn exporter(modules: PathBuf) -> Result<Exporter, String> {
 type Prepared = (Rc<routes::State>, TcpListener, tokio::runtime::Runtime);
 
 fn prepare(options: ServerOptions) -> Result<Prepared, ServerError> {
-    let ServerOptions { listener, token, modules, store, observer } = options;
+    let ServerOptions { listener, token, modules, store, observer, reloads } = options;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -153,6 +158,6 @@ fn prepare(options: ServerOptions) -> Result<Prepared, ServerError> {
         let _within = runtime.enter();
         modules.map(exporter).transpose().map_err(ServerError::Modules)?
     };
-    let state = routes::State::new(token, exporter, store, observer);
+    let state = routes::State::new(token, exporter, store, observer, reloads);
     Ok((Rc::new(state), listener, runtime))
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use firstbyte_core::run::Metric;
 use firstbyte_core::stats::ExponentialHistogram;
-use firstbyte_monitor::budget::Judgement;
+use firstbyte_monitor::budget::{Evidence, Judgement, SamplesBeyond};
 use firstbyte_monitor::rollup::{Measure, MonitoredPart, Rollup};
 use firstbyte_monitor::store::{RollupAt, SeriesId, SeriesLabels, Step, StoreError, StoreReader};
 use serde::Serialize;
@@ -92,10 +92,13 @@ struct OverviewRow {
 }
 
 /// What the samples of a time came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sum {
     samples: u64,
     failures: u64,
+    /// By time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_share: Option<f64>,
     failures_by_type: BTreeMap<String, u64>,
     unverified: u64,
     /// Samples that the figures are of.
@@ -117,6 +120,7 @@ impl Sum {
         Self {
             samples: rollup.samples,
             failures: rollup.failed(),
+            failed_share: rollup.failed_share(),
             failures_by_type: failures_by_type(rollup),
             unverified: rollup.unproven.values().sum(),
             count: total.map_or(0, ExponentialHistogram::count),
@@ -166,23 +170,40 @@ struct BudgetShown {
 
 #[derive(Serialize)]
 struct JudgementShown {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    figure_ns: Option<u64>,
-    beyond: u64,
-    of: u64,
-    allowed_share: f64,
+    #[serde(flatten)]
+    evidence: EvidenceShown,
     sentence: String,
 }
 
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EvidenceShown {
+    Samples {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        figure_ns: Option<u64>,
+        beyond: u64,
+        of: u64,
+        allowed_share: f64,
+    },
+    Certificate {
+        days_left: i64,
+    },
+}
+
 impl BudgetShown {
-    fn from_judged(judged: &Judged) -> Self {
+    fn from_judged(judged: &Judged, target: &str) -> Self {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let shown = |one: &Judgement| JudgementShown {
-            figure_ns: one.figure.map(ns),
-            beyond: one.beyond,
-            of: one.of,
-            allowed_share: one.allowed,
-            sentence: judged.promise.sentence(one),
+            evidence: match one.evidence {
+                Evidence::SamplesBeyond(SamplesBeyond { beyond, of, allowed, figure }) => {
+                    let figure_ns = figure.map(ns);
+                    EvidenceShown::Samples { figure_ns, beyond, of, allowed_share: allowed }
+                }
+                Evidence::CertificateEnd { days_left, .. } => {
+                    EvidenceShown::Certificate { days_left }
+                }
+            },
+            sentence: judged.promise.sentence(one, target),
         };
         Self {
             budget: judged.promise.name.clone(),
@@ -414,7 +435,8 @@ impl Stretch {
                 let now = now_of(reader, *id, until).map_err(unreadable)?;
                 let mut row = row(*id, labels, measured, &summed, now, from, step);
                 let judged = look.budgets.get(&series_name(labels)).into_iter().flatten();
-                row.budgets = judged.map(BudgetShown::from_judged).collect();
+                let shown = |judged| BudgetShown::from_judged(judged, &labels.target);
+                row.budgets = judged.map(shown).collect();
                 part.rows.push(row);
             }
         }

@@ -25,6 +25,7 @@ use super::overview::{ClosedSteps, Look, Overview, OverviewQuery, steps_over};
 use super::page;
 use super::parameters::Parameters;
 use super::raw::{self, CompareQuery, SampleQuery, SamplesQuery};
+use super::reload::ReloadRequests;
 use super::series::{EventsQuery, SeriesQuery, Targets, look_at};
 use crate::exposition::{self, Exposed, PROTOBUF_KIND, TEXT_KIND, not_ready};
 use crate::recording::Observer;
@@ -32,6 +33,7 @@ use crate::recording::Observer;
 /// Paths of the page's views.
 const VIEWS: [&str; 4] = ["/", "/target", "/sample", "/compare"];
 const SIGN_IN: &str = "/sign-in";
+const RELOAD: &str = "/-/reload";
 /// Looks at the store at once: more would wait for the same disk.
 const LOOKS: usize = 1;
 /// Scrapes whose answers are on their way at once: one may be tens of megabytes.
@@ -51,6 +53,7 @@ pub(super) struct State {
     exporter: Option<Exporter>,
     store: PathBuf,
     observer: Observer,
+    reloads: Option<ReloadRequests>,
     closed: ClosedSteps,
     /// Of the series as they were last.
     exposed: RefCell<Arc<Exposed>>,
@@ -74,6 +77,7 @@ impl State {
         exporter: Option<Exporter>,
         store: PathBuf,
         observer: Observer,
+        reloads: Option<ReloadRequests>,
     ) -> Self {
         Self {
             token,
@@ -82,6 +86,7 @@ impl State {
             closed: ClosedSteps::default(),
             exposed: RefCell::new(Arc::new(Exposed::from_labels(observer.labels()))),
             observer,
+            reloads,
             scraped: RefCell::default(),
             looks: Arc::new(Semaphore::new(LOOKS)),
             raw_looks: Arc::new(Semaphore::new(LOOKS)),
@@ -115,7 +120,7 @@ fn is_view(head: &Parts) -> bool {
 fn allowed(state: &State, head: &Parts) -> Result<(), Refusal> {
     let path = head.uri.path();
     // Whoever looks after processes has no token, and learns nothing else.
-    if path.starts_with("/-/") {
+    if path.starts_with("/-/") && path != RELOAD {
         return Ok(());
     }
     match &state.token {
@@ -150,6 +155,14 @@ async fn answer_of(state: &State, head: &Parts, body: Incoming) -> Result<Answer
                 Some(why) => Err(Refusal::unavailable(why)),
             }
         }
+        RELOAD => match (&state.reloads, &head.method) {
+            (None, _) => {
+                let what = "there is nothing to reload: the monitor has no --config file";
+                Err(Refusal::Because(StatusCode::NOT_FOUND, what.to_owned()))
+            }
+            (Some(reloads), &Method::POST) => reloads.reload(&head.headers).await,
+            (Some(_), _) => Err(Refusal::Method("POST")),
+        },
         "/" | "/target" => only_read(&head.method).map(|()| page::shell()),
         "/sample" => {
             only_read(&head.method)?;
@@ -242,7 +255,7 @@ async fn answer_of(state: &State, head: &Parts, body: Incoming) -> Result<Answer
             }
             let what = "not found; available: /, /metrics, /api/v1/targets, /api/v1/overview, \
                         /api/v1/history, /api/v1/series, /api/v1/events, /api/v1/annotations, \
-                        /api/v1/samples, /probe, /-/healthy or /-/ready";
+                        /api/v1/samples, /probe, /-/healthy, /-/ready or /-/reload";
             Err(Refusal::Because(StatusCode::NOT_FOUND, what.to_owned()))
         }
     }

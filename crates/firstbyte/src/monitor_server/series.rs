@@ -69,6 +69,9 @@ struct Point {
     at: i64,
     samples: u64,
     failures: u64,
+    /// By time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_share: Option<f64>,
     unverified: u64,
     /// Samples that the figures are of.
     count: u64,
@@ -162,6 +165,7 @@ impl SeriesQuery {
                 at: at.start,
                 samples: at.rollup.samples,
                 failures: at.rollup.failed(),
+                failed_share: at.rollup.failed_share(),
                 unverified: at.rollup.unproven.values().sum(),
                 count: times.map_or(0, ExponentialHistogram::count),
                 median_ns: quantile(0.5),

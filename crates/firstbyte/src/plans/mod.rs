@@ -28,8 +28,8 @@ pub use measuring::{
     ExplanationSource, PagePlan, ProbePlan, ProbeView, RenderPlan, ReportPlan,
 };
 pub use monitor::{
-    EventsForm, Moment, MonitorEventsPlan, MonitorExportPlan, MonitorPlan, MonitorSource,
-    RollupForm, RollupStep,
+    EventsForm, Moment, MonitorAnnotatePlan, MonitorEventsPlan, MonitorExportPlan, MonitorPlan,
+    MonitorSource, MonitorStatusPlan, RollupForm, RollupStep,
 };
 pub use outputs::{ColorChoice, Destination, Outputs};
 pub use prediction::{
@@ -65,6 +65,10 @@ pub enum CommandPlan {
     MonitorEvents(MonitorEventsPlan),
     /// `monitor export`.
     MonitorExport(MonitorExportPlan),
+    /// `monitor status`.
+    MonitorStatus(MonitorStatusPlan),
+    /// `monitor annotate`.
+    MonitorAnnotate(MonitorAnnotatePlan),
     /// `exporter`.
     Exporter(ExporterPlan),
     /// `predict`.

@@ -1,13 +1,16 @@
 //! Targets that are measured again and again.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_core::document::nanoseconds_if_any;
-use firstbyte_monitor::detect::State;
+use firstbyte_monitor::event_state::EventState;
 use firstbyte_probe::probe::Secret;
 use serde::{Deserialize, Serialize};
+
+use super::Destination;
 
 /// A monitor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,6 +29,9 @@ pub struct MonitorPlan {
     pub length: Option<Duration>,
     /// No progress is shown.
     pub silent: bool,
+    /// Each event is written to standard output as it is told.
+    #[serde(default)]
+    pub json: bool,
 }
 
 /// What a monitor measures.
@@ -61,7 +67,7 @@ pub struct MonitorEventsPlan {
     /// Until when; now when absent.
     pub until: Option<Moment>,
     /// Events in these states; all but withdrawn ones where there is none.
-    pub states: Vec<State>,
+    pub states: Vec<EventState>,
     /// Events of these targets; of all where there is none.
     pub targets: Vec<String>,
     /// How they are written.
@@ -129,4 +135,26 @@ pub enum RollupForm {
     Csv,
     /// An object a line.
     Ndjson,
+}
+
+/// What a monitor's store has, and how its series stand.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MonitorStatusPlan {
+    /// Where samples are kept; where `monitor` would keep them when absent.
+    pub store: Option<PathBuf>,
+    /// Where all of it goes as JSON, if anywhere.
+    pub json: Option<Destination>,
+}
+
+/// Something that happened, to be noted in a monitor's store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MonitorAnnotatePlan {
+    /// Where samples are kept; where `monitor` would keep them when absent.
+    pub store: Option<PathBuf>,
+    /// What happened.
+    pub text: String,
+    /// When; now when absent.
+    pub at: Option<Moment>,
+    /// Series that it is about: those with all of these.
+    pub tags: BTreeMap<String, String>,
 }

@@ -1,14 +1,14 @@
 //! Whether what is promised of each series is kept: judged once a minute, told when it no longer is, and when it is again.
 //!
 //! In: the promises of each series, and its rollups of the hour that is under way and the one before it. Out: words, and how each
-//! promise stands, for whoever shows it.
+//! promise stands, for whoever shows it. A certificate is told once for all series of a target that were shown it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
-use firstbyte_monitor::budget::{Judgement, Promise, Standing};
+use firstbyte_monitor::budget::{Judgement, Promise, Standing, earliest_certificate_end};
 use firstbyte_monitor::rollup::{Measure, Rollup};
 use firstbyte_monitor::store::{SeriesId, SeriesLabels, Step};
 
@@ -19,6 +19,11 @@ const JUDGE_EVERY: Duration = Duration::from_secs(60);
 /// The first look: what was measured before the start is judged soon.
 const FIRST_AFTER: Duration = Duration::from_secs(6);
 
+/// Variants that are named with a certificate, at most.
+const MOST_NAMED: usize = 3;
+
+/// What is told of certificates, with the series that were shown them.
+type CertificateNews<'a> = BTreeMap<String, (&'a SeriesLabels, Vec<&'a str>)>;
 /// Gives the hours of a series from a time on, together, with the measures that are wanted.
 type ReadHours<'a> = dyn FnMut(SeriesId, i64, &dyn Fn(Measure) -> bool) -> Rollup + 'a;
 
@@ -87,32 +92,51 @@ impl BudgetWatch {
         }
         self.due = Monotonic::now() + JUDGE_EVERY;
         let from = (Step::Hour.number(now) - 1).max(0) * Step::Hour.seconds();
+        let mut certificates = CertificateNews::new();
         for Promised { id, labels, budget } in &self.series {
             let wanted = |measure| budget.iter().any(|promise| promise.measure() == Some(measure));
             let rollup = read(*id, from, &wanted);
             let Some(all) = self.standings.get_mut(&series_name(labels)) else { continue };
             for judged in all {
-                judge(judged, &rollup, labels, tell);
+                let Some(sentence) = judge(judged, &rollup, &labels.target, now) else { continue };
+                let state = if judged.over { "over budget" } else { "within budget again" };
+                if judged.promise.is_of_certificate() {
+                    let news = format!("{state}: {sentence}");
+                    let (_, variants) = certificates.entry(news).or_insert((labels, Vec::new()));
+                    variants.push(labels.variant_label.as_str());
+                    continue;
+                }
+                let SeriesLabels { target, variant_label, .. } = labels;
+                let variant = if variant_label.is_empty() { "" } else { ", " };
+                tell(&format!("{state}: {target}{variant}{variant_label}: {sentence}"));
+            }
+        }
+        for (news, (labels, variants)) in certificates {
+            let is_of_target = |one: &&Promised| one.labels.target == labels.target;
+            let all = self.series.iter().filter(is_of_target).count();
+            match variants.len() {
+                number if number == all => tell(&news),
+                number @ 1..=MOST_NAMED => {
+                    tell(&format!("{news}: {} ({number} of {all} series)", variants.join("; ")));
+                }
+                number => tell(&format!("{news}: {number} of {all} series")),
             }
         }
         self.board.show(Arc::new(self.standings.clone()));
     }
 }
 
-fn judge(judged: &mut Judged, rollup: &Rollup, labels: &SeriesLabels, tell: &dyn Fn(&str)) {
-    judged.judgement = judged.promise.judge(rollup);
-    let Some(judgement) = &judged.judgement else { return };
+/// Judges a promise anew; what there is to tell comes back.
+fn judge(judged: &mut Judged, rollup: &Rollup, target: &str, now: i64) -> Option<String> {
+    judged.judgement = judged.promise.judge(rollup, earliest_certificate_end(rollup), now);
+    let judgement = judged.judgement.as_ref()?;
     let over = match judgement.standing {
         Standing::Over => true,
         Standing::Unsure => judged.over,
         Standing::Within => false,
     };
-    if std::mem::replace(&mut judged.over, over) != over {
-        let state = if over { "over budget" } else { "within budget again" };
-        let variant = if labels.variant_label.is_empty() { "" } else { ", " };
-        let sentence = judged.promise.sentence(judgement);
-        tell(&format!("{state}: {}{variant}{}: {sentence}", labels.target, labels.variant_label));
-    }
+    let is_news = std::mem::replace(&mut judged.over, over) != over;
+    is_news.then(|| judged.promise.sentence(judgement, target))
 }
 
 #[cfg(test)]
@@ -120,6 +144,7 @@ mod tests {
     use std::cell::RefCell;
 
     use firstbyte_core::run::Metric;
+    use firstbyte_monitor::rollup::MonitoredFact;
 
     use super::super::observed::observed;
     use super::*;
@@ -166,7 +191,8 @@ mod tests {
         look(&mut watch, 56, 4);
         let shown = observer.figures().budgets;
         let [judged] = &shown[&series_name(&labels)][..] else { panic!("{shown:?}") };
-        assert!(judged.over && judged.judgement.as_ref().unwrap().beyond == 4);
+        let judgement = judged.judgement.as_ref().unwrap();
+        assert!(judged.over && judgement.samples_beyond().unwrap().beyond == 4);
         // The same promise stands as it did, whatever else is new.
         watch.follow(vec![promised]);
         look(&mut watch, 57, 3);
@@ -181,5 +207,49 @@ mod tests {
         );
         watch.follow(Vec::new());
         assert!(observer.figures().budgets.is_empty());
+    }
+
+    /// Three series of a target; one address of its name still has the old certificate.
+    #[test]
+    fn a_certificate_is_told_once_for_all_series_that_were_shown_it() {
+        let (_, seen) = observed(Vec::new(), 0);
+        let mut watch = BudgetWatch::new(seen.board());
+        let promised = |id, variant: &str| Promised {
+            id,
+            labels: SeriesLabels {
+                target: "shop".into(),
+                variant: variant.into(),
+                variant_label: variant.into(),
+                ..SeriesLabels::default()
+            },
+            budget: vec![Promise::read("certificate_days", "14").unwrap()],
+        };
+        watch.follow(vec![promised(1, "a"), promised(2, "b"), promised(3, "c")]);
+        let told = RefCell::new(Vec::new());
+        // 27 November 2026.
+        let now = 1_795_786_080;
+        let look = |watch: &mut BudgetWatch, ends: [&str; 3]| {
+            watch.due = Monotonic::now() - Duration::from_secs(1);
+            let mut read = |id: SeriesId, _, _: &dyn Fn(Measure) -> bool| {
+                let mut rollup = rollup(1, 0);
+                let end = ends[id as usize - 1];
+                let value = format!("ECDSA P-256, issued by E7, until {end}");
+                rollup.add_fact(MonitoredFact::Certificate, &value, 1);
+                rollup
+            };
+            watch.look(now, &mut read, &|what| told.borrow_mut().push(what.to_owned()));
+        };
+        look(&mut watch, ["2026-12-20"; 3]);
+        look(&mut watch, ["2026-12-06"; 3]);
+        look(&mut watch, ["2026-12-06"; 3]);
+        look(&mut watch, ["2027-02-20", "2026-12-06", "2027-02-20"]);
+        assert_eq!(
+            told.take(),
+            [
+                "over budget: certificate of shop expires in 9 days (2026-12-06), limit 14 days",
+                "within budget again: certificate of shop expires in 85 days (2027-02-20), limit \
+                 14 days: a; c (2 of 3 series)",
+            ]
+        );
     }
 }

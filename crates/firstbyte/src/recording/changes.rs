@@ -1,10 +1,11 @@
-//! The thread that looks for changes in what the store has, and tells of them.
+//! The thread that looks for outages and changes, and tells of them.
 //!
-//! In: the latest samples, and the store, read. Out: events, for the recorder to keep and for people to read, and how promises stand. It looks every other
-//! second, or less often where a look takes long.
+//! In: the outcome of every sample, the latest samples, and the store, read. Out: events, for the recorder to keep and for people to
+//! read, and how promises stand. Outcomes are looked at when they come, samples every other second, or less often where a look
+//! takes long.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -14,8 +15,10 @@ use std::time::Duration;
 
 use firstbyte_clock::{Monotonic, Realtime};
 use firstbyte_monitor::detect::{
-    self, Detector, Event, History, LatestSamples, Note, Settings, State,
+    self, Detector, Event, History, LatestSample, LatestSamples, Note, OutageEvent, OutageState,
+    Settings, ToldEvents, WantedTimes, notes_of,
 };
+use firstbyte_monitor::outages::{MonitoredSeries, OutageTracker, Outcome};
 use firstbyte_monitor::rollup::{Measure, Rollup};
 use firstbyte_monitor::store::{
     Annotation, SeriesId, SeriesLabels, Step, StoreReader, StoredEvent,
@@ -23,13 +26,23 @@ use firstbyte_monitor::store::{
 use tracing::{debug, info};
 
 use super::budgets::{BudgetWatch, Promised};
-use super::recorder::Tell;
+use super::recorder::{Tell, TellEvent};
 use crate::webhooks::Notices;
 
 /// From one look to the next. What has no new samples is not looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Looking is not to take more of a processor than one part in so many.
 const LOOK_SHARE: u32 = 10;
+/// An outage whose begin waits for other series of its target is looked at again after so long.
+const OUTAGE_LOOK_EVERY: Duration = Duration::from_millis(500);
+/// An outage that lasts is kept anew so often.
+const KEEP_OUTAGE_EVERY: Duration = Duration::from_secs(60);
+/// Series whose minutes are read in one look after a start, at most.
+const FILLED_AT_ONCE: usize = 32;
+/// How far back minutes are read then, milliseconds, and how far for series with few samples.
+const FILLED: [i64; 2] = [6 * 3_600_000, 48 * 3_600_000];
+/// With fewer than so many samples a series has few.
+const FEW: usize = 60;
 /// A minute, in milliseconds.
 const MINUTE: i64 = 60_000;
 /// Events that are remembered at a start, seconds: none is provisional for so long, and changes are looked for in less.
@@ -38,11 +51,29 @@ const REMEMBERED: i64 = 90 * 86_400;
 /// What the thread is told.
 pub(super) enum Watch {
     /// To look at these, in the store as it is now.
-    Series(Vec<(SeriesId, SeriesLabels)>),
+    Series(Vec<WatchedSeries>),
     /// To judge these.
     Budgets(Vec<Promised>),
+    /// What came of samples.
+    Outcomes(Vec<Outcome>),
     /// To end.
     End,
+}
+
+/// A series that is looked at.
+#[derive(Clone, Debug)]
+pub(super) struct WatchedSeries {
+    pub(super) id: SeriesId,
+    pub(super) labels: SeriesLabels,
+    pub(super) every: Duration,
+}
+
+/// Who is told of events, and who keeps them.
+pub(super) struct Outlets {
+    pub(super) events: Sender<StoredEvent>,
+    pub(super) tell: Tell,
+    pub(super) tell_event: TellEvent,
+    pub(super) notices: Notices,
 }
 
 /// A handle on the thread.
@@ -54,15 +85,12 @@ pub(super) struct ChangeWatch {
 }
 
 impl ChangeWatch {
-    /// Begins to look at what `watched` is told to, in `latest` and in the store at `path`. Events go to `events`, in words to
-    /// `tell`, and to the webhooks of `notices`.
+    /// Begins to look at what `watched` is told to, in `latest` and in the store at `path`. Events go to `outlets`.
     pub(super) fn start(
         path: &Path,
         (watched, to_watch): (Sender<Watch>, Receiver<Watch>),
         latest: Arc<Mutex<LatestSamples>>,
-        events: Sender<StoredEvent>,
-        tell: Tell,
-        mut notices: Notices,
+        mut outlets: Outlets,
         budgets: BudgetWatch,
     ) -> Result<Self, super::RecorderError> {
         let reader = StoreReader::open(path).map_err(super::RecorderError::Store)?;
@@ -72,16 +100,11 @@ impl ChangeWatch {
         // One of a later version is not edited.
         let known: Vec<Event> =
             known.iter().filter_map(|event| serde_json::from_str(&event.json).ok()).collect();
-        notices.know(&known);
-        let detector = Detector::new(Settings::default(), known);
-        let reader = RefCell::new(reader);
-        let path = path.to_owned();
+        outlets.notices.know(&known);
         let ends = Arc::new(AtomicBool::new(false));
-        let mut history =
-            StoreHistory { path, reader, latest, series: Vec::new(), ends: Arc::clone(&ends) };
-        let look = move || {
-            look_until(&to_watch, detector, &mut history, &events, &*tell, &mut notices, budgets);
-        };
+        let mut looking = Looking::new(path, reader, latest, Arc::clone(&ends), &known, outlets);
+        looking.budgets = Some(budgets);
+        let look = move || looking.look_until_told(&to_watch);
         let thread = std::thread::Builder::new()
             .name("changes".into())
             .spawn(look)
@@ -101,66 +124,161 @@ impl ChangeWatch {
     }
 }
 
-fn look_until(
-    to_watch: &Receiver<Watch>,
-    mut detector: Detector,
-    history: &mut StoreHistory,
-    events: &Sender<StoredEvent>,
-    tell: &dyn Fn(&str),
-    notices: &mut Notices,
-    mut budgets: BudgetWatch,
-) {
-    let mut told: BTreeMap<String, Event> =
-        detector.events().iter().map(|event| (event.id.clone(), event.clone())).collect();
-    let mut wait = LOOK_EVERY;
-    loop {
-        match to_watch.recv_timeout(wait) {
-            Ok(Watch::Series(series)) => {
-                history.follow(&series);
+/// The state of the thread.
+struct Looking {
+    history: StoreHistory,
+    detector: Detector,
+    tracker: OutageTracker,
+    told: ToldEvents,
+    /// When each outage that lasts was kept last, and its state then.
+    kept: BTreeMap<String, (Monotonic, OutageState)>,
+    outlets: Outlets,
+    budgets: Option<BudgetWatch>,
+}
+
+impl Looking {
+    fn new(
+        path: &Path,
+        reader: StoreReader,
+        latest: Arc<Mutex<LatestSamples>>,
+        ends: Arc<AtomicBool>,
+        known: &[Event],
+        outlets: Outlets,
+    ) -> Self {
+        let levels = known.iter().filter_map(|event| match event {
+            Event::Level(level) => Some(level.clone()),
+            Event::Outage(_) => None,
+        });
+        let outages = known.iter().filter_map(|event| match event {
+            Event::Outage(outage) => Some(outage.clone()),
+            Event::Level(_) => None,
+        });
+        let outages: Vec<OutageEvent> = outages.collect();
+        let mut history = StoreHistory::new(path, reader, latest, ends);
+        outages.iter().for_each(|outage| history.note_outage(outage));
+        Self {
+            history,
+            detector: Detector::new(Settings::default(), levels.collect()),
+            tracker: OutageTracker::from_events(&outages),
+            told: ToldEvents::from_events(known),
+            kept: BTreeMap::new(),
+            outlets,
+            budgets: None,
+        }
+    }
+
+    fn look_until_told(mut self, to_watch: &Receiver<Watch>) {
+        let mut due = Monotonic::now() + LOOK_EVERY;
+        loop {
+            let wait = due.since(Monotonic::now()).min(OUTAGE_LOOK_EVERY);
+            match to_watch.recv_timeout(wait) {
+                Ok(Watch::Series(series)) => self.follow(&series),
+                Ok(Watch::Budgets(promised)) => {
+                    if let Some(budgets) = &mut self.budgets {
+                        budgets.follow(promised);
+                    }
+                }
+                Ok(Watch::Outcomes(outcomes)) => {
+                    outcomes.iter().for_each(|outcome| self.tracker.add(outcome));
+                }
+                Ok(Watch::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.tell_outages(unix_millis());
+            if !due.since(Monotonic::now()).is_zero() {
                 continue;
             }
-            Ok(Watch::Budgets(promised)) => {
-                budgets.follow(promised);
-                continue;
+            let began = Monotonic::now();
+            self.look(unix_millis());
+            if self.history.ends() {
+                break;
             }
-            Ok(Watch::End) | Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
+            let took = Monotonic::now().since(began);
+            debug!(?took, "searched for changes");
+            due = Monotonic::now() + LOOK_EVERY.max(took * LOOK_SHARE);
         }
-        let began = Monotonic::now();
-        let found = detector.look(history, unix_millis());
-        if history.ends() {
-            break;
+        // What is known now is kept: the next process goes on with it.
+        for outage in self.tracker.events() {
+            self.keep(&Event::Outage(outage));
         }
-        for event in found {
-            if told.get(&event.id).is_none_or(|before| event.is_news_after(before)) {
-                tell(&format!("{}: {}", event.state.name(), event.sentence()));
+    }
+
+    /// Looks at `series` from now on, in the store that there is now.
+    fn follow(&mut self, series: &[WatchedSeries]) {
+        self.history.follow(series);
+        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let monitored = self.history.series.iter().zip(series);
+        let monitored = monitored.map(|(labels, one)| MonitoredSeries {
+            labels: labels.clone(),
+            every: millis(one.every),
+        });
+        self.tracker.follow(monitored.collect());
+    }
+
+    fn tell_outages(&mut self, now: i64) {
+        for mut outage in self.tracker.take_changed(now) {
+            self.history.note_outage(&outage);
+            outage.annotations =
+                notes_of([outage.began; 2], &outage.series, &self.history.series, &self.history);
+            let event = Event::Outage(outage);
+            let is_news = self.tell(&event, now);
+            let Event::Outage(outage) = &event else { continue };
+            let last = self.kept.get(&outage.id);
+            let is_due = last.is_none_or(|(at, state)| {
+                *state != outage.state || Monotonic::now().since(*at) >= KEEP_OUTAGE_EVERY
+            });
+            if is_news || is_due {
+                self.kept.insert(outage.id.clone(), (Monotonic::now(), outage.state));
+                self.keep(&event);
             }
-            if let Some(kept) = stored(&event) {
-                notices.offer(&event, &kept.json);
-                // Its receiver lives longer.
-                let _ = events.send(kept);
-            }
-            match event.state {
-                State::Withdrawn => told.remove(&event.id),
-                _ => told.insert(event.id.clone(), event),
-            };
         }
-        budgets.look(
-            unix_millis().div_euclid(1_000),
-            &mut |id, from, wanted| history.hours_from(id, from, wanted),
-            tell,
-        );
-        let took = Monotonic::now().since(began);
-        debug!(?took, "searched for changes");
-        wait = LOOK_EVERY.max(took * LOOK_SHARE);
+    }
+
+    fn look(&mut self, now: i64) {
+        self.history.fills.set(FILLED_AT_ONCE);
+        let found = self.detector.look(&self.history, now);
+        if self.history.ends() {
+            return;
+        }
+        for event in found.into_iter().map(Event::Level) {
+            self.tell(&event, now);
+            self.keep(&event);
+        }
+        let history = &self.history;
+        if let Some(budgets) = &mut self.budgets {
+            budgets.look(
+                now.div_euclid(1_000),
+                &mut |id, from, wanted| history.hours_from(id, from, wanted),
+                &*self.outlets.tell,
+            );
+        }
+    }
+
+    /// Tells `event`, if it is news. Whether it was.
+    fn tell(&mut self, event: &Event, now: i64) -> bool {
+        let is_news = self.told.take_news(event, now);
+        let json = serde_json::to_string(event).unwrap_or_default();
+        if is_news {
+            let line = format!("{}: {}", event.heading(), event.sentence());
+            (self.outlets.tell_event)(&line, &json);
+        }
+        self.outlets.notices.offer(event, &json);
+        is_news
+    }
+
+    fn keep(&self, event: &Event) {
+        if let Some(kept) = stored(event) {
+            // Its receiver lives longer.
+            let _ = self.outlets.events.send(kept);
+        }
     }
 }
 
 fn stored(event: &Event) -> Option<StoredEvent> {
     Some(StoredEvent {
-        id: event.id.clone(),
-        at: event.at.div_euclid(1_000),
-        state: event.state.name().to_owned(),
+        id: event.id().to_owned(),
+        at: event.at().div_euclid(1_000),
+        state: event.state_name().to_owned(),
         json: serde_json::to_string(event).ok()?,
     })
 }
@@ -170,7 +288,7 @@ fn unix_millis() -> i64 {
 }
 
 /// A series, as it is told apart from others: by its place, its axes and its tags.
-fn watched(id: SeriesId, labels: &SeriesLabels) -> detect::SeriesLabels {
+fn told_apart(id: SeriesId, labels: &SeriesLabels) -> detect::SeriesLabels {
     let mut tags: BTreeMap<String, String> = labels.tags.clone();
     let axes = labels.variant.split(' ').filter_map(|factor| factor.split_once('='));
     tags.extend(axes.map(|(axis, value)| (axis.to_owned(), value.to_owned())));
@@ -186,26 +304,63 @@ struct StoreHistory {
     latest: Arc<Mutex<LatestSamples>>,
     reader: RefCell<StoreReader>,
     series: Vec<detect::SeriesLabels>,
+    /// Series whose minutes of before the start are among the latest samples.
+    filled: RefCell<BTreeSet<u64>>,
+    /// How many more may be filled in this look.
+    fills: Cell<usize>,
+    /// By their begin.
+    outages: BTreeMap<u64, BTreeMap<i64, i64>>,
     ends: Arc<AtomicBool>,
 }
 
 impl StoreHistory {
+    fn new(
+        path: &Path,
+        reader: StoreReader,
+        latest: Arc<Mutex<LatestSamples>>,
+        ends: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            latest,
+            reader: RefCell::new(reader),
+            series: Vec::new(),
+            filled: RefCell::default(),
+            fills: Cell::new(FILLED_AT_ONCE),
+            outages: BTreeMap::new(),
+            ends,
+        }
+    }
+
     /// Whether nobody needs an answer any more.
     fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
 
     /// Looks at `series` from now on, in the store that there is now.
-    fn follow(&mut self, series: &[(SeriesId, SeriesLabels)]) {
-        self.series = series.iter().map(|(id, labels)| watched(*id, labels)).collect();
+    fn follow(&mut self, series: &[WatchedSeries]) {
+        self.series = series.iter().map(|one| told_apart(one.id, &one.labels)).collect();
         match StoreReader::open(&self.path) {
             Ok(reader) => self.reader = RefCell::new(reader),
             Err(error) => info!(%error, "the store is read in its last state"),
         }
     }
 
+    fn note_outage(&mut self, outage: &OutageEvent) {
+        let ended = outage.ended.unwrap_or(i64::MAX);
+        for series in &outage.series {
+            self.outages.entry(*series).or_default().insert(outage.began, ended);
+        }
+    }
+
     /// Rollups of the store that begin at `from` or after and before `until`.
-    fn read(&self, series: u64, step: Step, from: i64, until: i64) -> Vec<(i64, Rollup)> {
+    fn read(
+        &self,
+        series: u64,
+        step: Step,
+        [from, until]: [i64; 2],
+        wanted: &WantedTimes,
+    ) -> Vec<(i64, Rollup)> {
         let series = SeriesId::try_from(series).unwrap_or(SeriesId::MAX);
         let seconds = |millis: i64| -(-millis).div_euclid(1_000);
         // With nothing to look at, the rest of the look is soon over.
@@ -213,7 +368,7 @@ impl StoreHistory {
             return Vec::new();
         }
         let mut reader = self.reader.borrow_mut();
-        match reader.rollups(series, step, seconds(from), seconds(until), |_| true) {
+        match reader.rollups(series, step, seconds(from), seconds(until), wanted) {
             Ok(rollups) => rollups.into_iter().map(|at| (at.start * 1_000, at.rollup)).collect(),
             Err(error) => {
                 info!(%error, "a series cannot be searched for changes");
@@ -237,6 +392,31 @@ impl StoreHistory {
     fn latest(&self) -> MutexGuard<'_, LatestSamples> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Puts what an earlier process left of `series` among the latest samples: its minutes.
+    fn fill(&self, series: u64, until: i64) {
+        let (room, oldest, kept) = {
+            let latest = self.latest();
+            (latest.room(), latest.oldest(series), latest.len(series))
+        };
+        let left = self.fills.get();
+        if room <= kept || left == 0 || !self.filled.borrow_mut().insert(series) {
+            return;
+        }
+        self.fills.set(left - 1);
+        let end = oldest.map_or(until, |oldest| until.min(oldest - MINUTE + 1));
+        let mut minutes = Vec::new();
+        for reach in FILLED {
+            minutes = self.read(series, Step::Minute, [until - reach, end], &|_| true);
+            if minutes.len() + kept >= FEW {
+                break;
+            }
+        }
+        let excess = minutes.len().saturating_sub(room - kept);
+        let mut latest = self.latest();
+        minutes.drain(..excess);
+        minutes.iter().for_each(|(at, minute)| latest.add(series, *at, minute));
+    }
 }
 
 impl History for StoreHistory {
@@ -249,24 +429,31 @@ impl History for StoreHistory {
     }
 
     /// Single samples as far back as there are, and minutes before them.
-    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<(i64, Rollup)> {
-        let (single, oldest) = {
-            let latest = self.latest();
-            (latest.samples(series, from, until, most), latest.oldest(series))
-        };
-        let until = oldest.map_or(until, |oldest| until.min(oldest - MINUTE + 1));
-        if single.len() == most || from >= until {
-            return single;
-        }
-        let mut minutes = self.read(series, Step::Minute, from, until);
-        let too_many = (minutes.len() + single.len()).saturating_sub(most);
-        minutes.drain(..too_many);
-        minutes.extend(single);
-        minutes
+    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample> {
+        self.fill(series, until);
+        self.latest().samples(series, from, until, most)
     }
 
-    fn hours(&self, series: u64, from: i64, until: i64) -> Vec<(i64, Rollup)> {
-        self.read(series, Step::Hour, from, until)
+    fn hours(
+        &self,
+        series: u64,
+        from: i64,
+        until: i64,
+        wanted: &WantedTimes,
+    ) -> Vec<(i64, Rollup)> {
+        self.read(series, Step::Hour, [from, until], wanted)
+    }
+
+    fn outages(&self, series: u64) -> Vec<[i64; 2]> {
+        let mut outages: Vec<[i64; 2]> = self
+            .outages
+            .get(&series)
+            .into_iter()
+            .flatten()
+            .map(|(began, ended)| [*began, *ended])
+            .collect();
+        outages.sort_unstable();
+        outages
     }
 
     fn notes(&self, from: i64, until: i64) -> Vec<Note> {
@@ -287,12 +474,20 @@ impl History for StoreHistory {
 #[cfg(test)]
 mod tests {
     use firstbyte_core::run::Metric;
-    use firstbyte_monitor::rollup::Measure;
+    use firstbyte_monitor::detect::State;
     use firstbyte_monitor::store::Store;
 
-    use std::collections::BTreeSet;
-
     use super::*;
+
+    fn watched(ids: &[SeriesId], labels: &[SeriesLabels]) -> Vec<WatchedSeries> {
+        let every = Duration::from_secs(600);
+        let one = |(id, labels): (&SeriesId, &SeriesLabels)| WatchedSeries {
+            id: *id,
+            labels: labels.clone(),
+            every,
+        };
+        ids.iter().zip(labels).map(one).collect()
+    }
 
     /// Thirty days of a sample each ten minutes, the last two of them 20 ms slower over IPv6.
     #[test]
@@ -325,31 +520,32 @@ mod tests {
             }
         }
         store.flush(&[]).unwrap();
-        let reader = RefCell::new(StoreReader::open(&path).unwrap());
-        let series = ids.iter().zip(&all).map(|(id, labels)| watched(*id, labels)).collect();
-        let latest = Arc::default();
-        let history =
-            StoreHistory { path: path.clone(), reader, latest, series, ends: Arc::default() };
+        let reader = StoreReader::open(&path).unwrap();
+        let ends = Arc::new(AtomicBool::new(false));
+        let mut history = StoreHistory::new(&path, reader, Arc::default(), Arc::clone(&ends));
+        history.follow(&watched(&ids, &all));
         let mut detector = Detector::new(Settings::default(), Vec::new());
         let events = detector.look(&history, now);
         let [event] = events.as_slice() else { panic!("{events:?}") };
         assert_eq!(event.state, State::Confirmed);
         assert_eq!(event.scope.tags, BTreeMap::from([("family".into(), "6".into())]));
         assert!((event.size.difference() - 20e6).abs() < 1e6, "{event:?}");
-        let kept = stored(event).unwrap();
+        let event = Event::Level(event.clone());
+        let kept = stored(&event).unwrap();
         assert!((kept.at - (now / 1_000 - 2 * 86_400)).abs() <= 6 * 3_600, "{kept:?}");
         store.put_event(&kept).unwrap();
         // Who starts later knows it.
         let known = StoreReader::open(&path).unwrap().events(0, now).unwrap();
         let known: Event = serde_json::from_str(&known[0].json).unwrap();
-        assert_eq!(&known, event);
+        assert_eq!(known, event);
+        let Event::Level(known) = known else { panic!("{known:?}") };
         let mut detector = Detector::new(Settings::default(), vec![known]);
         assert_eq!(detector.look(&history, now), []);
         // A look that is given up reads nothing more.
         let id = history.series()[0].id;
-        assert!(!history.hours(id, 0, now).is_empty());
-        history.ends.store(true, Ordering::Relaxed);
-        assert_eq!(history.hours(id, 0, now), []);
+        assert!(!history.hours(id, 0, now, &|_| true).is_empty());
+        ends.store(true, Ordering::Relaxed);
+        assert_eq!(history.hours(id, 0, now, &|_| true), []);
     }
 
     /// A visit every ten seconds; an earlier process left 25 of them as minutes.
@@ -376,13 +572,9 @@ mod tests {
         store.flush(&[]).unwrap();
         let latest = Arc::new(Mutex::new(LatestSamples::default()));
         latest.lock().unwrap().keep_alone(&BTreeSet::from([u64::from(id)]));
-        let history = StoreHistory {
-            path: path.clone(),
-            reader: RefCell::new(StoreReader::open(&path).unwrap()),
-            latest: Arc::clone(&latest),
-            series: vec![watched(id, &labels)],
-            ends: Arc::default(),
-        };
+        let reader = StoreReader::open(&path).unwrap();
+        let mut history = StoreHistory::new(&path, reader, Arc::clone(&latest), Arc::default());
+        history.follow(&watched(&[id], std::slice::from_ref(&labels)));
         let mut detector = Detector::new(Settings::default(), Vec::new());
         let mut told = Vec::new();
         for sample in 0..60 {

@@ -37,6 +37,7 @@ pub fn record_samples(
         store: directory.join("store.sqlite"),
         recorded,
         tell: Arc::new(|_| {}),
+        tell_event: Arc::new(|_, _| {}),
         observed: observed(Vec::new(), 0).1,
         notices: Notices::default(),
     };

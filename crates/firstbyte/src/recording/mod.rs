@@ -8,6 +8,7 @@ mod budgets;
 mod changes;
 mod feeding;
 mod labels;
+mod lock_file;
 mod observed;
 mod opening;
 mod raw;
@@ -19,6 +20,7 @@ mod tests;
 pub(crate) use budgets::{Budgets, Judged, series_name};
 pub use feeding::record_samples;
 pub(crate) use labels::series_labels;
+pub(crate) use lock_file::is_recording;
 pub(crate) use observed::{
     BOUNDS, Figures, Health, MEASURES, ObservedTimes, Observer, SeriesFigures, observed,
 };

@@ -8,6 +8,7 @@ use firstbyte_clock::{Monotonic, file_stamp};
 use firstbyte_monitor::store::{Folded, SeriesId, SeriesLabels, Store, StoreError};
 
 use super::backlog::Backlog;
+use super::lock_file::lock_path;
 use super::recorder::RecorderSettings;
 use crate::runs::RunError;
 
@@ -18,7 +19,7 @@ const LONGEST_START: Duration = Duration::from_millis(1_500);
 pub(super) fn lock(settings: &RecorderSettings) -> Result<File, RunError> {
     let RecorderSettings { raw, store, .. } = settings;
     std::fs::create_dir_all(raw).map_err(RunError::io(raw, "create"))?;
-    let path = store.with_extension("lock");
+    let path = lock_path(store);
     let options =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = options.map_err(RunError::io(&path, "create"))?;

@@ -21,6 +21,7 @@ use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
 use firstbyte_monitor::budget::Promise;
 use firstbyte_monitor::detect::LatestSamples;
+use firstbyte_monitor::outages::Outcome;
 use firstbyte_monitor::rollup::Rollup;
 use firstbyte_monitor::store::{
     PendingRollups, Retention, SeriesId, SeriesLabels, StoreError, StoredEvent,
@@ -31,7 +32,7 @@ use tracing::info;
 use self::queue::SampleQueue;
 use super::backlog::Backlog;
 use super::budgets::{BudgetWatch, Promised};
-use super::changes::{ChangeWatch, Watch};
+use super::changes::{ChangeWatch, Outlets, Watch, WatchedSeries};
 use super::labels::series_labels;
 use super::observed::{Health, Observed};
 use super::opening::{Prepared, lock, prepare_or_begin_anew};
@@ -72,6 +73,9 @@ const MOST_WAITING: usize = 50_000;
 /// Who is told in words.
 pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// Who is told of events: in words, and as JSON.
+pub(crate) type TellEvent = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
 /// What a recorder keeps, and where.
 pub(crate) struct RecorderSettings {
     /// Where raw files are.
@@ -82,6 +86,8 @@ pub(crate) struct RecorderSettings {
     pub(crate) recorded: RecordedSeries,
     /// Told what went wrong, and what goes on again.
     pub(crate) tell: Tell,
+    /// Told of events.
+    pub(crate) tell_event: TellEvent,
     /// Shown how it goes.
     pub(crate) observed: Observed,
     /// Webhooks that events go to.
@@ -148,6 +154,7 @@ impl Recorder {
     /// When it cannot be opened: another process writes it, or there is no way to write there.
     pub(crate) fn start(mut settings: RecorderSettings) -> Result<Self, RecorderError> {
         let tell = Arc::clone(&settings.tell);
+        let tell_event = Arc::clone(&settings.tell_event);
         let notices = std::mem::take(&mut settings.notices);
         let (events, to_keep) = channel();
         let (watched, to_watch) = channel();
@@ -162,15 +169,8 @@ impl Recorder {
             .name("recorder".into())
             .spawn(move || worker.work(&samples))
             .map_err(RecorderError::Thread)?;
-        let changes = ChangeWatch::start(
-            &store,
-            (watched, to_watch),
-            latest,
-            events,
-            Arc::clone(&tell),
-            notices,
-            budgets,
-        )?;
+        let outlets = Outlets { events, tell: Arc::clone(&tell), tell_event, notices };
+        let changes = ChangeWatch::start(&store, (watched, to_watch), latest, outlets, budgets)?;
         Ok(Self { pending, queue, tell, thread, changes, path })
     }
 
@@ -450,6 +450,7 @@ impl Worker {
         let to_store = self.left_to_backlog.is_empty();
         let latest = Arc::clone(&self.latest);
         let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcomes = Vec::with_capacity(samples.len());
         for samples in samples.chunks(SUMMED_TOGETHER) {
             for (taken, one) in samples.iter().zip(sums_of_each(samples)) {
                 let began = taken.sample.connection.started_unix_ns.unwrap_or(now);
@@ -461,9 +462,12 @@ impl Worker {
                 }
                 let at = i64::try_from(began / 1_000_000).unwrap_or(i64::MAX);
                 latest.add(u64::from(*series), at, &one);
+                outcomes.push(outcome(*series, at, taken));
             }
         }
         drop(latest);
+        // Its receiver may have ended, which its thread's end tells.
+        let _ = self.watched.send(Watch::Outcomes(outcomes));
         if to_store {
             self.summed.insert(file_name(self.days.path()), self.days.length());
         } else {
@@ -513,7 +517,13 @@ impl Worker {
             budget: budget.clone(),
         });
         let _ = self.watched.send(Watch::Budgets(promised.collect()));
-        let _ = self.watched.send(Watch::Series(ids.zip(labels.iter().cloned()).collect()));
+        let periods = &self.settings.recorded.periods;
+        let watched = ids.zip(labels).zip(periods).map(|((id, labels), every)| WatchedSeries {
+            id,
+            labels: labels.clone(),
+            every: *every,
+        });
+        let _ = self.watched.send(Watch::Series(watched.collect()));
     }
 
     /// Deletes the oldest raw file but the one that is written. Whether there was one.
@@ -545,6 +555,18 @@ fn sums_of_each(samples: &[Taken]) -> Vec<Rollup> {
     }
     let parts: Vec<&[Taken]> = samples.chunks(SUMMED_BY_ONE).collect();
     side_by_side(parts.len(), |part| sums(parts[part])).into_iter().flatten().collect()
+}
+
+/// What came of a sample of `series` that began at `at`.
+fn outcome(series: SeriesId, at: i64, taken: &Taken) -> Outcome {
+    let failure = taken.sample.failure();
+    Outcome {
+        series: u64::from(series),
+        at,
+        stands_for: taken.stands_for.unwrap_or_default(),
+        failure: failure.map(|failure| failure.failure_type()),
+        status: taken.sample.connection.facts.http.as_ref().and_then(|http| http.status),
+    }
 }
 
 fn is_full(error: &io::Error) -> bool {

@@ -86,6 +86,7 @@ impl Scene {
             store: self.store(),
             recorded: recorded(targets),
             tell: Arc::new(move |what| told.lock().unwrap().push(what.to_owned())),
+            tell_event: Arc::new(|_, _| {}),
             observed: observed(Vec::new(), 0).1,
             notices: Notices::default(),
         }

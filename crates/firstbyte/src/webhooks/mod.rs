@@ -1,13 +1,16 @@
 //! What changed, on its way to who wants to know: a queue and a sender for each webhook, on one thread of their own.
 //!
 //! In: events, as the thread that looks for changes finds them; it never waits. Out: requests, in order, tried again with growing
-//! pauses for a bounded time. What is dropped or not delivered is counted, and told.
+//! pauses for a bounded time. What waits is kept in files, and sent after a restart. What is dropped or given up is counted, and told.
 
+mod mailbox;
 mod sender;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -23,6 +26,7 @@ use firstbyte_report::units::count;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
+use mailbox::{Mailbox, delete_outdated, mailbox_file, make_mailbox_directory};
 use sender::Sender;
 
 use crate::posting::{Tls, Work, system_tls, work_on_thread};
@@ -60,7 +64,7 @@ impl Default for Pace {
             attempt: Duration::from_secs(10),
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(300),
-            give_up: Duration::from_secs(3_600),
+            give_up: Duration::from_secs(86_400),
             end: Duration::from_secs(5),
         }
     }
@@ -76,6 +80,7 @@ struct Counts {
 }
 
 /// An event for one webhook.
+#[derive(Clone)]
 struct Notice {
     id: String,
     body: Bytes,
@@ -120,21 +125,132 @@ impl Outlet {
     fn offer(&mut self, event: &Event, json: &str) {
         let body = self.template.as_ref().map(|template| template.render(event, json));
         let body = Bytes::from(body.unwrap_or_else(|| json.to_owned()));
-        let notice = Notice { id: event.id.clone(), body, found: Monotonic::now() };
-        self.counts.pending.fetch_add(1, Ordering::Relaxed);
-        match self.queue.try_send(notice) {
-            Ok(()) => self.is_full = false,
-            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {
-                self.counts.pending.fetch_sub(1, Ordering::Relaxed);
-                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-                if !std::mem::replace(&mut self.is_full, true) {
-                    (self.tell)(&format!(
-                        "webhook {}: {MOST_WAITING} events are waiting; further events are dropped",
-                        self.name
-                    ));
+        let notice = Notice { id: event.id().to_owned(), body, found: Monotonic::now() };
+        // Nobody else adds to them.
+        let waiting = self.counts.pending.load(Ordering::Relaxed);
+        if waiting < MOST_WAITING as u64 {
+            self.counts.pending.fetch_add(1, Ordering::Relaxed);
+            match self.queue.try_send(notice) {
+                Ok(()) => {
+                    self.is_full = false;
+                    return;
+                }
+                Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {
+                    self.counts.pending.fetch_sub(1, Ordering::Relaxed);
                 }
             }
         }
+        self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        if !std::mem::replace(&mut self.is_full, true) {
+            (self.tell)(&format!(
+                "webhook {}: {MOST_WAITING} events are waiting; further events are dropped",
+                self.name
+            ));
+        }
+    }
+}
+
+/// Webhooks that events are offered to already, and that nothing is sent to yet: the store's directory may be another process's.
+pub(crate) struct PreparedWebhooks {
+    couriers: Vec<PreparedCourier>,
+    pace: Pace,
+    tell: Tell,
+}
+
+struct PreparedCourier {
+    settings: WebhookSettings,
+    sender: Sender,
+    incoming: mpsc::Receiver<Notice>,
+    counts: Arc<Counts>,
+}
+
+impl PreparedWebhooks {
+    /// Makes what sends to `webhooks`.
+    ///
+    /// # Errors
+    /// When the system does not let it.
+    pub(crate) fn new(
+        webhooks: Vec<Webhook>,
+        pace: Pace,
+        tell: Tell,
+    ) -> io::Result<(Self, Notices)> {
+        let uses_tls = webhooks.iter().any(|webhook| webhook.settings.url.reveal().tls);
+        let tls = if uses_tls { Some(system_tls()?) } else { None };
+        Self::with_tls(webhooks, tls.as_ref(), pace, tell)
+    }
+
+    fn with_tls(
+        webhooks: Vec<Webhook>,
+        tls: Option<&Tls>,
+        pace: Pace,
+        tell: Tell,
+    ) -> io::Result<(Self, Notices)> {
+        let (mut outlets, mut couriers) = (Vec::new(), Vec::new());
+        for Webhook { settings, secret } in webhooks {
+            let (queue, incoming) = mpsc::channel(MOST_WAITING);
+            let counts = Arc::new(Counts::default());
+            outlets.push(Outlet {
+                name: settings.name.clone(),
+                choice: Choice::new(settings.states.clone()),
+                template: settings.template.clone(),
+                queue,
+                counts: Arc::clone(&counts),
+                is_full: false,
+                tell: Arc::clone(&tell),
+            });
+            let sender = Sender::new(&settings, secret.as_ref(), tls)?;
+            couriers.push(PreparedCourier { settings, sender, incoming, counts });
+        }
+        Ok((Self { couriers, pace, tell }, Notices { outlets }))
+    }
+
+    /// Begins to send, with what an earlier process left in the directory `store`, which nobody else writes now. Without webhooks there
+    /// is no thread.
+    ///
+    /// # Errors
+    /// When the system does not let it.
+    pub(crate) fn begin(self, store: &Path) -> io::Result<Webhooks> {
+        let Self { couriers, pace, tell } = self;
+        let (end, ending) = watch::channel(false);
+        let (mut work, mut counted) = (Vec::new(), Vec::new());
+        let mut used = HashSet::new();
+        if !couriers.is_empty() {
+            let directory = make_mailbox_directory(store)?;
+            for PreparedCourier { settings, sender, incoming, counts } in couriers {
+                let name = settings.name.clone();
+                counted.push((name.clone(), Arc::clone(&counts)));
+                let mut file = mailbox_file(&directory, &settings);
+                // Webhooks of one URL have a file each.
+                while !used.insert(file.clone()) {
+                    file.as_mut_os_string().push("-2");
+                }
+                let (counts_of_mailbox, tell_of_mailbox) = (Arc::clone(&counts), Arc::clone(&tell));
+                let mailbox = Mailbox::open(
+                    &name,
+                    file,
+                    incoming,
+                    pace.give_up,
+                    counts_of_mailbox,
+                    tell_of_mailbox,
+                );
+                let courier = Courier {
+                    name,
+                    sender,
+                    ending: ending.clone(),
+                    counts,
+                    pace,
+                    fails: false,
+                    tell: Arc::clone(&tell),
+                };
+                work.push(Box::pin(courier.work(mailbox)) as Work);
+            }
+            delete_outdated(&directory, &used, pace.give_up);
+        }
+        let thread = match work.is_empty() {
+            true => None,
+            false => Some(work_on_thread("webhooks", work, ending, pace.end)?),
+        };
+        Ok(Webhooks { end, thread, counted, tell })
     }
 }
 
@@ -147,58 +263,7 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Begins to send; without webhooks there is no thread.
-    ///
-    /// # Errors
-    /// When the system does not let it.
-    pub(crate) fn start(
-        webhooks: Vec<Webhook>,
-        pace: Pace,
-        tell: Tell,
-    ) -> io::Result<(Self, Notices)> {
-        let uses_tls = webhooks.iter().any(|webhook| webhook.settings.url.reveal().tls);
-        let tls = if uses_tls { Some(system_tls()?) } else { None };
-        Self::start_with(webhooks, tls.as_ref(), pace, tell)
-    }
-
-    fn start_with(
-        webhooks: Vec<Webhook>,
-        tls: Option<&Tls>,
-        pace: Pace,
-        tell: Tell,
-    ) -> io::Result<(Self, Notices)> {
-        let (end, ending) = watch::channel(false);
-        let (mut outlets, mut couriers, mut counted) = (Vec::new(), Vec::new(), Vec::new());
-        for Webhook { settings, secret } in webhooks {
-            let (queue, waiting) = mpsc::channel(MOST_WAITING);
-            let counts = Arc::new(Counts::default());
-            let name = settings.name.clone();
-            counted.push((name.clone(), Arc::clone(&counts)));
-            couriers.push(Courier {
-                name: name.clone(),
-                sender: Sender::new(&settings, secret.as_ref(), tls)?,
-                waiting,
-                ending: ending.clone(),
-                counts: Arc::clone(&counts),
-                pace,
-                fails: false,
-                tell: Arc::clone(&tell),
-            });
-            let choice = Choice::new(settings.states);
-            let (template, tell) = (settings.template, Arc::clone(&tell));
-            outlets.push(Outlet { name, choice, template, queue, counts, is_full: false, tell });
-        }
-        let thread = match couriers.is_empty() {
-            true => None,
-            false => {
-                let work = couriers.into_iter().map(|courier| Box::pin(courier.work()) as Work);
-                Some(work_on_thread("webhooks", work.collect(), ending, pace.end)?)
-            }
-        };
-        Ok((Self { end, thread, counted, tell }, Notices { outlets }))
-    }
-
-    /// Ends it, once nobody offers any more: what waits is tried once more, within a bounded time.
+    /// Ends it, once nobody offers any more: what waits is tried once more, within a bounded time, and stays for the next start.
     pub(crate) fn finish(self) {
         // It may have ended by itself.
         let _ = self.end.send(true);
@@ -208,9 +273,14 @@ impl Webhooks {
         for (name, counts) in &self.counted {
             let [pending, given_up, dropped] = [&counts.pending, &counts.given_up, &counts.dropped]
                 .map(|n| n.load(Ordering::Relaxed));
-            let lost = pending + given_up + dropped;
-            if lost > 0 {
-                let events = count(lost, "event");
+            if pending > 0 {
+                let events = count(pending, "event");
+                (self.tell)(&format!(
+                    "webhook {name}: {events} not delivered yet: kept for the next start"
+                ));
+            }
+            if given_up + dropped > 0 {
+                let events = count(given_up + dropped, "event");
                 (self.tell)(&format!(
                     "webhook {name}: {events} not delivered ({dropped} dropped): monitor events lists them"
                 ));
@@ -219,11 +289,18 @@ impl Webhooks {
     }
 }
 
+/// How a notice ended.
+enum Delivery {
+    Delivered,
+    GivenUp,
+    /// The monitor ends: it waits for the next start.
+    Interrupted,
+}
+
 /// Who delivers the events of one webhook, one after the other.
 struct Courier {
     name: String,
     sender: Sender,
-    waiting: mpsc::Receiver<Notice>,
     ending: watch::Receiver<bool>,
     counts: Arc<Counts>,
     pace: Pace,
@@ -233,13 +310,19 @@ struct Courier {
 }
 
 impl Courier {
-    async fn work(mut self) {
-        while let Some(notice) = self.waiting.recv().await {
-            self.deliver(&notice).await;
+    async fn work(mut self, mut mailbox: Mailbox) {
+        while let Some(notice) = mailbox.oldest().await {
+            match mailbox.take_in_during(self.deliver(&notice)).await {
+                Delivery::Delivered => {}
+                Delivery::GivenUp => _ = self.counts.given_up.fetch_add(1, Ordering::Relaxed),
+                // Later ones are not to overtake it.
+                Delivery::Interrupted => return mailbox.take_in_all(),
+            }
+            mailbox.finish_oldest();
         }
     }
 
-    async fn deliver(&mut self, notice: &Notice) {
+    async fn deliver(&mut self, notice: &Notice) -> Delivery {
         let mut pause = self.pace.first_pause;
         loop {
             // What comes to its end while this is tried is tried no more.
@@ -247,21 +330,18 @@ impl Courier {
             let sent = tokio::time::timeout(self.pace.attempt, self.sender.send(notice)).await;
             let timed_out = |_| Err(format!("no answer within {}", print_time(self.pace.attempt)));
             let Err(why) = sent.unwrap_or_else(timed_out) else {
-                self.counts.pending.fetch_sub(1, Ordering::Relaxed);
                 if std::mem::take(&mut self.fails) {
                     (self.tell)(&format!("webhook {}: delivering again", self.name));
                 }
-                return;
+                return Delivery::Delivered;
             };
             self.tell_failure(&why);
-            let age = Monotonic::now().since(notice.found);
             if is_last {
-                return;
+                return Delivery::Interrupted;
             }
+            let age = Monotonic::now().since(notice.found);
             if age + pause > self.pace.give_up {
-                self.counts.pending.fetch_sub(1, Ordering::Relaxed);
-                self.counts.given_up.fetch_add(1, Ordering::Relaxed);
-                return;
+                return Delivery::GivenUp;
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
-use firstbyte_monitor::detect::State;
 use firstbyte_monitor::webhook::USUAL_STATES;
 use firstbyte_probe::probe::Target;
 use http_body_util::{BodyExt, Empty};
@@ -101,7 +100,7 @@ fn receiver(answers: &'static [Answer], tls: Option<ServerConfig>) -> (u16, Rece
 
 fn event(id: &str) -> (Event, String) {
     let json = format!(
-        r#"{{"format":"firstbyte/event","version":1,"id":"{id}","state":"confirmed","metric":"tls","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"2026-11-23T00:00:00Z","at_between":["2026-11-23T00:00:00Z","2026-11-23T00:01:00Z"],"cause":[],"scope":{{"targets":["shop"],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1],"annotations":[]}}"#
+        r#"{{"format":"firstbyte/event","version":1,"kind":"level","id":"{id}","state":"confirmed","metric":"total","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"2026-11-23T00:00:00Z","at_between":["2026-11-23T00:00:00Z","2026-11-23T00:01:00Z"],"cause":[],"scope":{{"targets":["shop"],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1],"annotations":[]}}"#
     );
     (serde_json::from_str(&json).unwrap(), json)
 }
@@ -124,15 +123,25 @@ struct Scene {
     webhooks: Webhooks,
     notices: Notices,
     told: Arc<Mutex<Vec<String>>>,
+    /// Of a store that is gone with it.
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Scene {
     fn new(webhook: Webhook, tls: Option<&Tls>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let scene = Self::in_store(directory.path(), webhook, tls);
+        Self { _directory: Some(directory), ..scene }
+    }
+
+    fn in_store(store: &Path, webhook: Webhook, tls: Option<&Tls>) -> Self {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let tell = Arc::clone(&told);
         let tell: Tell = Arc::new(move |what: &str| tell.lock().unwrap().push(what.to_owned()));
-        let (webhooks, notices) = Webhooks::start_with(vec![webhook], tls, PACE, tell).unwrap();
-        Self { webhooks, notices, told }
+        let prepared = PreparedWebhooks::with_tls(vec![webhook], tls, PACE, tell);
+        let (webhooks, notices) = prepared.unwrap();
+        let webhooks = webhooks.begin(store).unwrap();
+        Self { webhooks, notices, told, _directory: None }
     }
 
     fn offer(&mut self, id: &str) {
@@ -228,9 +237,61 @@ fn who_never_answers_holds_up_nobody_and_what_is_lost_is_counted() {
                         dropped"
     );
     assert_eq!(told.iter().filter(|line| **line == full).count(), 1, "{told:?}");
-    let lost = count(1_006, "event");
-    let lost = format!("{lost} not delivered (5 dropped): monitor events lists them");
-    assert!(told.last().unwrap().ends_with(&lost), "{told:?}");
+    let [.., kept, lost] = told.as_slice() else { panic!("{told:?}") };
+    assert!(kept.ends_with("1,000 events not delivered yet: kept for the next start"), "{told:?}");
+    let expected = "6 events not delivered (6 dropped): monitor events lists them";
+    assert!(lost.ends_with(expected), "{told:?}");
+}
+
+#[test]
+fn what_is_not_acknowledged_is_sent_after_a_restart_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let mailboxes = directory.path().join("webhooks");
+    let (dead, _) = receiver(&[Answer::Status(500)], None);
+    let first = webhook(&format!("http://127.0.0.1:{dead}/"));
+    let left = mailbox_file(&mailboxes, &first.settings);
+    let mut scene = Scene::in_store(directory.path(), first, None);
+    scene.offer("1");
+    scene.offer("2");
+    let told = scene.finish();
+    let kept = "2 events not delivered yet: kept for the next start";
+    assert!(told.last().unwrap().ends_with(kept), "{told:?}");
+    // Nobody else reads it, and its end may be missing.
+    let mut text = std::fs::read_to_string(&left).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&left.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    text.push_str("{\"number\":2,\"notice\":{\"id\":\"cut");
+    let (port, received) = receiver(&[Answer::Status(200)], None);
+    let second = webhook(&format!("http://127.0.0.1:{port}/"));
+    let right = mailbox_file(&mailboxes, &second.settings);
+    std::fs::write(&right, text).unwrap();
+    let mut scene = Scene::in_store(directory.path(), second, None);
+    scene.offer("3");
+    for id in ["1", "2", "3"] {
+        let one = received.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(one.head.headers["x-firstbyte-event"], id);
+        assert_eq!(one.body, event(id).1);
+    }
+    assert_eq!(scene.finish(), Vec::<String>::new());
+    assert_eq!(std::fs::read(&right).unwrap(), b"", "nothing waits");
+}
+
+#[test]
+fn what_is_too_old_after_a_restart_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let (port, received) = receiver(&[Answer::Status(200)], None);
+    let webhook = webhook(&format!("http://127.0.0.1:{port}/"));
+    let mailboxes = mailbox::make_mailbox_directory(directory.path()).unwrap();
+    let old = r#"{"number":7,"notice":{"id":"old","found_unix_ms":1,"body":"{}"}}"#;
+    std::fs::write(mailbox_file(&mailboxes, &webhook.settings), format!("{old}\n")).unwrap();
+    let mut scene = Scene::in_store(directory.path(), webhook, None);
+    scene.offer("new");
+    let first = received.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(first.head.headers["x-firstbyte-event"], "new");
+    let told = scene.finish();
+    assert!(told[0].ends_with("1 event not delivered (0 dropped): monitor events lists them"));
+    assert_eq!(told.len(), 1, "{told:?}");
 }
 
 fn server_tls(name: &str) -> (ServerConfig, RootCertStore) {
@@ -265,7 +326,7 @@ fn a_wrong_certificate_is_refused_and_a_right_one_believed() {
     scene.offer("2");
     let told = scene.finish();
     assert!(told[0].contains("certificate"), "{told:?}");
-    assert!(told[1].contains("1 event not delivered"), "{told:?}");
+    assert!(told[1].contains("1 event not delivered yet"), "{told:?}");
     assert!(received.try_recv().is_err(), "nothing was sent");
 }
 
@@ -274,7 +335,7 @@ fn what_an_earlier_process_told_of_is_not_sent_again() {
     let (port, received) = receiver(&[Answer::Status(200)], None);
     let mut scene = Scene::new(webhook(&format!("http://127.0.0.1:{port}/")), None);
     let (known, _) = event("1");
-    assert_eq!(known.state, State::Confirmed);
+    assert_eq!(known.state_name(), "confirmed");
     scene.notices.know(&[known]);
     scene.offer("1");
     scene.offer("2");

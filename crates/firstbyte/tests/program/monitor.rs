@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::monitor_server::Monitor;
 use crate::support::echo::{Echo, response};
 use crate::support::files::Directory;
 use crate::support::run::{Outcome, firstbyte};
@@ -133,5 +134,99 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
         outcome.stderr.contains("-m 0: a monitor's samples need a time limit"),
         "{}",
         outcome.stderr
+    );
+}
+
+/// Header values reach the server, and nobody else: neither files, nor the page, nor what is printed.
+#[test]
+fn requests_are_made_as_configured_and_their_secrets_stay_secret() {
+    let directory = Directory::new();
+    let here = directory.path();
+    let server = Echo::start(|request| {
+        let is_asked = request.line == "HEAD / HTTP/1.1"
+            && request.field("authorization") == Some("Bearer s3cret-of-shop");
+        response(if is_asked { "301 Moved Permanently" } else { "403 Forbidden" }, "", b"")
+    });
+    directory.write(
+        "m.toml",
+        format!(
+            "[defaults]\nheaders = {{ Authorization = \"Bearer s3cret-of-shop\" }}\n\
+             [[target]]\nname = \"shop\"\nurl = \"http://127.0.0.1:{}/\"\nevery = \"1s\"\n\
+             method = \"HEAD\"\nstatus = \"301\"\n",
+            server.peer.port()
+        ),
+    );
+    let check = firstbyte(here, &["monitor", "--config", "m.toml", "--check-config"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    let outcome = monitor(here, &["--config", "m.toml", "--for", "3s"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let name = &runs(here)[0];
+    let raw = fs::read_to_string(here.join("store/raw").join(name)).unwrap();
+    assert!(raw.contains("\"status\":301") && !raw.contains("\"status\":403"), "{raw}");
+    for text in [&raw, &check.stdout, &outcome.stdout, &outcome.stderr] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    let store = fs::read(here.join("store/store.sqlite")).unwrap();
+    assert!(!store.windows(6).any(|bytes| bytes == b"s3cret"));
+}
+
+/// While a monitor runs and after it: what the store has, and notes that both can write.
+#[test]
+fn status_and_annotations_work_beside_a_running_monitor() {
+    let directory = Directory::new();
+    let here = directory.path();
+    let server = server();
+    directory.write(
+        "monitor.toml",
+        format!(
+            "[[target]]\nname = \"shop\"\nurl = \"http://127.0.0.1:{}/\"\nevery = \"1s\"\n",
+            server.peer.port()
+        ),
+    );
+    let ask = |words: &str| firstbyte(here, &words.split(' ').collect::<Vec<_>>());
+    let outcome = ask("monitor status --store store");
+    assert_eq!(outcome.code, 26, "{outcome:?}");
+    assert!(outcome.stderr.contains("no store at store/store.sqlite"), "{outcome:?}");
+    assert_eq!(ask("monitor annotate deploy --store store").code, 26);
+    assert!(!here.join("store").exists(), "asking makes no store");
+    let monitor = Monitor::start(here);
+    monitor.until_ready();
+    monitor.until("/api/v1/overview", |answer| {
+        answer.json()["rows"][0]["samples"].as_u64().filter(|samples| *samples >= 3)
+    });
+    let outcome = ask("monitor status --store store");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
+    assert!(outcome.stdout.starts_with("store: a monitor is running\n"), "{outcome:?}");
+    assert!(outcome.stdout.contains("1 target, 1 series; 1 raw file of "), "{outcome:?}");
+    assert!(outcome.stdout.ends_with("  shop, as negotiated\n"), "{outcome:?}");
+    assert!(outcome.stdout.lines().count() <= 24, "{outcome:?}");
+    let outcome =
+        ask("monitor annotate deploy-4812 --tag service=shop --at 2026-11-23 --store store");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert_eq!(outcome.stdout, "noted at 2026-11-23 00:00 UTC: deploy-4812\n");
+    let shown = monitor.get("/api/v1/annotations?since=1795392000&until=1795392001").json();
+    assert_eq!(shown["annotations"][0]["text"], "deploy-4812");
+    assert_eq!(shown["annotations"][0]["tags"]["service"], "shop");
+    let (code, _, said) = monitor.stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("cannot"), "{said}");
+    let outcome = ask("monitor status --store store --json");
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(
+        (&json["format"], &json["running"]),
+        (&"firstbyte/monitor-status".into(), &false.into())
+    );
+    assert!(json["series"][0]["last_day"]["samples"].as_u64() >= Some(3), "{json}");
+    assert_eq!(json["series"][0]["last_day"]["failed_share"], 0.0, "{json}");
+}
+
+#[test]
+fn a_misspelt_command_is_not_a_host() {
+    let directory = Directory::new();
+    let outcome = firstbyte(directory.path(), &["monitor", "evnets"]);
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("\"evnets\" is not a command of monitor; did you mean events?\n"),
+        "{outcome:?}"
     );
 }

@@ -43,6 +43,7 @@ fn people_look_at_it() {
     let (days, every) = if many { (6, 5) } else { (4, 20) };
     let past = Past { targets, until, days, every };
     past.write(&directory.path().join("store"));
+    past.write_outage(&directory.path().join("store"));
     let server = Echo::start(|_| response("200 OK", "", b"ok"));
     directory.write(
         "monitor.toml",
@@ -61,12 +62,14 @@ fn people_look_at_it() {
     tab.look(1_300, false);
     tab.go(&format!("{site}/?period=7d"));
     tab.until("document.querySelector('.events .event-chart .change')");
-    assert!(
-        tab.text(".event .sentence")
-            .starts_with("TLS at shop.example.com, IPv6: 39.0 → 20.0 ms (−19.0"),
-        "{}",
-        tab.text(".event")
-    );
+    let sentence = tab.text(".event .sentence");
+    assert!(sentence.contains("39.0") && sentence.contains("20.0 ms"), "{sentence}");
+    // An outage is a band, and says what failed.
+    tab.until("document.querySelector('.event.outage .event-chart .outage')");
+    let chips = tab.text(".event.outage .chips");
+    for part in ["ended", "tcp.refused", "lasted 10 min", "family 4", "1 of 1 series"] {
+        assert!(chips.contains(part), "{part}: {chips}");
+    }
     assert!(tab.text(".event .chips").contains("TLS TLSv1.2 → TLSv1.3"));
     tab.picture("overview-light");
     let hostile = tab.value(&format!(
@@ -98,7 +101,17 @@ fn people_look_at_it() {
         tab.value("document.querySelectorAll('[data-fact=\"tls.version\"] .value').length"),
         json!(2)
     );
+    assert_eq!(tab.value("document.querySelectorAll('#chart .outage').length"), json!(0));
     tab.picture("target-light");
+    // Its band is there as well where it began before the period.
+    let down = past.down_at();
+    tab.go(&format!(
+        "{site}/target?target=shop.example.com&variant=family%3D4&from={}&until={}",
+        down + 300,
+        down + 7_200
+    ));
+    tab.until("document.querySelector('#chart .outage')");
+    assert_eq!(tab.value("document.querySelectorAll('.event.outage').length"), json!(1));
     check_a_day(&mut tab, directory.path(), &past);
     check_overview_row(&row, directory.path(), &past);
     assert_eq!(tab.value("document.querySelectorAll('.problem').length"), json!(0));

@@ -94,6 +94,49 @@ fn targets_come_and_go_at_sighup_and_when_the_file_changes() {
 }
 
 #[test]
+fn who_may_read_the_figures_may_have_the_file_read_again() {
+    let directory = Directory::new();
+    let server = Echo::start(|_| response("200 OK", "", b"ok"));
+    let write = |names: &str, more: &str| {
+        let port = server.peer.port();
+        directory.write(
+            "monitor.toml",
+            format!(
+                "token_file = \"token\"\n{more}[[target]]\nurl = \"http://127.0.0.1:{port}/{names}\"\n\
+                 every = \"1s\"\n"
+            ),
+        );
+    };
+    directory.write("token", "0123456789abcdef\n");
+    write("a", "");
+    let monitor = Monitor::start(directory.path());
+    let token = "Authorization: Bearer 0123456789abcdef\r\n";
+    let post = |fields: &str| monitor.ask("POST", "/-/reload", fields, "");
+    assert_eq!(post("").status, 401);
+    let read = monitor.ask("GET", "/-/reload", token, "");
+    assert_eq!((read.status, read.field("allow")), (405, Some("post")), "{read:?}");
+    assert_eq!(post(&format!("{token}Sec-Fetch-Site: cross-site\r\n")).status, 403);
+    write("{b,c}", "");
+    let answer = post(token);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.body.starts_with("reloaded: 2 targets, 2 series, "), "{answer:?}");
+    write("d", "evry = 1\n");
+    let answer = post(token);
+    assert_eq!(answer.status, 500, "{answer:?}");
+    assert!(
+        answer.body.contains("monitor.toml:2:1: unknown key \"evry\" in the file")
+            && answer.body.ends_with("the old configuration stays in use\n"),
+        "{answer:?}"
+    );
+    assert!(!answer.body.contains("0123456789abcdef"), "{answer:?}");
+    let targets = monitor.ask("GET", "/api/v1/targets", token, "");
+    assert!(targets.body.contains("/c\"") && !targets.body.contains("/d\""), "{targets:?}");
+    let (code, _, said) = monitor.stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("monitor.toml was reloaded: 2 targets"), "{said}");
+}
+
+#[test]
 fn each_address_of_a_name_is_measured() {
     let directory = Directory::new();
     let server = Echo::start(|_| response("200 OK", "", b"ok"));

@@ -372,6 +372,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
                 "at": stored.start,
                 "samples": stored.rollup.samples,
                 "failures": 0,
+                "failed_share": 0.0,
                 "unverified": 0,
                 "count": times.count(),
                 "median_ns": quantile(0.5),
@@ -458,6 +459,7 @@ fn what_is_asked_badly_is_told_why() {
         ("DELETE", "/metrics", "allow: get, head\r\n"),
         ("POST", "/api/v1/series", "allow: get, head\r\n"),
         ("POST", "/-/healthy", "allow: get, head\r\n"),
+        ("GET", "/-/reload", "allow: post\r\n"),
         ("PUT", "/api/v1/annotations", "allow: get, head, post\r\n"),
     ] {
         let answer = monitor.ask(method, path, "", "");
@@ -614,8 +616,8 @@ fn what_is_over_its_budget_is_told_shown_and_exposed() {
     let told: Vec<&str> = said.lines().filter(|line| line.contains("budget")).collect();
     assert_eq!(told.len(), 1, "{said}");
     assert!(
-        told[0].contains("Z over budget: gone, as negotiated: ")
-            && told[0].ends_with(" samples failed, 1 % allowed"),
+        told[0].contains("Z over budget: gone, as negotiated: failed for 100 % of the time (")
+            && told[0].ends_with(" samples), 1 % allowed"),
         "{said}"
     );
 }

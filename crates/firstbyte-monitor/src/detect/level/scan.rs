@@ -2,7 +2,8 @@
 //! James 2014), if it is large enough to matter.
 
 use super::blocks::Deseasoned;
-use super::segments::{Segments, level, sides};
+use super::noise::Noise;
+use super::segments::{Segments, level, residuals, sides};
 use super::{BLOCK, Certainty, Change, DAY, LevelSettings, place};
 
 /// How far back a change is proposed.
@@ -26,15 +27,16 @@ pub(super) fn proposed(
     let split = first + division(&values[first - start..], fewest, settings.shortest[0])?;
     let [before, after] = sides(&values[..split - start], &values[split - start..]);
     let difference = (level(after) - level(before)).abs();
-    let gate = settings.propose.least(level(before), found.noise.spread);
-    let errors = settings.errors[0] * found.noise.error(before.len(), after.len());
+    let noise = Noise::from_values(&residuals(&values, &[0, split - start, values.len()]));
+    let gate = settings.propose.least(level(before), noise.spread);
+    let errors = settings.errors[0] * noise.error(before.len(), after.len());
     // What has begun to go away is not proposed.
     let last = deseasoned.blocks[n - 1];
     let holds = newest - deseasoned.blocks[split].at < WINDOW
         && (last.value - level(before)).abs() > difference / 2.0
         && newest + BLOCK > deseasoned.blocks[split].at;
     (difference >= gate.max(errors) && holds)
-        .then(|| place::change(deseasoned, &[start, split, n], &found.noise, Certainty::Proposed))
+        .then(|| place::change(deseasoned, &[start, split, n], &noise, Certainty::Proposed))
 }
 
 /// Where `values` are best divided.

@@ -19,21 +19,74 @@ pub(super) struct Segments {
 }
 
 /// The levels of `values`, all of whose changes are confirmed.
+///
+/// The cheapest division proposes changes. The strongest is taken first, then the strongest beside it, and so on: each is held
+/// against noise that has all levels taken before, and its own, removed. Noise that wanders is cheap to divide into many levels;
+/// removing one of them leaves it what it is.
 pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSettings) -> Segments {
-    let around = rough_scale(values);
-    let penalty = PENALTY * around * (values.len() as f64).ln();
-    let mut bounds = cheapest(values, shortest, penalty);
-    let noise = Noise::from_values(values);
+    let penalty = PENALTY * rough_scale(values) * (values.len() as f64).ln();
+    let mut candidates = cheapest(values, shortest, penalty);
+    let mut bounds = vec![0, values.len()];
+    candidates.retain(|at| *at > 0 && *at < values.len());
     loop {
-        let weakest = (1..bounds.len() - 1)
-            .map(|index| {
-                (index, strength(values, &bounds[index - 1..=index + 1], &noise, settings))
-            })
+        let strengths = candidates.iter().map(|at| {
+            let with = with_bound(&bounds, *at);
+            let noise = Noise::from_values(&residuals(values, &with));
+            (*at, strength_at(values, &with, *at, &noise, settings))
+        });
+        let strongest = strengths.max_by(|a, b| a.1.total_cmp(&b.1));
+        match strongest {
+            Some((at, strength)) if strength >= 1.0 => {
+                bounds = with_bound(&bounds, at);
+                candidates.retain(|other| *other != at);
+            }
+            _ => break,
+        }
+    }
+    // What was strong alone may not be beside others.
+    loop {
+        let noise = Noise::from_values(&residuals(values, &bounds));
+        let inner = bounds[1..bounds.len() - 1].iter();
+        let weakest = inner
+            .map(|at| (*at, strength_at(values, &bounds, *at, &noise, settings)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
         match weakest {
-            Some((index, strength)) if strength < 1.0 => bounds.remove(index),
+            Some((at, strength)) if strength < 1.0 => bounds.retain(|bound| *bound != at),
             _ => return Segments { bounds, noise },
-        };
+        }
+    }
+}
+
+fn with_bound(bounds: &[usize], at: usize) -> Vec<usize> {
+    let mut with = bounds.to_vec();
+    let place = with.partition_point(|bound| *bound < at);
+    with.insert(place, at);
+    with
+}
+
+/// `values` without the levels between `bounds`; the level of all of them stays.
+pub(super) fn residuals(values: &[f64], bounds: &[usize]) -> Vec<f64> {
+    let whole = level(values);
+    let mut residuals = Vec::with_capacity(values.len());
+    for pair in bounds.windows(2) {
+        let own = level(&values[pair[0]..pair[1]]) - whole;
+        residuals.extend(values[pair[0]..pair[1]].iter().map(|value| value - own));
+    }
+    residuals
+}
+
+/// The strength of the change at `at`, one of `bounds`.
+fn strength_at(
+    values: &[f64],
+    bounds: &[usize],
+    at: usize,
+    noise: &Noise,
+    settings: &LevelSettings,
+) -> f64 {
+    let place = bounds.iter().position(|bound| *bound == at).unwrap_or_default();
+    match (place.checked_sub(1), bounds.get(place + 1)) {
+        (Some(before), Some(_)) => strength(values, &bounds[before..=place + 1], noise, settings),
+        _ => 0.0,
     }
 }
 

@@ -49,7 +49,6 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
     let apart = samples[(split + NEAR).min(n) - 1].at - samples[split.saturating_sub(NEAR)].at;
     if size < settings.sudden.least(before, spread)
         || size < known.floor(apart / 2).max(if known.is_young() { RANGES[0] * range } else { 0.0 })
-        || !is_sharp(&values, split, after - before)
         || !stayed(&values[split..], before, after)
     {
         return None;
@@ -60,6 +59,10 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
         && size >= RANGES[1] * range;
     let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
     let (at, between) = place(near, before, after)?;
+    let begin = samples.partition_point(|sample| sample.at < at);
+    if !is_sharp(&values, begin, after - before) {
+        return None;
+    }
     // Of the medians of as many as there are: batches have a spread, and more samples a smaller one.
     let error = |count: usize| spread * (BATCH as f64 / count.min(NEAR) as f64).sqrt().max(0.5);
     let error = 2.1 * error(split).hypot(error(n - split));

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{MonitorEventsArgs, MonitorExportArgs};
+use super::{
+    MonitorAnnotateArgs, MonitorDemoArgs, MonitorEventsArgs, MonitorExportArgs, MonitorStatusArgs,
+};
 use crate::cli::typed::{AxisText, UrlText};
 use crate::plans::ColorChoice;
 
@@ -15,12 +17,14 @@ SIGTERM. Samples go into DIR/raw, one run file a day; report, compare and
 explain read them. See docs/monitor.md.
 
 Examples:
-  firstbyte monitor --demo
+  firstbyte monitor demo
   firstbyte monitor https://example.com/
   firstbyte monitor https://example.com/ --vary tls=1.2,1.3 --every 5min
   firstbyte monitor --config monitor.toml --check-config
   firstbyte monitor --config monitor.toml --store /var/lib/firstbyte
   firstbyte monitor https://example.com/ --listen 127.0.0.1:9115
+  firstbyte monitor https://example.com/ --json | jq .state
+  firstbyte monitor status
   firstbyte monitor events --since 7d
   firstbyte report ~/.local/state/firstbyte/raw/2026-11-23.run";
 
@@ -33,7 +37,7 @@ pub(in crate::cli) struct MonitorArgs {
     pub command: Option<MonitorCommand>,
 
     /// URLs to measure; https:// is assumed
-    #[arg(value_name = "URL", required_unless_present_any = ["config", "demo"], conflicts_with = "config")]
+    #[arg(value_name = "URL", required_unless_present = "config", conflicts_with = "config")]
     pub urls: Vec<UrlText>,
 
     /// Read targets and their settings from a TOML file
@@ -42,9 +46,6 @@ pub(in crate::cli) struct MonitorArgs {
     /// Check FILE: list what would be measured, and every mistake with its line
     #[arg(long, requires = "config")]
     pub check_config: bool,
-    /// Watch three edges in a lab on this machine; one changes after 20 s
-    #[arg(long, conflicts_with_all = ["config", "urls", "every", "max_time", "vary"])]
-    pub demo: bool,
 
     /// Time between two samples of a variant of a target [default: 1min]
     #[arg(long, value_name = "TIME", conflicts_with = "config", help_heading = "Sampling")]
@@ -77,6 +78,9 @@ pub(in crate::cli) struct MonitorArgs {
     /// nowhere]; other than on loopback, FILE must name a token_file
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Output", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
+    /// Write each event to stdout as it is told: one JSON object per line
+    #[arg(long, conflicts_with = "check_config", help_heading = "Output")]
+    pub json: bool,
     /// No progress line
     #[arg(short, long, help_heading = "Output")]
     pub silent: bool,
@@ -87,10 +91,13 @@ pub(in crate::cli) struct MonitorArgs {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum MonitorCommand {
+    Demo(MonitorDemoArgs),
+    Status(MonitorStatusArgs),
     Events(MonitorEventsArgs),
+    Annotate(MonitorAnnotateArgs),
     Export(MonitorExportArgs),
 }
 
-fn listen_address(text: &str) -> Result<SocketAddr, &'static str> {
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "not an address and a port, such as 127.0.0.1:9115 or [::1]:9115")
 }

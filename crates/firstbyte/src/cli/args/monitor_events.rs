@@ -14,7 +14,7 @@ Examples:
   firstbyte monitor events --since 2026-11-01 --state confirmed
   firstbyte monitor events --store /var/lib/firstbyte --format ndjson";
 
-/// List the changes that a monitor found, the newest last
+/// List the changes and outages that a monitor found, the newest last
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct MonitorEventsArgs {
@@ -27,10 +27,10 @@ pub(in crate::cli) struct MonitorEventsArgs {
     /// End of the period [default: now]
     #[arg(long, value_name = "WHEN")]
     pub until: Option<String>,
-    /// Changes in these states [default: provisional,confirmed]
+    /// Events in these states [default: all but withdrawn]
     #[arg(long, value_enum, value_name = "STATE,STATE", value_delimiter = ',')]
     pub state: Vec<StateChoice>,
-    /// Only changes of this target; repeatable [default: all]
+    /// Only events of this target; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     pub target: Vec<String>,
     /// Output format
@@ -41,12 +41,18 @@ pub(in crate::cli) struct MonitorEventsArgs {
 /// A state of events.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(in crate::cli) enum StateChoice {
-    /// Seen, may be withdrawn
+    /// Change: seen, may be withdrawn
     Provisional,
-    /// Lasted
+    /// Change: lasted
     Confirmed,
-    /// Disappeared, or had another cause
+    /// Change: disappeared, or had another cause
     Withdrawn,
+    /// Outage: not over
+    Began,
+    /// Outage: over
+    Ended,
+    /// Outage: began again soon after its end
+    Flapping,
 }
 
 /// How events are written.

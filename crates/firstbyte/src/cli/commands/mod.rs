@@ -34,6 +34,8 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Monitor(plan) => monitor::run(plan),
         CommandPlan::MonitorEvents(plan) => monitor::events(plan),
         CommandPlan::MonitorExport(plan) => monitor::export(plan),
+        CommandPlan::MonitorStatus(plan) => monitor::status(plan),
+        CommandPlan::MonitorAnnotate(plan) => monitor::annotate(plan),
         CommandPlan::Exporter(plan) => exporter::run(plan),
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),

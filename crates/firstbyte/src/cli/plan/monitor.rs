@@ -7,7 +7,7 @@ use firstbyte_probe::probe::Secret;
 
 use super::proxy::warn_of_ignored;
 use super::{quantities, target, usage};
-use crate::cli::args::MonitorArgs;
+use crate::cli::args::{MonitorArgs, MonitorDemoArgs};
 use crate::cli::exit::Problem;
 use crate::plans::{MonitorPlan, MonitorSource};
 
@@ -16,10 +16,9 @@ const SHORTEST_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn monitor(args: &MonitorArgs) -> Result<MonitorPlan, Problem> {
     let source = match &args.config {
         Some(file) => MonitorSource::File(file.clone()),
-        None if args.demo => MonitorSource::Demo,
         None => urls(args)?,
     };
-    if !args.check_config && !matches!(source, MonitorSource::Demo) {
+    if !args.check_config {
         warn_of_ignored();
     }
     Ok(MonitorPlan {
@@ -29,6 +28,19 @@ pub(super) fn monitor(args: &MonitorArgs) -> Result<MonitorPlan, Problem> {
         listen: args.listen,
         length: quantities::limit("--for", args.length.as_deref())?,
         silent: args.silent,
+        json: args.json,
+    })
+}
+
+pub(super) fn demo(args: &MonitorDemoArgs) -> Result<MonitorPlan, Problem> {
+    Ok(MonitorPlan {
+        source: MonitorSource::Demo,
+        check_only: false,
+        store: args.store.clone(),
+        listen: args.listen,
+        length: quantities::limit("--for", args.length.as_deref())?,
+        silent: args.silent,
+        json: false,
     })
 }
 

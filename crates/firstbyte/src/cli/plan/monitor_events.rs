@@ -1,7 +1,7 @@
 //! From `monitor events` as typed to what is listed.
 
 use firstbyte_core::units::{BareTime, parse_time};
-use firstbyte_monitor::detect::State;
+use firstbyte_monitor::event_state::EventState;
 
 use super::usage;
 use crate::cli::args::{FormChoice, MonitorEventsArgs, StateChoice};
@@ -24,11 +24,14 @@ pub(super) fn events(args: &MonitorEventsArgs) -> Result<MonitorEventsPlan, Prob
     })
 }
 
-const fn state_of(choice: StateChoice) -> State {
+const fn state_of(choice: StateChoice) -> EventState {
     match choice {
-        StateChoice::Provisional => State::Provisional,
-        StateChoice::Confirmed => State::Confirmed,
-        StateChoice::Withdrawn => State::Withdrawn,
+        StateChoice::Provisional => EventState::Provisional,
+        StateChoice::Confirmed => EventState::Confirmed,
+        StateChoice::Withdrawn => EventState::Withdrawn,
+        StateChoice::Began => EventState::Began,
+        StateChoice::Ended => EventState::Ended,
+        StateChoice::Flapping => EventState::Flapping,
     }
 }
 

@@ -131,6 +131,16 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
         ],
     ),
     (&["monitor", "--config", "m.toml"], &[&["--check-config"], &["--store", "d"]]),
+    (&["monitor", "http://a.test/"], &[&["--json", "-s"], &["--for", "9s"]]),
+    (
+        &["monitor", "demo"],
+        &[&["--for", "1min", "-s"], &["--store", "d", "--listen", "127.0.0.1:0"]],
+    ),
+    (&["monitor", "status"], &[&["--store", "d"], &["--json=f"]]),
+    (
+        &["monitor", "annotate", "deploy"],
+        &[&["--at", "7d", "--store", "d"], &["--tag", "a=b", "--tag", "c=d"]],
+    ),
     (
         &["exporter"],
         &[

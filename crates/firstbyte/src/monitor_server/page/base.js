@@ -63,6 +63,24 @@ export function share(part, whole) {
   return (percent && percent < 10 ? percent.toFixed(1) : percent.toFixed(0)) + ' %';
 }
 
+export function percent(part) {
+  return share(part, 1);
+}
+
+// The share of failures: by time where that is known, else of samples.
+export function failedShare(sum) {
+  return sum.failed_share === undefined ? share(sum.failures, sum.samples) : percent(sum.failed_share);
+}
+
+// How long something took, in two units at most.
+export function lasting(ns) {
+  const seconds = Math.round(ns / 1e9), minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
+  if (minutes < 1) return `${seconds} s`;
+  if (hours < 1) return seconds % 60 ? `${minutes} min ${seconds % 60} s` : `${minutes} min`;
+  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
 export function count(number, noun) {
   return number.toLocaleString('en') + ' ' + noun + (number === 1 ? '' : 's');
 }

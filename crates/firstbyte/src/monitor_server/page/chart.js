@@ -2,7 +2,7 @@
 //
 // A step is drawn as wide as it is, and where there are no samples there is nothing.
 
-import { ms, svg, time } from './base.js';
+import { failedShare, ms, svg, time } from './base.js';
 
 export const LEFT = 46, RIGHT = 10;
 const TOP = 22, BOTTOM = 22, FAILED = 24;
@@ -112,12 +112,17 @@ export function phasesChart(history, scale, height, marks, notes) {
   });
   parts.push(svg('path', { class: 'halo', d: line(timed, scale, (p) => y(p.p95_ns)) }));
   parts.push(svg('path', { class: 'p95', d: line(timed, scale, (p) => y(p.p95_ns)) }));
-  // Failures: how many of a step's samples, in a row of their own.
+  // Failures: the share of a step's time, in a row of their own.
   parts.push(svg('text', { class: 'n', x: LEFT - 6, y: floor + FAILED - 1, 'text-anchor': 'end' }, 'failed'));
   for (const point of history.points.filter((p) => p.failures > 0)) {
-    const high = Math.max(2, (FAILED - 8) * point.failures / point.samples);
+    const high = Math.max(2, (FAILED - 8) * (point.failed_share ?? point.failures / point.samples));
     const x0 = scale.x(point.at), x1 = Math.min(scale.x(point.at + scale.step), scale.width - RIGHT);
     parts.push(svg('rect', { class: 'fx', x: x0.toFixed(1), y: (floor + FAILED - high).toFixed(1), width: Math.max(1.5, x1 - x0).toFixed(1), height: high.toFixed(1) }));
+  }
+  // Outages, as far as they reach into the period.
+  for (const mark of marks) {
+    const [x0, x1] = [Math.max(mark.at, scale.from), Math.min(mark.downUntil ?? -Infinity, scale.until)].map((at) => scale.x(at));
+    if (x1 > x0) parts.push(svg('rect', { class: 'outage', x: x0.toFixed(1), y: TOP - 4, width: Math.max(1.5, x1 - x0).toFixed(1), height: height - BOTTOM - TOP + 4 }));
   }
   marks.forEach((mark, i) => {
     if (mark.at < scale.from || mark.at > scale.until) return;
@@ -157,7 +162,7 @@ export function stepText(point, scale) {
   const day = scale.step >= 86400;
   const when = day ? time(point.at, 'day') + ' (UTC)' : `${time(point.at)} – ${time(point.at + scale.step, 'clock')}`;
   const said = [`${when}: ${point.samples} samples`];
-  if (point.failures) said.push(`${point.failures} failed (${Object.entries(point.failures_by_type).map(([kind, n]) => `${kind} ${n}`).join(', ')})`);
+  if (point.failures) said.push(`${point.failures} failed, ${failedShare(point)} of the time (${Object.entries(point.failures_by_type).map(([kind, n]) => `${kind} ${n}`).join(', ')})`);
   if (point.count) {
     said.push(`total ${ms(point.median_ns)}, p95 ${ms(point.p95_ns)} ms`);
     const phases = PHASES.map((phase, i) => point.phases_ns[phase] !== undefined && `${PHASE_LABELS[i]} ${ms(point.phases_ns[phase])}`).filter((text) => text);

@@ -1,12 +1,21 @@
-// What changed: a sentence, a small chart with the change marked, chips for its state, cause and scope.
+// What changed and what was down: a sentence, a small chart with it marked, chips for its state, cause and scope.
 
-import { api, el, moment, targetLink, withUnit } from './base.js';
-import { eventChart } from './spark.js';
+import { api, el, lasting, moment, percent, targetLink, withUnit } from './base.js';
+import { eventChart, outageChart } from './spark.js';
 
 const HOUR = 3600, DAY = 86400;
 const [WIDTH, HEIGHT] = [220, 56];
 
-export const at = (event) => Date.parse(event.at) / 1000;
+// How far before a period an outage may have begun that is shown in it.
+const OUTAGE_AGE = 7 * DAY;
+
+export const isOutage = (event) => event.kind === 'outage';
+// When it was there first, and when it was over; null while it is there.
+export const at = (event) => Date.parse(isOutage(event) ? event.began : event.at) / 1000;
+export function endOf(event) {
+  const end = isOutage(event) ? event.ended : event.until;
+  return end ? Date.parse(end) / 1000 : null;
+}
 
 const SHORT = { 'tls.version': 'TLS', 'tls.group': 'group', 'tls.cipher_suite': 'cipher suite', 'tls.certificate': 'certificate',
   'tls.chain_bytes': 'chain', 'tls.handshake': 'handshake', 'tls.early_data': '0-RTT', 'http.version': 'HTTP', 'http.status': 'status' };
@@ -27,26 +36,42 @@ function causeText(cause) {
   return `${name} ${value} ${Math.round(100 * (cause.before[value] || 0))} → ${Math.round(100 * (cause.after[value] || 0))} %`;
 }
 
+function causeChips(event) {
+  const causes = event.cause || [];
+  if (!causes.length) return [el('span', { class: 'chip' }, 'cause unknown')];
+  return causes.slice(0, 4).map((cause) => el('span', { class: 'chip cause', title: 'What explains the change' }, causeText(cause)));
+}
+
+// What failed, for how long, and how much of that time.
+function outageChips(event) {
+  const kinds = Object.entries(event.failures || {}).sort((a, b) => b[1] - a[1]).map(([kind, number]) => `${kind} ${number}`);
+  return [
+    el('span', { class: 'chip cause', title: kinds.join(', ') || 'How samples failed' }, event.failure),
+    el('span', { class: 'chip' }, `${endOf(event) === null ? 'for' : 'lasted'} ${lasting(event.lasted_ns)}`),
+    event.failed_share < 1 && el('span', { class: 'chip', title: 'By time' }, `failed ${percent(event.failed_share)} of the time`),
+    event.interruptions > 1 && el('span', { class: 'chip' }, `${event.interruptions} interruptions`),
+  ];
+}
+
 function chips(event) {
-  const scope = event.scope, found = [el('span', { class: 'chip state ' + event.state }, event.state)];
-  for (const cause of event.cause.slice(0, 4)) {
-    found.push(el('span', { class: 'chip cause', title: 'What explains the change' }, causeText(cause)));
-  }
-  if (!event.cause.length) found.push(el('span', { class: 'chip' }, 'cause unknown'));
+  const scope = event.scope, open = isOutage(event) && endOf(event) === null;
+  const found = [el('span', { class: 'chip state ' + event.state }, open && event.state === 'began' ? 'down' : event.state),
+    isOutage(event) ? outageChips(event) : causeChips(event)];
   for (const [name, value] of Object.entries(scope.tags)) {
-    found.push(el('span', { class: 'chip scope', title: 'Where the change was seen' }, `${name} ${value}`));
+    found.push(el('span', { class: 'chip scope', title: 'Where it was seen' }, `${name} ${value}`));
   }
   const all = scope.quorum.series;
-  if (all) found.push(el('span', { class: 'chip scope', title: 'Series that show the change' }, `${all.seen} of ${all.of} series`));
+  if (all) found.push(el('span', { class: 'chip scope', title: 'Series that show it' }, `${all.seen} of ${all.of} series`));
   return el('p', { class: 'chips' }, found);
 }
 
-// The period that a change is looked at over: as long before it as after it, an hour to three days.
+// The period that an event is looked at over: as long before it as after it, an hour to three days; all of an outage.
 function around(event) {
-  const now = Date.now() / 1000, half = Math.min(3 * DAY, Math.max(HOUR, now - at(event)));
+  const now = Date.now() / 1000, end = isOutage(event) ? endOf(event) ?? now : at(event);
+  const half = Math.min(3 * DAY, Math.max(HOUR, isOutage(event) ? end - at(event) : now - at(event)));
   const step = half <= 3 * HOUR ? 60 : HOUR;
   const begin = Math.floor((at(event) - half) / step) * step;
-  return { from: begin, until: Math.ceil(Math.min(now, at(event) + half) / step) * step, step };
+  return { from: begin, until: Math.ceil(Math.min(now, end + half) / step) * step, step };
 }
 
 export function around_of(event) {
@@ -59,7 +84,7 @@ export function eventItem(event, byId, number) {
   const row = event.series.map((id) => byId.get(id)).find((known) => known);
   const place = el('div', { class: 'chart-place' });
   const sentence = el('span', { class: 'sentence' }, event.sentence);
-  const item = el('li', { class: 'event ' + event.state, 'data-id': event.id },
+  const item = el('li', { class: `event ${isOutage(event) ? 'outage ' : ''}${event.state}`, 'data-id': event.id },
     place,
     el('div', { class: 'said' },
       el('p', {}, number && el('b', { class: 'number' }, String(number)), row ? el('a', { href: targetLink(row, around_of(event)) }, sentence) : sentence,
@@ -71,12 +96,14 @@ export function eventItem(event, byId, number) {
 
 async function draw(event, row, place) {
   const period = around(event);
-  // A share has no times: any series has how many there were.
+  // A share has no times: points of any metric have how many samples failed.
   const metric = event.before_ns === undefined ? 'total' : event.metric;
   try {
     const series = await api('series', { target: row.target, variant: row.variant, place: row.place, metric,
       step: period.step === 60 ? 'minute' : 'hour', from: period.from, until: period.until });
-    place.replaceChildren(eventChart(event, series.points, period, WIDTH, HEIGHT));
+    place.replaceChildren(isOutage(event)
+      ? outageChart(at(event), endOf(event), series.points, period, WIDTH, HEIGHT)
+      : eventChart(event, series.points, period, WIDTH, HEIGHT));
   } catch (error) {
     place.replaceChildren(el('span', { class: 'faint' }, 'no chart: ' + error.message));
   }
@@ -89,7 +116,10 @@ export function nothingChanged(period, samples, words) {
     ? 'Large changes are found within minutes, small ones within days.' : 'Whether anything changed is unknown.'));
 }
 
-export const allEvents = (period) => api('events', { since: period.from, until: period.until }).then((answer) => ({
-  more: answer.more, events: answer.events.filter((event) => event.state !== 'withdrawn' && event.sentence),
-}));
-
+// Events of a period that are worth showing, with outages that began before it and reach into it.
+export async function allEvents(period) {
+  const answer = await api('events', { since: Math.max(0, period.from - OUTAGE_AGE), until: period.until });
+  const isWithin = (event) => at(event) >= period.from || (isOutage(event) && (endOf(event) ?? Infinity) > period.from);
+  const isShown = (event) => event.state !== 'withdrawn' && event.sentence && isWithin(event);
+  return { more: answer.more, events: answer.events.filter(isShown) };
+}

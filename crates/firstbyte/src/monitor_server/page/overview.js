@@ -1,6 +1,6 @@
 // The first view: what changed, then every target and variant.
 
-import { ago, api, count, el, ms, nameOf, say, share, swatch, targetLink, time } from './base.js';
+import { ago, api, count, el, failedShare, ms, nameOf, say, swatch, targetLink, time } from './base.js';
 import { allEvents, at, eventItem, nothingChanged } from './events.js';
 import { asParameters, words } from './period.js';
 import { partKeys, partsBar, spark } from './spark.js';
@@ -13,7 +13,7 @@ const COLUMNS = [
   ['median', 'Median now', (row) => row.now?.median_ns ?? null],
   ['p95', 'p95 now', (row) => row.now?.p95_ns ?? null],
   ['parts', 'Parts now', null],
-  ['failures', 'Failures', (row) => row.samples ? row.failures / row.samples : null],
+  ['failures', 'Failures', (row) => row.samples ? row.failed_share ?? row.failures / row.samples : null],
   ['change', 'Last change', (row) => row.changed ?? null],
 ];
 
@@ -44,7 +44,7 @@ function failuresText(row) {
 // What is promised and not kept, in words.
 function overBudget(row) {
   const over = (row.budgets ?? []).filter((budget) => budget.over && budget.sentence);
-  return over.map((budget) => el('span', { class: 'over', title: budget.sentence }, `over budget: ${budget.sentence.split(':')[0]}`));
+  return over.map((budget) => el('span', { class: 'over', title: budget.sentence }, `over budget: ${budget.sentence.split(/[:(]/)[0].trim()}`));
 }
 
 function cells(row, scale, steps) {
@@ -56,7 +56,7 @@ function cells(row, scale, steps) {
     el('td', { class: 'median', 'data-label': 'median' }, now ? ms(now.median_ns) : '–'),
     el('td', { class: 'p95', 'data-label': 'p95' }, now ? ms(now.p95_ns) : '–'),
     el('td', { class: 'parts' }, now && Object.keys(now.parts_ns).length ? partsBar(now.parts_ns, scale, 150, 12) : null),
-    el('td', { class: 'failures' + (failed ? ' some' : ''), 'data-label': 'failed' }, row.samples ? (failed ? share(row.failures, row.samples) : 'none') : '–',
+    el('td', { class: 'failures' + (failed ? ' some' : ''), 'data-label': 'failed' }, row.samples ? (failed ? failedShare(row) : 'none') : '–',
       failed && el('span', { class: 'kinds', title: failuresText(row) }, failuresText(row))),
     el('td', { class: row.changed ? 'change' : 'change never', 'data-label': 'changed' }, row.changed ? el('span', { title: time(row.changed) }, ago(row.changed)) : el('span', { class: 'faint' }, '–')),
   ];
@@ -75,7 +75,7 @@ export async function overview(view) {
     changes(events, more, byId, period, samples),
     targets(rows, answer, query, go),
   );
-  say(`${count(events.length, 'change')}, ${count(rows.length, 'series').replace('seriess', 'series')}`);
+  say(`${count(events.length, 'event')}, ${count(rows.length, 'series').replace('seriess', 'series')}`);
   return async () => refresh(view, main, byId, events);
 }
 
@@ -97,7 +97,7 @@ function changes(events, more, byId, period, samples) {
   show(0, EVENTS_SHOWN);
   const rest = events.length - EVENTS_SHOWN;
   const all = rest > 0 && el('button', { class: 'more', click: () => { all.remove(); show(EVENTS_SHOWN); list.children[EVENTS_SHOWN].querySelector('a')?.focus(); } },
-    `Show ${count(rest, 'more change')}${more ? ', and there are earlier ones: choose a shorter period' : ''}`);
+    `Show ${count(rest, 'more event')}${more ? ', and there are earlier ones: choose a shorter period' : ''}`);
   return el('section', { 'aria-labelledby': 'changed-h' },
     el('h1', { id: 'changed-h' }, 'What changed'),
     el('p', { class: 'note' }, words(period)),
@@ -164,6 +164,6 @@ async function refresh(view, main, byId, events) {
   }
   const known = new Set(events.map((event) => event.id));
   const fresh = news.events.filter((event) => !known.has(event.id)).length;
-  if (fresh) view.announce(`${count(fresh, 'new change')}`);
+  if (fresh) view.announce(`${count(fresh, 'new event')}`);
 }
 

@@ -61,11 +61,27 @@ export function partsBar(parts, scale, width, height) {
 
 export const partKeys = PARTS;
 
+// Shares of failures by step, and the band of an outage that has not ended where `ended` is null.
+export function outageChart(began, ended, points, period, width, height) {
+  const x = (at) => Math.min(width, Math.max(0, (at - period.from) / (period.until - period.from) * width));
+  const from = x(began), until = ended === null ? width : x(ended);
+  const drawn = [svg('rect', { class: 'outage', x: from.toFixed(1), y: 0, width: Math.max(1, until - from).toFixed(1), height })];
+  for (const point of points) {
+    const failed = point.failed_share ?? (point.samples ? point.failures / point.samples : 0);
+    const [x0, x1, high] = [x(point.at), x(point.at + period.step), failed * (height - 4)];
+    if (failed) drawn.push(svg('rect', { class: 'fx', x: x0.toFixed(1), y: (height - high).toFixed(1), width: Math.max(1, x1 - x0).toFixed(1), height: high.toFixed(1) }));
+    else drawn.push(svg('line', { class: 'level', x1: x0.toFixed(1), x2: x1.toFixed(1), y1: height - 1, y2: height - 1 }));
+  }
+  drawn.push(svg('line', { class: 'change', x1: from.toFixed(1), x2: from.toFixed(1), y1: 0, y2: height }));
+  return svg('svg', { class: 'event-chart', viewBox: `0 0 ${width} ${height}`, width, height, 'aria-hidden': 'true' }, drawn);
+}
+
 // Points of the figure that changed, with the levels before and after.
 export function eventChart(event, points, period, width, height) {
   const isShare = event.before_ns === undefined;
   const value = (point) => {
-    if (isShare) return point.samples ? (event.statistic === 'failures' ? point.failures : point.unverified) / point.samples : null;
+    if (isShare && !point.samples) return null;
+    if (isShare) return event.statistic === 'failures' ? point.failed_share ?? point.failures / point.samples : point.unverified / point.samples;
     const ns = event.statistic === 'p90' || event.statistic === 'spread' ? point.p90_ns : point.median_ns;
     return ns === undefined ? null : ns;
   };

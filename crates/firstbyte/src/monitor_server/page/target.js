@@ -1,8 +1,8 @@
 // One target by one way over time: phases, failures and events; below them, on the same axis, what was negotiated.
 
-import { api, count, el, link, moment, ms, nameOf, say, share, swatch, targetLink, time, utc, withUnit } from './base.js';
+import { api, count, el, failedShare, link, moment, ms, nameOf, say, share, swatch, targetLink, time, utc, withUnit } from './base.js';
 import { PHASES, PHASE_LABELS, axis, interact, phasesChart, strip } from './chart.js';
-import { allEvents, around_of, at, eventItem } from './events.js';
+import { allEvents, around_of, at, endOf, eventItem, isOutage } from './events.js';
 import { asParameters, local, stepped, words } from './period.js';
 import { spark } from './spark.js';
 
@@ -53,7 +53,7 @@ function waysList(ways, chosen, query, period) {
   const items = ways.rows.map((row) => el('li', {}, el('a', { href: targetLink(row, asParameters(period)), 'aria-current': row.series === chosen.series ? 'true' : null },
     el('span', { class: 'variant-name' }, nameOf(row), row.place && row.place !== chosen.place ? ` · ${row.place}` : ''),
     row.steps.length ? spark(row, steps, 160, 36) : el('span', { class: 'faint' }, 'no samples'),
-    el('span', { class: 'figures' }, withUnit(row.median_ns), row.failures ? ` · ${share(row.failures, row.samples)} failed` : ''))));
+    el('span', { class: 'figures' }, withUnit(row.median_ns), row.failures ? ` · ${failedShare(row)} failed` : ''))));
   return el('nav', { 'aria-label': 'Variants' }, el('ul', { class: 'ways' }, items));
 }
 
@@ -61,7 +61,7 @@ function figures(history) {
   const { sum } = history;
   const pairs = [
     ['Samples', sum.samples.toLocaleString('en'), 'samples', sum.samples],
-    ['Failed', sum.failures ? `${sum.failures} (${share(sum.failures, sum.samples)})` : 'none', 'failures', sum.failures],
+    ['Failed', sum.failures ? `${sum.failures} (${failedShare(sum)} of the time)` : 'none', 'failures', sum.failures],
     ['Total, median', withUnit(sum.median_ns), 'median', sum.median_ns],
     ['p90', withUnit(sum.p90_ns), 'p90', sum.p90_ns],
     ['p95', withUnit(sum.p95_ns), 'p95', sum.p95_ns],
@@ -80,14 +80,14 @@ function legend(history) {
   const used = PHASES.map((phase, i) => [phase, i]).filter(([phase]) => history.points.some((point) => point.phases_ns[phase]));
   return el('ul', { class: 'legend' },
     used.map(([, i]) => el('li', {}, swatch('p' + i), PHASE_LABELS[i])),
-    el('li', {}, el('i', { class: 'swatch line' }), 'p95 of the total'), el('li', {}, swatch('fx'), 'failed'));
+    el('li', {}, el('i', { class: 'swatch line' }), 'p95 of the total'), el('li', {}, swatch('fx'), 'failed'), el('li', {}, swatch('outage'), 'outage'));
 }
 
 function charts(view, history, events, notes) {
   const place = el('div', { class: 'charts' });
   const readout = el('p', { class: 'readout', 'aria-live': 'polite' }, 'Point at the chart, or move to it with Tab and in it with the arrow keys. Drag to zoom; click a step to look closer.');
   const box = el('div', { class: 'plot' });
-  const marks = events.map((event) => ({ at: at(event), sentence: event.sentence }));
+  const marks = events.map((event) => ({ at: at(event), downUntil: isOutage(event) ? endOf(event) ?? Date.now() / 1000 : null, sentence: event.sentence }));
   const draw = () => {
     const width = Math.max(280, Math.floor(box.clientWidth || 800));
     const scale = axis(history, width);
@@ -180,7 +180,7 @@ function comparisons(row, period, events) {
   const named = { target: row.target, variant: row.variant, place: row.place };
   const before = stepped(period, -1);
   const address = (base, other) => link('/compare', { ...named, base_from: base.from, base_until: base.until, from: other.from, until: other.until });
-  const last = events[events.length - 1];
+  const last = events.findLast((event) => !isOutage(event));
   const links = [el('li', {}, el('a', { id: 'compare-before', href: address(before, period) }, 'This period with the one before it'))];
   if (last) {
     const around = around_of(last), change = Math.round(at(last));

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use firstbyte_core::run::Metric;
 use firstbyte_core::timeline::FailureType;
-use firstbyte_monitor::detect::{
-    Cause, Event, FORMAT, Quorum, Samples, Scope, Size, State, Statistic,
-};
 use firstbyte_monitor::rollup::{Measure, MonitoredFact, MonitoredPart, Rollup};
 use firstbyte_monitor::store::{Annotation, SeriesLabels, Store, StoredEvent};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
 
 /// What the past is of.
 pub(crate) struct Past {
@@ -54,10 +53,8 @@ impl Past {
         }
         // As a monitor leaves it that ran on for two days.
         while store.close_periods(self.until + 2 * 86_400).unwrap().closed > 0 {}
-        let event = self.event(u64::from(ids[1]));
-        let (at, json) = (self.changed_at(), serde_json::to_string(&event).unwrap());
-        let state = event.state.name().to_owned();
-        store.put_event(&StoredEvent { id: event.id, at, state, json }).unwrap();
+        let at = self.changed_at();
+        store.put_event(&stored(at, &self.change(ids[1]))).unwrap();
         let (text, tags) = ("deploy 4812".to_owned(), BTreeMap::new());
         store.put_annotation(&Annotation { at: at - 120, text, tags }).unwrap();
     }
@@ -120,45 +117,61 @@ impl Past {
         rollup
     }
 
-    fn event(&self, series: u64) -> Event {
-        let at = self.changed_at() * 1_000;
-        let shares = |version: &str| BTreeMap::from([(version.to_owned(), 1.0)]);
-        Event {
-            format: FORMAT.into(),
-            version: 1,
-            id: "0123456789abcdef".into(),
-            state: State::Confirmed,
-            metric: "tls".into(),
-            statistic: Statistic::Median,
-            size: Size::Time {
-                before_ns: 39_000_000,
-                after_ns: 20_000_000,
-                difference_ns: -19_000_000,
-                interval_ns: [-19_200_000, -18_700_000],
-            },
-            at,
-            at_between: [at - 300_000, at + 300_000],
-            until: None,
-            cause: vec![
-                Cause::Fact {
-                    fact: "tls.version".into(),
-                    before: shares("TLSv1.2"),
-                    after: shares("TLSv1.3"),
-                },
-                Cause::Part { part: "round trips".into(), before: 4.0, after: 3.0 },
-            ],
-            also_changed: Vec::new(),
-            scope: Scope {
-                targets: vec![self.targets[0].clone()],
-                of: self.targets.len(),
-                tags: BTreeMap::from([("family".to_owned(), "6".to_owned())]),
-                quorum: BTreeMap::from([("series".to_owned(), Quorum { seen: 1, of: 1 })]),
-            },
-            samples: Samples { before: 400, after: 300 },
-            series: vec![series],
-            annotations: vec!["deploy 4812".into()],
-        }
+    /// When the first target was down over IPv4, for ten minutes.
+    pub(crate) fn down_at(&self) -> i64 {
+        self.changed_at() - 30 * 3_600
     }
+
+    /// Adds that outage to what was written to `directory`.
+    pub(crate) fn write_outage(&self, directory: &Path) {
+        let store = Store::open(&directory.join("store.sqlite")).unwrap();
+        let began = self.down_at();
+        let event = json!({
+            "format": "firstbyte/event", "version": 1, "kind": "outage", "id": "outage-1",
+            "state": "ended", "began": stamp(began), "ended": stamp(began + 600),
+            "lasted_ns": 600_000_000_000_u64, "interruptions": 1, "failed_share": 1.0,
+            "failure": "tcp.refused", "failures": { "tcp.refused": 21 },
+            "scope": {
+                "targets": [self.targets[0]], "of": self.targets.len(), "tags": { "family": "4" },
+                "quorum": { "series": { "seen": 1, "of": 1 } },
+            },
+            "samples": 21, "series": [1], "annotations": [],
+        });
+        store.put_event(&stored(began, &event)).unwrap();
+    }
+
+    fn change(&self, series: u32) -> Value {
+        let at = self.changed_at();
+        json!({
+            "format": "firstbyte/event", "version": 1, "kind": "level", "id": "0123456789abcdef",
+            "state": "confirmed", "metric": "total", "statistic": "median",
+            "before_ns": 39_000_000, "after_ns": 20_000_000, "difference_ns": -19_000_000,
+            "interval_ns": [-19_200_000, -18_700_000],
+            "at": stamp(at), "at_between": [stamp(at - 300), stamp(at + 300)],
+            "cause": [
+                { "fact": "tls.version", "before": { "TLSv1.2": 1.0 }, "after": { "TLSv1.3": 1.0 } },
+                { "part": "round trips", "before": 4.0, "after": 3.0 },
+            ],
+            "scope": {
+                "targets": [self.targets[0]], "of": self.targets.len(), "tags": { "family": "6" },
+                "quorum": { "series": { "seen": 1, "of": 1 } },
+            },
+            "samples": { "before": 400, "after": 300 }, "series": [series],
+            "annotations": ["deploy 4812"],
+        })
+    }
+}
+
+fn stored(at: i64, event: &Value) -> StoredEvent {
+    let text = |name: &str| event[name].as_str().unwrap().to_owned();
+    StoredEvent { id: text("id"), at, state: text("state"), json: event.to_string() }
+}
+
+/// `2026-11-23T00:00:00Z`.
+fn stamp(at: i64) -> String {
+    let at = OffsetDateTime::from_unix_timestamp(at).unwrap();
+    let (date, hour, minute, second) = (at.date(), at.hour(), at.minute(), at.second());
+    format!("{date}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 fn milliseconds(ms: f64) -> Duration {

@@ -1,4 +1,4 @@
-//! `firstbyte monitor --demo`: three edges of one name in a lab, one of which turns TLS 1.3 on while it is watched.
+//! `firstbyte monitor demo`: three edges of one name in a lab, one of which turns TLS 1.3 on while it is watched.
 //!
 //! The lab has a network of its own; who looks at the monitor's page is outside. So its server listens before the lab is made.
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use firstbyte_monitor::detect::{Event, State};
+use firstbyte_monitor::detect::Event;
+use firstbyte_monitor::event_state::EventState;
 use firstbyte_monitor::store::{Annotation, Step, StoreError, StoreReader, StoredEvent};
 use firstbyte_report::units::count;
 use serde::Serialize;
@@ -99,13 +100,19 @@ impl Listed {
     }
 
     fn is_of(&self, targets: &[String]) -> bool {
-        let shown = self.event.as_ref().map_or(&[][..], |event| &event.scope.targets);
+        let shown = self.event.as_ref().map_or(&[][..], |event| &event.scope().targets);
         targets.is_empty() || targets.iter().any(|target| shown.contains(target))
     }
 
     fn is_near(&self, at: i64) -> bool {
-        let at_between = self.event.as_ref().map(|event| event.at_between.map(|at| at / 1_000));
-        let [first, last] = at_between.unwrap_or([self.stored.at; 2]);
+        let between = match &self.event {
+            Some(Event::Level(level)) => level.at_between.map(|at| at / 1_000),
+            Some(outage @ Event::Outage(_)) => {
+                [outage.at(), outage.until().unwrap_or_else(|| outage.at())].map(|at| at / 1_000)
+            }
+            None => [self.stored.at; 2],
+        };
+        let [first, last] = between;
         (first - NEAR..=last + NEAR).contains(&at)
     }
 
@@ -141,7 +148,7 @@ impl Found {
         let all = reader.events(period.start, period.end)?.into_iter().rev().filter(is_json);
         let of_targets = all.map(Listed::new).filter(|listed| listed.is_of(&plan.targets));
         let asked = |listed: &Listed| match plan.states.as_slice() {
-            [] => listed.stored.state != State::Withdrawn.name(),
+            [] => listed.stored.state != EventState::Withdrawn.name(),
             states => states.iter().any(|state| listed.stored.state == state.name()),
         };
         let (events, others): (Vec<Listed>, Vec<Listed>) = of_targets.partition(asked);
@@ -161,7 +168,7 @@ impl Found {
         let mut text = match (self.measured, plan.states.is_empty() && plan.targets.is_empty()) {
             (false, _) => format!("No samples {period}: whether anything changed is unknown."),
             (true, true) => format!("Nothing changed {period}."),
-            (true, false) => format!("No such change {period}."),
+            (true, false) => format!("No such event {period}."),
         };
         text.push('\n');
         text.push_str(&self.left_out());
@@ -237,7 +244,7 @@ fn noted(annotation: &Annotation) -> String {
 }
 
 /// Appends `sentence` to `text` in lines of two blanks and words.
-fn wrap(sentence: &str, width: usize, text: &mut String) {
+pub(super) fn wrap(sentence: &str, width: usize, text: &mut String) {
     let mut used = 0;
     for word in sentence.split_whitespace() {
         let length = word.chars().count();
@@ -274,7 +281,7 @@ mod tests {
         let stamp = format!("{}T{:02}:{:02}:00Z", stamp.date(), stamp.hour(), stamp.minute());
         let target = serde_json::Value::from(target);
         let json = format!(
-            r#"{{"format":"firstbyte/event","version":1,"id":"{id}","state":"{state}","metric":"tls","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"{stamp}","at_between":["{stamp}","{stamp}"],"cause":[],"scope":{{"targets":[{target}],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1]}}"#
+            r#"{{"format":"firstbyte/event","version":1,"kind":"level","id":"{id}","state":"{state}","metric":"total","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"{stamp}","at_between":["{stamp}","{stamp}"],"cause":[],"scope":{{"targets":[{target}],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1]}}"#
         );
         StoredEvent { id: id.to_owned(), at, state: state.to_owned(), json }
     }
@@ -324,20 +331,28 @@ mod tests {
         let plan = plan(EventsForm::Text);
         let found =
             Found::read(&plan, &reader, period([plan.since, plan.until], AT).unwrap()).unwrap();
+        let told = |stored: &StoredEvent| {
+            let event: Event = serde_json::from_str(&stored.json).unwrap();
+            let mut text = String::new();
+            wrap(&safe(&event.sentence()), 60, &mut text);
+            text
+        };
+        let text = found.text(60);
         assert_eq!(
-            found.text(60),
-            "2026-11-23 00:00 UTC  provisional\n  \
-               TLS at shop\\u{1b}[31m: 20.0 → 10.0 ms (−10.0, 95 %\n  \
-               interval −10.5 to −9.5) since 23 November, 00:00 UTC.\n\
-             2026-11-23 00:30 UTC  annotation\n  \
-               1.2 is out (service shop)\n\
-             2026-11-23 01:00 UTC  confirmed\n  \
-               TLS at news: 20.0 → 10.0 ms (−10.0, 95 % interval −10.5 to\n  \
-               −9.5) since 23 November, 01:00 UTC.\n\
-             2026-11-23 02:30 UTC  confirmed\n  \
-               5: written by a newer firstbyte; --format json shows it\n\
-             1 withdrawn event not shown: --state withdrawn shows them.\n"
+            text,
+            format!(
+                "2026-11-23 00:00 UTC  provisional\n{}\
+                 2026-11-23 00:30 UTC  annotation\n  \
+                   1.2 is out (service shop)\n\
+                 2026-11-23 01:00 UTC  confirmed\n{}\
+                 2026-11-23 02:30 UTC  confirmed\n  \
+                   5: written by a newer firstbyte; --format json shows it\n\
+                 1 withdrawn event not shown: --state withdrawn shows them.\n",
+                told(&event("1", "provisional", AT, "shop\u{1b}[31m")),
+                told(&event("2", "confirmed", AT + 3_600, "news")),
+            )
         );
+        assert!(text.contains(r"shop\u{1b}[31m") && text.contains("news"), "{text}");
         let json: serde_json::Value = serde_json::from_str(&found.json().unwrap()).unwrap();
         let ids: Vec<_> =
             json["events"].as_array().unwrap().iter().map(|event| &event["id"]).collect();
@@ -360,9 +375,9 @@ mod tests {
         let mut found =
             Found::read(&plan, &reader, period([plan.since, plan.until], AT).unwrap()).unwrap();
         let said = found.nothing(&plan);
-        assert!(said.starts_with("No such change from 2026-11-22 00:00 UTC to "), "{said}");
+        assert!(said.starts_with("No such event from 2026-11-22 00:00 UTC to "), "{said}");
         assert!(said.ends_with("\n1 withdrawn event not shown: --state withdrawn shows them.\n"));
-        plan.states = vec![State::Withdrawn];
+        plan.states = vec![EventState::Withdrawn];
         let withdrawn = Found::read(&plan, &reader, found.period.clone()).unwrap();
         assert_eq!((withdrawn.events.len(), withdrawn.withdrawn), (1, 0));
         // Nothing was measured then.

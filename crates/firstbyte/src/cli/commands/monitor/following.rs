@@ -1,5 +1,5 @@
 //! A configuration that is read again while it is measured: when its file, or a file that it names, has changed, when names that are
-//! measured at every edge have other addresses, and at SIGHUP.
+//! measured at every edge have other addresses, at SIGHUP, and when the server is asked to.
 //!
 //! One with mistakes changes nothing; they are told. Where samples are kept and what is answered stays until the next start.
 
@@ -14,13 +14,14 @@ use firstbyte_monitor::edges::Edges;
 use firstbyte_monitor::push::PushSettings;
 use firstbyte_monitor::watch::WatchControl;
 use firstbyte_monitor::webhook::WebhookSettings;
-use tokio::sync::watch::Receiver;
+use tokio::sync::{mpsc, watch};
 
 use super::keeper::Teller;
 use super::source::{Files, read};
 use super::{MakeVisitor, all_series, overview, setup_problem, watchlist};
 use crate::cli::exit::Problem;
 use crate::cli::measuring::Measuring;
+use crate::monitor_server::ReloadRequest;
 use crate::plans::{MonitorPlan, MonitorSource};
 
 /// From one look at the files to the next. A change is followed at the second look that finds it as it was.
@@ -41,7 +42,15 @@ pub(super) struct Follower<'a> {
     pushes: Vec<PushSettings>,
     teller: Teller,
     visitor: MakeVisitor<'a>,
-    hang_ups: Option<Receiver<u64>>,
+    hang_ups: Option<watch::Receiver<u64>>,
+    reloads: Option<mpsc::Receiver<ReloadRequest>>,
+}
+
+/// Why the files are looked at.
+enum Occasion {
+    HungUp,
+    Asked(ReloadRequest),
+    TimeIsUp,
 }
 
 impl<'a> Follower<'a> {
@@ -67,12 +76,18 @@ impl<'a> Follower<'a> {
             teller,
             visitor,
             hang_ups: None,
+            reloads: None,
         }
     }
 
-    /// Reads the file again at each of these SIGHUPs, those included that came already.
-    pub(super) fn heed(&mut self, hang_ups: Option<Receiver<u64>>) {
+    /// Reads the file again at each of these SIGHUPs and requests, those included that came already.
+    pub(super) fn heed(
+        &mut self,
+        hang_ups: Option<watch::Receiver<u64>>,
+        reloads: mpsc::Receiver<ReloadRequest>,
+    ) {
         self.hang_ups = hang_ups;
+        self.reloads = Some(reloads);
     }
 
     /// Has what changes in the file measured by whom `control` is of.
@@ -83,15 +98,19 @@ impl<'a> Follower<'a> {
     ) -> Infallible {
         let MonitorSource::File(file) = self.source else { return std::future::pending().await };
         let name = file.display();
-        let Some(mut hang_ups) = self.hang_ups.take() else { return std::future::pending().await };
+        let (Some(mut hang_ups), Some(mut reloads)) = (self.hang_ups.take(), self.reloads.take())
+        else {
+            return std::future::pending().await;
+        };
         let mut looked_up = Monotonic::now();
         loop {
-            let is_asked = tokio::select! {
-                Ok(()) = hang_ups.changed() => true,
-                () = tokio::time::sleep(LOOK_EVERY) => false,
+            let occasion = tokio::select! {
+                Ok(()) = hang_ups.changed() => Occasion::HungUp,
+                Some(request) = reloads.recv() => Occasion::Asked(request),
+                () = tokio::time::sleep(LOOK_EVERY) => Occasion::TimeIsUp,
             };
             let mut why = "was reloaded";
-            if !is_asked && !self.files.have_changed() {
+            if matches!(occasion, Occasion::TimeIsUp) && !self.files.have_changed() {
                 if self.hosts.is_empty() || Monotonic::now().since(looked_up) < LOOK_UP_EVERY {
                     continue;
                 }
@@ -101,17 +120,20 @@ impl<'a> Follower<'a> {
                 }
                 why = "has names with new addresses";
             }
-            match self.read_again(measuring, control).await {
-                Ok(what) => self.teller.tell(&format!("{name} {why}: {what}")),
-                Err(problem) => {
-                    for line in problem.message().lines() {
-                        self.teller.tell(line);
-                    }
-                    self.teller.tell(&format!(
-                        "{name} has errors; the old configuration stays in \
-                                               use"
-                    ));
+            let outcome = match self.read_again(measuring, control).await {
+                Ok(what) => {
+                    self.teller.tell(&format!("{name} {why}: {what}"));
+                    Ok(what)
                 }
+                Err(problem) => {
+                    let kept = format!("{name} has errors; the old configuration stays in use");
+                    problem.message().lines().for_each(|line| self.teller.tell(line));
+                    self.teller.tell(&kept);
+                    Err(format!("{}\n{kept}", problem.message()))
+                }
+            };
+            if let Occasion::Asked(request) = occasion {
+                request.answer(outcome);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Samples on their way to who keeps them, and what is told of them on the way: series that begin to fail, or no longer do.
+//! Samples on their way to who keeps them, with a line of progress; and who says what happens.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -11,6 +11,7 @@ use firstbyte_probe::experiment::SampleSink;
 use firstbyte_report::units::count;
 
 use super::{recorded, safe};
+use crate::cli::exports::print;
 use crate::cli::progress::Watching;
 use crate::cli::terminal::note;
 use crate::recording::{Recorded, Recorder};
@@ -20,18 +21,31 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// Who says what happens, with its time.
 #[derive(Clone)]
-pub(super) struct Teller(Option<Watching>);
+pub(super) struct Teller {
+    watching: Option<Watching>,
+    /// Events go to standard output as JSON, one in a line.
+    json: bool,
+}
 
 impl Teller {
-    pub(super) fn new(silent: bool) -> Self {
-        Self((!silent).then(Watching::new))
+    pub(super) fn new(silent: bool, json: bool) -> Self {
+        Self { watching: (!silent).then(Watching::new), json }
     }
 
     pub(super) fn tell(&self, what: &str) {
         let line = safe(&format!("{} {what}", time_stamp()));
-        match &self.0 {
+        match &self.watching {
             Some(watching) => watching.say(&line),
             None => note(&line),
+        }
+    }
+
+    /// Tells an event, in words and, where that was asked for, as JSON.
+    pub(super) fn tell_event(&self, line: &str, json: &str) {
+        self.tell(line);
+        if self.json {
+            // Nobody reads it any more: measuring goes on.
+            let _ = print(&format!("{json}\n"));
         }
     }
 }
@@ -53,7 +67,7 @@ impl Keeper {
     }
 
     fn show(&mut self) {
-        let Some(line) = &self.teller.0 else { return };
+        let Some(line) = &self.teller.watching else { return };
         if Monotonic::now().since(self.shown) < SHOW_EVERY {
             return;
         }
@@ -69,7 +83,7 @@ impl Keeper {
 
     /// Waits until all is on the disk.
     pub(super) fn finish(self) -> Recorded {
-        if let Some(line) = &self.teller.0 {
+        if let Some(line) = &self.teller.watching {
             line.finish();
         }
         self.recorder.finish()
@@ -87,16 +101,8 @@ impl SampleSink for Keeper {
         let failure = taken.sample.failure();
         self.samples += 1;
         self.failures += u64::from(failure.is_some());
-        if let Some((name, fails)) = self.series.get_mut(usize::from(taken.cell)) {
-            let did_fail = std::mem::replace(fails, failure.is_some());
-            match failure {
-                Some(failure) if !did_fail => {
-                    let kind = failure.failure_type();
-                    self.teller.tell(&format!("{name}: fails: {} ({kind})", failure.cause));
-                }
-                None if did_fail => self.teller.tell(&format!("{name}: no longer fails")),
-                _ => {}
-            }
+        if let Some((_, fails)) = self.series.get_mut(usize::from(taken.cell)) {
+            *fails = failure.is_some();
         }
         self.show();
         self.recorder.keep(taken);

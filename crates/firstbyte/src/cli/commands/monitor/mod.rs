@@ -1,5 +1,6 @@
 //! `firstbyte monitor`: targets measured again and again, every sample kept.
 
+mod annotate;
 mod demo;
 pub(super) mod events;
 mod export;
@@ -8,6 +9,7 @@ mod keeper;
 pub(super) mod reading;
 mod serving;
 mod source;
+mod status;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -41,6 +43,7 @@ use crate::cli::run_problem;
 use crate::cli::signals::{Attention, hang_ups};
 use crate::cli::terminal::note;
 use crate::exposition::MOST_EXPOSED;
+use crate::monitor_server::reload_channel;
 use crate::plans::{MonitorPlan, MonitorSource};
 use crate::recording::{
     RawLimits, Recorded, RecordedSeries, Recorder, RecorderError, RecorderSettings, observed,
@@ -48,11 +51,13 @@ use crate::recording::{
 };
 use crate::runs::environment;
 use crate::webhooks::Tell;
+pub(in crate::cli) use annotate::run as annotate;
 pub(in crate::cli) use events::run as events;
 pub(in crate::cli) use export::run as export;
 use following::{Follower, look_up};
 use keeper::{Keeper, Teller};
 use source::{Files, read};
+pub(in crate::cli) use status::run as status;
 
 /// Of a list that is long, so many are named.
 const NAMED: usize = 10;
@@ -146,27 +151,33 @@ fn watch_all(
     let list = measuring
         .wait_for(async { watchlist(configuration, all, &measuring, visitor) })
         .map_err(setup_problem)?;
-    let teller = Teller::new(plan.silent);
+    let teller = Teller::new(plan.silent, plan.json);
     let tell = teller.clone();
+    let event_teller = teller.clone();
     let tell: Tell = Arc::new(move |what: &str| tell.tell(what));
-    let (webhooks, notices) = serving::send(webhooks, Arc::clone(&tell))?;
+    let (webhooks, notices) = serving::prepare_webhooks(webhooks, Arc::clone(&tell))?;
     let recorded = recorded(&list);
     let labels = series_labels(&recorded.header).unwrap_or_default();
     let is_exposed = listening.is_some() || !pushes.is_empty();
     let (observer, observed) = observed(labels, if is_exposed { MOST_EXPOSED } else { 0 });
     let pushes = serving::push(pushes, &observer, Arc::clone(&tell))?;
-    let answer =
-        |listening: serving::Listening| listening.answer(store.join("store.sqlite"), observer);
+    let (reloads, reload_requests) = reload_channel();
+    let reloads = matches!(plan.source, MonitorSource::File(_)).then_some(reloads);
+    let answer = |listening: serving::Listening| {
+        listening.answer(store.join("store.sqlite"), observer, reloads)
+    };
     let server = listening.map(answer).transpose()?;
     let recorder = Recorder::start(RecorderSettings {
         raw: store.join("raw"),
         store: store.join("store.sqlite"),
         recorded,
         tell,
+        tell_event: Arc::new(move |line, json| event_teller.tell_event(line, json)),
         observed,
         notices,
     });
     let recorder = recorder.map_err(recorder_problem)?;
+    let webhooks = serving::begin_webhooks(webhooks, store)?;
     note(&format!("measuring {}", overview(&list.configuration, &list.series)));
     match keeps_samples(plan) {
         true => {
@@ -177,7 +188,7 @@ fn watch_all(
     let mut keeper = Keeper::new(&list, recorder, teller.clone());
     let control = WatchControl::default();
     let mut follower = Follower::new(plan, &list.configuration, files, edges, teller, visitor);
-    follower.heed(hang_ups);
+    follower.heed(hang_ups, reload_requests);
     let watched = measuring.wait_for(async {
         let mut watching = std::pin::pin!(watch(list, seed(), &control, &mut keeper));
         let end = async {

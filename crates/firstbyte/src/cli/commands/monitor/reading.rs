@@ -43,8 +43,7 @@ impl Reading {
         targets: &[String],
     ) -> Result<Self, Problem> {
         let reader = open(&path)?;
-        let now = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
-        let period = period(since_until, now)?;
+        let period = period(since_until, unix_seconds())?;
         let failed = |error: StoreError| problem(&path, &error);
         check_targets(targets, &reader).map_err(|error| error.unwrap_or_else(failed))?;
         Ok(Self { reader, path, period })
@@ -52,12 +51,23 @@ impl Reading {
 }
 
 /// Opens the store at `path`.
-fn open(path: &Path) -> Result<StoreReader, Problem> {
-    if !path.exists() {
-        let what = format!("no store at {}", path.display());
-        return Err(Problem::new(exit::READ, what).hint("give the monitor's --store DIR"));
-    }
+pub(super) fn open(path: &Path) -> Result<StoreReader, Problem> {
+    check_exists(path)?;
     StoreReader::open(path).map_err(|error| problem(path, &error))
+}
+
+/// Says where there is no store.
+pub(super) fn check_exists(path: &Path) -> Result<(), Problem> {
+    if path.exists() {
+        return Ok(());
+    }
+    let what = format!("no store at {}", path.display());
+    Err(Problem::new(exit::READ, what).hint("give the monitor's --store DIR"))
+}
+
+/// Seconds since the Unix epoch.
+pub(super) fn unix_seconds() -> i64 {
+    i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(i64::MAX)
 }
 
 pub(in crate::cli::commands) fn problem(path: &Path, error: &StoreError) -> Problem {
@@ -67,12 +77,20 @@ pub(in crate::cli::commands) fn problem(path: &Path, error: &StoreError) -> Prob
     Problem::new(exit::READ, what)
 }
 
+/// A moment as seconds since the Unix epoch, at `now`.
+pub(super) const fn seconds_of(moment: Moment, now: i64) -> i64 {
+    match moment {
+        Moment::At(at) => at,
+        Moment::SecondsAgo(ago) => match now.saturating_sub(ago) {
+            ..0 => 0,
+            at => at,
+        },
+    }
+}
+
 /// The period that is asked for, seconds since the Unix epoch.
 pub(super) fn period([since, until]: [Option<Moment>; 2], now: i64) -> Result<Range<i64>, Problem> {
-    let seconds = |moment| match moment {
-        Moment::At(at) => at,
-        Moment::SecondsAgo(ago) => now.saturating_sub(ago).max(0),
-    };
+    let seconds = |moment| seconds_of(moment, now);
     let until = until.map_or(now + 1, seconds);
     let since = since.map_or_else(|| (until - USUAL_DAYS * DAY).max(0), seconds);
     if since >= until {

@@ -12,12 +12,12 @@ use super::safe;
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal::note;
 use crate::monitor_server::{
-    MonitorServer, ServerError, ServerOptions, Token, TokenError, exporter,
+    MonitorServer, ReloadRequests, ServerError, ServerOptions, Token, TokenError, exporter,
 };
 use crate::plans::{MonitorPlan, MonitorSource};
 use crate::pushing::{Push, PushPace, Pushes};
 use crate::recording::Observer;
-use crate::webhooks::{Notices, Pace, Tell, Webhook, Webhooks};
+use crate::webhooks::{Notices, Pace, PreparedWebhooks, Tell, Webhook, Webhooks};
 
 /// A server that listens, and does not answer yet.
 pub(super) struct Listening {
@@ -78,11 +78,24 @@ pub(super) fn webhooks(
     configuration.webhooks.iter().map(webhook).collect()
 }
 
-/// Begins to send to webhooks.
-pub(super) fn send(webhooks: Vec<Webhook>, tell: Tell) -> Result<(Webhooks, Notices), Problem> {
-    Webhooks::start(webhooks, Pace::default(), tell).map_err(|error| {
-        Problem::new(exit::USAGE, format!("cannot start webhooks: {}", describe_io(&error)))
-    })
+/// Makes what sends to webhooks.
+pub(super) fn prepare_webhooks(
+    webhooks: Vec<Webhook>,
+    tell: Tell,
+) -> Result<(PreparedWebhooks, Notices), Problem> {
+    PreparedWebhooks::new(webhooks, Pace::default(), tell).map_err(|error| webhook_problem(&error))
+}
+
+/// Begins to send to webhooks, once this process alone writes in the directory `store`.
+pub(super) fn begin_webhooks(
+    webhooks: PreparedWebhooks,
+    store: &Path,
+) -> Result<Webhooks, Problem> {
+    webhooks.begin(store).map_err(|error| webhook_problem(&error))
+}
+
+fn webhook_problem(error: &std::io::Error) -> Problem {
+    Problem::new(exit::USAGE, format!("cannot start webhooks: {}", describe_io(error)))
 }
 
 /// Pushes with their tokens.
@@ -157,9 +170,10 @@ impl Listening {
         self,
         store: PathBuf,
         observer: Observer,
+        reloads: Option<ReloadRequests>,
     ) -> Result<MonitorServer, Problem> {
         let Self { listener, token, modules } = self;
-        let options = ServerOptions { listener, token, modules, store, observer };
+        let options = ServerOptions { listener, token, modules, store, observer, reloads };
         let server = MonitorServer::start(options).map_err(|error| match error {
             ServerError::System(error) => {
                 let why = describe_io(&error);

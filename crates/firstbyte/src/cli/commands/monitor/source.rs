@@ -93,8 +93,14 @@ fn read_file(file: &Path, files: &mut Files) -> Result<Configuration, Problem> {
         Problem::new(exit::USAGE, format!("{name}: {all}\n{}", lines.join("\n")))
     });
     let mut configuration = configuration?;
-    for cacert in configuration.targets.iter_mut().filter_map(|target| target.cacert.as_mut()) {
-        *cacert = directory.join(&*cacert);
+    for target in &mut configuration.targets {
+        let (certificate, key) = match &mut target.client_certificate {
+            Some((certificate, key)) => (Some(certificate), key.as_mut()),
+            None => (None, None),
+        };
+        for file in [target.cacert.as_mut(), certificate, key].into_iter().flatten() {
+            *file = directory.join(&*file);
+        }
     }
     Ok(configuration)
 }
