@@ -88,7 +88,7 @@ impl LevelSettings {
         propose: Gate { absolute: 1e6, share: 0.02, spreads: 3.0 },
         confirm: Gate { absolute: 1e6, share: 0.015, spreads: 1.0 },
         sudden: Gate { absolute: 1e6, share: 0.02, spreads: 10.0 },
-        errors: [3.5, 4.5],
+        errors: [4.5, 7.5],
         shortest: [3, 4],
     };
     /// For p90 of times in nanoseconds, which varies more.
@@ -96,7 +96,7 @@ impl LevelSettings {
         propose: Gate { absolute: 2e6, share: 0.05, spreads: 3.0 },
         confirm: Gate { absolute: 2e6, share: 0.04, spreads: 1.5 },
         sudden: Gate { absolute: 2e6, share: 0.05, spreads: 10.0 },
-        errors: [4.0, 5.0],
+        errors: [5.0, 8.0],
         shortest: [3, 4],
     };
 }

@@ -14,6 +14,8 @@ const LAGS: usize = 20;
 const MEDIAN: f64 = 1.1;
 /// No level is known better than to one part in a million.
 const FINEST: f64 = 1e-6;
+/// Neighbours have so much in common, as a correlation, where noise begins to wander, and where it does.
+const COMMON: [f64; 2] = [0.45, 0.6];
 /// Fewest differences of one distance.
 const FEWEST: usize = 6;
 
@@ -55,6 +57,13 @@ impl Noise {
     fn between(&self, apart: usize) -> f64 {
         let last = self.variogram.len() - 1;
         self.variogram[apart.min(last)]
+    }
+
+    /// How much noise wanders: nothing where neighbours have little in common, 1 where they have most.
+    pub(super) fn wandering(&self) -> f64 {
+        let far = self.between(LAGS);
+        let common = if far > 0.0 { 1.0 - self.between(1) / far } else { 0.0 };
+        ((common - COMMON[0]) / (COMMON[1] - COMMON[0])).clamp(0.0, 1.0)
     }
 
     /// The standard error of the difference of the medians of so many values before a change and after it.

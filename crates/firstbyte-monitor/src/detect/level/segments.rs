@@ -7,6 +7,10 @@ use super::noise::{COMPARED, Noise};
 
 /// What another level has to save, in mean absolute deviations times the logarithm of the number of values.
 const PENALTY: f64 = 2.0;
+/// Values right before and after a change that are compared: noise that wanders changes little between them.
+const NEAREST: usize = 2;
+/// Standard errors of the difference between these, where noise wanders.
+const JUMP: f64 = 4.0;
 /// Fewest values of a level that has ended: an excursion of hours is told while it lasts, not days after it.
 const SHORTEST_ENDED: usize = 12;
 
@@ -105,7 +109,22 @@ fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSet
     let difference = (after - before).abs();
     let gate = settings.confirm.least(before, noise.spread);
     let errors = settings.errors[1] * noise.error(old.len(), new.len());
-    (difference / gate).min(difference / errors)
+    // Of noise that wanders, levels explain a part that is none: it is read off the values as they are.
+    let raw = Noise::from_values(values);
+    let needed = JUMP * raw.wandering() * raw.error(NEAREST, NEAREST);
+    let jump = if needed > 0.0 { jump(values, at, after > before) / needed } else { f64::INFINITY };
+    (difference / gate).min(difference / errors).min(jump)
+}
+
+/// The largest difference, in the direction of the change, between the values right before and right after it.
+fn jump(values: &[f64], at: usize, grows: bool) -> f64 {
+    let jump = |at: usize| {
+        let before = level(&values[at - NEAREST..at]);
+        let after = level(&values[at..at + NEAREST]);
+        if grows { after - before } else { before - after }
+    };
+    let places = at.saturating_sub(1).max(NEAREST)..=(at + 1).min(values.len() - NEAREST);
+    places.map(jump).fold(0.0, f64::max)
 }
 
 /// The values on either side that are next to the change.

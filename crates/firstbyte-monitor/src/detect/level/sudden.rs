@@ -41,31 +41,34 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
         .filter(|(at, _)| apart(&values, *at))
         .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?
         .0;
-    let before = near_level(&values[..split], true);
-    let after = near_level(&values[split..], false);
-    let spread = batch_spread(&values[..split]);
+    // Medians of thirty say roughly where it is; single samples say it exactly.
+    let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
+    let levels = [near_level(&values[..split], true), near_level(&values[split..], false)];
+    let (at, between) = place(near, levels[0], levels[1])?;
+    let begin = samples.partition_point(|sample| sample.at < at);
+    if begin < FEWEST[0] || n - begin < FEWEST[1] {
+        return None;
+    }
+    let before = near_level(&values[..begin], true);
+    let after = near_level(&values[begin..], false);
+    let spread = batch_spread(&values[..begin]);
     let size = (after - before).abs();
-    let range = range_of_batches(&values[..split]);
-    let apart = samples[(split + NEAR).min(n) - 1].at - samples[split.saturating_sub(NEAR)].at;
-    if size < settings.sudden.least(before, spread)
-        || size < known.floor(apart / 2).max(if known.is_young() { RANGES[0] * range } else { 0.0 })
-        || !stayed(&values[split..], before, after)
+    let range = range_of_batches(&values[..begin]);
+    let apart = samples[(begin + NEAR).min(n) - 1].at - samples[begin.saturating_sub(NEAR)].at;
+    let floor = if known.is_young() { RANGES[0] * range } else { known.floor(apart / 2) };
+    if size < settings.sudden.least(before, spread).max(floor)
+        || !is_sharp(&values, begin, after - before)
+        || !stayed(&values[begin..], before, after)
     {
         return None;
     }
     let held = known.is_young()
-        && split >= FEWEST_BEFORE
-        && n - split >= FEWEST[2]
+        && begin >= FEWEST_BEFORE
+        && n - begin >= FEWEST[2]
         && size >= RANGES[1] * range;
-    let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
-    let (at, between) = place(near, before, after)?;
-    let begin = samples.partition_point(|sample| sample.at < at);
-    if !is_sharp(&values, begin, after - before) {
-        return None;
-    }
     // Of the medians of as many as there are: batches have a spread, and more samples a smaller one.
     let error = |count: usize| spread * (BATCH as f64 / count.min(NEAR) as f64).sqrt().max(0.5);
-    let error = 2.1 * error(split).hypot(error(n - split));
+    let error = 2.1 * error(begin).hypot(error(n - begin));
     Some(Change {
         certainty: if held { Certainty::Confirmed } else { Certainty::Proposed },
         at,
@@ -73,7 +76,7 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
         before,
         after,
         interval: Interval { low: after - before - error, high: after - before + error },
-        samples: [split as u64, (n - split) as u64],
+        samples: [begin as u64, (n - begin) as u64],
     })
 }
 
