@@ -155,7 +155,7 @@ fn said(held: bool) -> &'static str {
 }
 
 fn causes(options: &Options) -> bool {
-    let right = drawn(options.seed, options.cases, |seed| causes::case(seed));
+    let right = drawn(options.seed, options.cases, causes::case);
     let mut late = [0, 0];
     let mut number = 0;
     for (what, told, _) in &right {
@@ -200,7 +200,7 @@ fn found(watched: &[Watched], alteration: &Alteration, expected: &[Statistic]) -
     let others = watched.iter().flat_map(|one| &one.confirmed).filter(|(event, _)| !is_it(event));
     let mut sizes: Vec<f64> = watched
         .iter()
-        .flat_map(|one| one.confirmed.iter().filter(|(event, _)| is_it(event)).last())
+        .flat_map(|one| one.confirmed.iter().rfind(|(event, _)| is_it(event)))
         .map(|(event, _)| event.size.difference())
         .collect();
     sizes.sort_by(f64::total_cmp);

@@ -219,8 +219,7 @@ impl Noise {
             Alteration::Failures { .. } => 0.001,
             _ => 0.0,
         };
-        let mut rollup = Rollup::default();
-        rollup.samples = 1;
+        let mut rollup = Rollup::from_count(1);
         if random.f64() < failing {
             rollup.failures.insert(FailureType::TcpTimedOut, 1);
             return rollup;
@@ -232,11 +231,10 @@ impl Noise {
         };
         let mut ms = 60.0 + 5.0 * day + self.level + own;
         match self.shape {
-            Shape::Losses => {
-                if random.f64() < 0.01 {
-                    ms += if random.bool() { 200.0 } else { 1_000.0 };
-                }
+            Shape::Losses if random.f64() < 0.01 => {
+                ms += if random.bool() { 200.0 } else { 1_000.0 };
             }
+            Shape::Losses => {}
             _ if random.f64() < 0.02 => ms += 10.0 + 490.0 * random.f64(),
             _ => {}
         }

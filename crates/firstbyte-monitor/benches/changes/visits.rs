@@ -53,8 +53,7 @@ impl Way {
 
     /// One visit.
     pub(crate) fn visit(&self, random: &mut fastrand::Rng) -> Rollup {
-        let mut rollup = Rollup::default();
-        rollup.samples = 1;
+        let mut rollup = Rollup::from_count(1);
         if random.f64() < self.failing {
             rollup.failures.insert(FailureType::TcpRefused, 1);
             return rollup;

@@ -124,10 +124,13 @@ pub(super) fn in_samples(
             Some(Point { at: sample.at, value: sample.time(measure)?, samples })
         };
         let points: Vec<Point> = samples.iter().filter_map(point).collect();
-        let found = sudden(&points, of_median, &LevelSettings::TIMES);
-        all.extend(found.map(|change| (metric, Statistic::Median, change)));
-        let found = sudden_tail(&points, of_p90, &LevelSettings::TAILS);
-        all.extend(found.map(|change| (metric, Statistic::P90, change)));
+        // A tail is told where the median stays.
+        let found = match sudden(&points, of_median, &LevelSettings::TIMES) {
+            Some(change) => Some((metric, Statistic::Median, change)),
+            None => sudden_tail(&points, of_p90, &LevelSettings::TAILS)
+                .map(|change| (metric, Statistic::P90, change)),
+        };
+        all.extend(found);
     }
     let outages = history.outages(series);
     for share in SHARES {

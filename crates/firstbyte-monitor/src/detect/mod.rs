@@ -39,6 +39,9 @@ pub use telling::ToldEvents;
 use figures::KnownFigures;
 use together::{Found, Together, together};
 
+/// A provisional event of the last hours is withdrawn when so many looks at new samples in a row have not shown it.
+const UNSEEN: u32 = 8;
+
 /// What a detector looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -72,6 +75,8 @@ pub struct Detector {
     known: BTreeMap<u64, KnownFigures>,
     /// What the latest samples of every series showed, and the last of them.
     seen: BTreeMap<u64, (Option<i64>, Vec<Found>)>,
+    /// Of every provisional event how many looks at new samples in a row have not shown it.
+    unseen: BTreeMap<String, u32>,
     /// Of every event the series that are sure to be of it: they stay, also when their change is too old to be seen.
     sure: BTreeMap<String, BTreeSet<u64>>,
 }
@@ -86,7 +91,8 @@ impl Detector {
             .map(|event| (event.id.clone(), event.series.iter().copied().collect()))
             .collect();
         let (looked, known, seen) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { settings, events, withdrawn, looked, known, seen, sure }
+        let unseen = BTreeMap::new();
+        Self { settings, events, withdrawn, looked, known, seen, unseen, sure }
     }
 
     /// Events that were not withdrawn.
@@ -100,6 +106,7 @@ impl Detector {
     pub fn look(&mut self, history: &dyn History, now: i64) -> Vec<LevelEvent> {
         let all = history.series();
         let (mut found, mut hours_of) = (Vec::new(), BTreeSet::new());
+        let mut fresh = BTreeSet::new();
         for series in all {
             // Not all series at the same time.
             let block = (now - (series.id % 6) as i64 * HOUR).div_euclid(BLOCK);
@@ -118,6 +125,7 @@ impl Detector {
                 let known = self.known.get(&series.id).copied().unwrap_or_default();
                 *seen = figures::in_samples(history, series.id, now, &known);
                 *until = newest;
+                fresh.insert(series.id);
             }
             found.extend(seen.iter().cloned());
         }
@@ -130,7 +138,7 @@ impl Detector {
             }
         }
         self.recount(&shown, &hours_of, all, now);
-        self.withdraw(&shown, &hours_of, now);
+        self.withdraw(&shown, &fresh, &hours_of, now);
         // What was noted after the last look is told too, for as long as it is news.
         let news = now - self.settings.provisional_for * DAY;
         for event in self.events.iter_mut().filter(|event| event.at > news) {
@@ -218,16 +226,28 @@ impl Detector {
     fn withdraw(
         &mut self,
         shown: &BTreeMap<String, BTreeSet<u64>>,
+        fresh: &BTreeSet<u64>,
         hours_of: &BTreeSet<u64>,
         now: i64,
     ) {
         let patience = self.settings.provisional_for * DAY;
         let provisional = |event: &&mut LevelEvent| event.state == State::Provisional;
         for event in self.events.iter_mut().filter(provisional) {
-            let looked = event.series.iter().any(|id| is_looked_at(event.at, *id, hours_of, now));
-            let gone = looked && !shown.contains_key(&event.id);
+            let is_shown = shown.contains_key(&event.id);
+            let unseen = self.unseen.entry(event.id.clone()).or_default();
+            if is_shown {
+                *unseen = 0;
+            } else if event.series.iter().any(|id| fresh.contains(id)) {
+                *unseen += 1;
+            }
+            // Samples at the edge of what counts show it now and then.
+            let gone = match now - event.at < figures::RECENT {
+                true => *unseen >= UNSEEN,
+                false => !is_shown && event.series.iter().any(|id| hours_of.contains(id)),
+            };
             if gone || event.until.is_some() || now - event.at > patience {
                 event.state = State::Withdrawn;
+                self.unseen.remove(&event.id);
                 self.sure.remove(&event.id);
             }
         }

@@ -8,6 +8,9 @@ use super::event::{Cause, Event, LevelEvent, Size, State};
 /// After the first repetition within a state the next one has to wait for so long, milliseconds; then for twice as long.
 const FIRST_PAUSE: i64 = 10 * 60_000;
 
+/// A size that differs by less than this share of what was told is not worth telling: intervals of few samples are rough.
+const WORTH_TELLING: f64 = 0.15;
+
 /// What was told of each event.
 #[derive(Clone, Debug, Default)]
 pub struct ToldEvents {
@@ -86,7 +89,7 @@ fn fact(event: &LevelEvent) -> Option<&str> {
     }
 }
 
-/// Whether either size is outside of the other's interval.
+/// Whether either size is outside of the other's interval, by as much as matters.
 fn has_left(new: &Size, told: &Size) -> bool {
     let holds = |size: &Size, difference: f64| match *size {
         Size::Time { interval_ns: [low, high], .. } => {
@@ -94,5 +97,69 @@ fn has_left(new: &Size, told: &Size) -> bool {
         }
         Size::Share { interval: [low, high], .. } => (low..=high).contains(&difference),
     };
-    !holds(told, new.difference()) && !holds(new, told.difference())
+    let moved = (new.difference() - told.difference()).abs();
+    moved >= WORTH_TELLING * told.difference().abs()
+        && !holds(told, new.difference())
+        && !holds(new, told.difference())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    fn level(state: &str, difference: i64, targets: &[&str]) -> Event {
+        let json = serde_json::json!({
+            "kind": "level", "format": "firstbyte/event", "version": 1, "id": "x", "state": state,
+            "metric": "ttfb", "statistic": "median", "before_ns": 100_000_000,
+            "after_ns": 100_000_000 + difference, "difference_ns": difference,
+            "interval_ns": [difference - 500_000, difference + 500_000],
+            "at": "2026-11-27T14:00:00Z",
+            "at_between": ["2026-11-27T14:00:00Z", "2026-11-27T14:00:01Z"],
+            "cause": [{ "fact": "tls.version", "before": { "TLSv1.2": 1.0 }, "after": { "TLSv1.3": 1.0 } }],
+            "scope": { "targets": targets, "of": 3, "tags": {}, "quorum": {} },
+            "samples": { "before": 60, "after": 60 }, "series": [1], "annotations": [],
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_told_once_in_each_state() {
+        let mut told = ToldEvents::default();
+        assert!(!told.take_news(&level("withdrawn", 20_000_000, &["a"]), 0), "nobody knows it");
+        assert!(told.take_news(&level("provisional", 20_000_000, &["a"]), 0));
+        for minute in 0..40 {
+            // As more samples come, the size is known better.
+            let difference = 20_000_000 + (minute % 7 - 3) * 400_000;
+            let event = level("provisional", difference, &["a"]);
+            assert!(!told.take_news(&event, minute * MINUTE), "{minute}");
+        }
+        assert!(told.take_news(&level("confirmed", 20_500_000, &["a"]), 40 * MINUTE));
+        assert!(!told.take_news(&level("confirmed", 20_100_000, &["a"]), 41 * MINUTE));
+        assert!(told.take_news(&level("withdrawn", 20_100_000, &["a"]), 50 * MINUTE));
+    }
+
+    #[test]
+    fn another_size_or_scope_is_told_again_and_ever_more_rarely() {
+        let mut told = ToldEvents::default();
+        told.take_news(&level("confirmed", 20_000_000, &["a"]), 0);
+        assert!(told.take_news(&level("confirmed", 30_000_000, &["a"]), MINUTE));
+        assert!(!told.take_news(&level("confirmed", 30_000_000, &["a", "b"]), 2 * MINUTE));
+        let mut repeated = 0;
+        for minute in 2..240 {
+            let targets: &[&str] = if minute % 2 == 0 { &["a", "b"] } else { &["a"] };
+            let event = level("confirmed", 30_000_000, targets);
+            repeated += usize::from(told.take_news(&event, minute * MINUTE));
+        }
+        assert!((2..=4).contains(&repeated), "{repeated}");
+    }
+
+    #[test]
+    fn what_an_earlier_process_told_is_not_told_again() {
+        let known = level("confirmed", 20_000_000, &["a"]);
+        let mut told = ToldEvents::from_events(std::slice::from_ref(&known));
+        assert!(!told.take_news(&known, 0));
+        assert!(told.take_news(&level("confirmed", 40_000_000, &["a"]), 0));
+    }
 }

@@ -6,6 +6,9 @@ use super::level::{BLOCK, Certainty, Change, HOUR};
 use super::scope::scope;
 use super::time_text;
 
+/// A change of a series is the one told before if it is not farther from it than so many times what either may be off.
+const SAME_SERIES: i64 = 5;
+
 /// A change of one series.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
@@ -86,7 +89,12 @@ impl Together {
     /// Whether it is what `event` tells of.
     pub(super) fn is(&self, event: &LevelEvent) -> bool {
         let typical = self.typical();
-        let slack = BLOCK;
+        // Hours know the time of a change roughly; for series that are not of the event yet, samples know it well.
+        let widest = |span: [i64; 2]| span[1] - span[0];
+        let grain = self.found.iter().map(|one| one.grain).min().unwrap_or(BLOCK);
+        let windows = if self.shares_a_series(event) { SAME_SERIES } else { 1 };
+        let window = widest(self.between).max(widest(event.at_between));
+        let slack = grain.max(windows * window).min(BLOCK);
         let near = event.at_between[0] - slack <= self.between[1]
             && self.between[0] <= event.at_between[1] + slack;
         // Series that are not yet among those of the event have to agree on more than the time.

@@ -211,6 +211,11 @@ pub struct Rollup {
 }
 
 impl Rollup {
+    /// Of so many samples, with nothing known of them yet.
+    pub fn from_count(samples: u64) -> Self {
+        Self { samples, ..Self::default() }
+    }
+
     /// Counts `taken`.
     pub fn add(&mut self, taken: &Taken) {
         self.samples += 1;

@@ -85,7 +85,7 @@ trait Exposition {
 /// A family that series have, and the values of one series in it.
 type SeriesFamily = (Family, fn(&mut dyn Exposition, Owner<'_>, &SeriesFigures));
 
-const SERIES_FAMILIES: [SeriesFamily; 7] = [
+const SERIES_FAMILIES: [SeriesFamily; 9] = [
     (
         Family {
             name: "samples_total",
@@ -105,6 +105,22 @@ const SERIES_FAMILIES: [SeriesFamily; 7] = [
                 out.number(owner.with("type", &failure.to_string()), *number as f64);
             }
         },
+    ),
+    (
+        Family {
+            name: "monitored_seconds_total",
+            kind: Kind::Counter,
+            help: "Time that the samples of a series stand for.",
+        },
+        |out, owner, one| out.number(owner, one.monitored.as_secs_f64()),
+    ),
+    (
+        Family {
+            name: "failed_seconds_total",
+            kind: Kind::Counter,
+            help: "Time that the failed samples of a series stand for.",
+        },
+        |out, owner, one| out.number(owner, one.failed_time.as_secs_f64()),
     ),
     (
         Family {

@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(history.hours(id, 0, now, &|_| true), []);
     }
 
-    /// A visit every ten seconds; an earlier process left 25 of them as minutes.
+    /// A visit every ten seconds; an earlier process left 30 of them as minutes.
     #[test]
     fn ten_single_samples_show_a_large_change() {
         let directory = tempfile::tempdir().unwrap();
@@ -565,7 +565,7 @@ mod tests {
             rollup
         };
         let began = 1_795_392_000_000;
-        for minute in 0..25 {
+        for minute in 0..30 {
             let at = (began + minute * MINUTE) as u64 * 1_000_000;
             store.add_rollup(id, at, &visit(60.0));
         }
@@ -578,7 +578,7 @@ mod tests {
         let mut detector = Detector::new(Settings::default(), Vec::new());
         let mut told = Vec::new();
         for sample in 0..60 {
-            let at = began + 25 * MINUTE + sample * 10_000;
+            let at = began + 30 * MINUTE + sample * 10_000;
             let time = visit(if sample < 10 { 60.0 } else { 80.0 });
             latest.lock().unwrap().add(u64::from(id), at, &time);
             let events = detector.look(&history, at + 1_000);

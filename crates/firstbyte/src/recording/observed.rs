@@ -95,6 +95,9 @@ pub(crate) struct SeriesFigures {
     /// From when on they are counted, nanoseconds since 1970.
     pub(crate) since: u64,
     pub(crate) samples: u64,
+    /// How much time they stand for, and how much of it those that failed stand for.
+    pub(crate) monitored: Duration,
+    pub(crate) failed_time: Duration,
     pub(crate) failures: BTreeMap<FailureType, u64>,
     /// Samples that came to their end as something else than what was asked for.
     pub(crate) unproven: u64,
@@ -113,6 +116,8 @@ impl SeriesFigures {
 
     fn add(&mut self, began: u64, one: &Rollup) {
         self.samples += one.samples;
+        self.monitored = self.monitored.saturating_add(one.monitored);
+        self.failed_time = self.failed_time.saturating_add(one.failed_time);
         for (failure, number) in &one.failures {
             *self.failures.entry(*failure).or_default() += number;
         }

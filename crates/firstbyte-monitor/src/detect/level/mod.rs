@@ -86,7 +86,7 @@ impl LevelSettings {
     /// For medians of times in nanoseconds.
     pub const TIMES: Self = Self {
         propose: Gate { absolute: 1e6, share: 0.02, spreads: 3.0 },
-        confirm: Gate { absolute: 1e6, share: 0.015, spreads: 1.0 },
+        confirm: Gate { absolute: 1e6, share: 0.02, spreads: 3.0 },
         sudden: Gate { absolute: 1e6, share: 0.02, spreads: 10.0 },
         errors: [4.5, 7.5],
         shortest: [3, 4],
@@ -94,7 +94,7 @@ impl LevelSettings {
     /// For p90 of times in nanoseconds, which varies more.
     pub const TAILS: Self = Self {
         propose: Gate { absolute: 2e6, share: 0.05, spreads: 3.0 },
-        confirm: Gate { absolute: 2e6, share: 0.04, spreads: 1.5 },
+        confirm: Gate { absolute: 2e6, share: 0.05, spreads: 2.0 },
         sudden: Gate { absolute: 2e6, share: 0.05, spreads: 10.0 },
         errors: [5.0, 8.0],
         shortest: [3, 4],

@@ -33,7 +33,8 @@ impl Noise {
     pub(super) fn from_values(values: &[f64]) -> Self {
         let level = middle(&mut values.to_vec());
         let finest = (FINEST * level.abs()).max(f64::MIN_POSITIVE);
-        let lags = LAGS.min(values.len().saturating_sub(FEWEST)).max(1);
+        // A single change is in few differences of values that are near each other.
+        let lags = LAGS.min(values.len() / 6).min(values.len().saturating_sub(FEWEST)).max(1);
         let squares: Vec<f64> = (1..=lags)
             .map(|lag| {
                 let apart = values.iter().zip(values.get(lag..).unwrap_or_default());

@@ -9,6 +9,8 @@ use super::noise::{COMPARED, Noise};
 const PENALTY: f64 = 2.0;
 /// Values right before and after a change that are compared: noise that wanders changes little between them.
 const NEAREST: usize = 2;
+/// Standard errors of a change against noise from which no level was removed.
+const RAW_ERRORS: f64 = 3.5;
 /// Standard errors of the difference between these, where noise wanders.
 const JUMP: f64 = 4.0;
 /// Fewest values of a level that has ended: an excursion of hours is told while it lasts, not days after it.
@@ -113,18 +115,21 @@ fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSet
     let raw = Noise::from_values(values);
     let needed = JUMP * raw.wandering() * raw.error(NEAREST, NEAREST);
     let jump = if needed > 0.0 { jump(values, at, after > before) / needed } else { f64::INFINITY };
-    (difference / gate).min(difference / errors).min(jump)
+    let raw_errors = RAW_ERRORS * raw.error(old.len(), new.len());
+    (difference / gate).min(difference / errors).min(difference / raw_errors).min(jump)
 }
 
-/// The largest difference, in the direction of the change, between the values right before and right after it.
+/// The largest difference, in the direction of the change, between the values right before and right after it. The value that the
+/// change lies in may belong to neither.
 fn jump(values: &[f64], at: usize, grows: bool) -> f64 {
-    let jump = |at: usize| {
-        let before = level(&values[at - NEAREST..at]);
-        let after = level(&values[at..at + NEAREST]);
-        if grows { after - before } else { before - after }
+    let jump = |(end, start): (usize, usize)| {
+        let before = values.get(end.checked_sub(NEAREST)?..end)?;
+        let after = values.get(start..start + NEAREST)?;
+        let difference = level(after) - level(before);
+        Some(if grows { difference } else { -difference })
     };
-    let places = at.saturating_sub(1).max(NEAREST)..=(at + 1).min(values.len() - NEAREST);
-    places.map(jump).fold(0.0, f64::max)
+    let places = [(at, at), (at - 1, at), (at, at + 1), (at - 1, at - 1), (at + 1, at + 1)];
+    places.into_iter().filter_map(jump).fold(0.0, f64::max)
 }
 
 /// The values on either side that are next to the change.
@@ -136,8 +141,7 @@ pub(super) fn sides<'a>(before: &'a [f64], after: &'a [f64]) -> [&'a [f64]; 2] {
 fn holds(new: &[f64], before: f64, after: f64) -> bool {
     let is_near = |value: &f64| (value - after).abs() < (value - before).abs();
     let near = new.iter().filter(|value| is_near(value)).count();
-    new.len() >= SHORTEST_ENDED
-        || (new.last().is_some_and(|last| is_near(last)) && 4 * near >= 3 * new.len())
+    new.len() >= SHORTEST_ENDED || (new.last().is_some_and(is_near) && 4 * near >= 3 * new.len())
 }
 
 /// The median of `values`.

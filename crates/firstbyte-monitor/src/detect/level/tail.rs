@@ -15,6 +15,8 @@ const RATIO: [f64; 2] = [25.0, 40.0];
 const FEWEST_SLOW: u32 = 5;
 /// Where more samples than this are slow, the median has changed.
 const MOST_SLOW: f64 = 0.6;
+/// When so many of the last samples are alike, the median may be changing right now.
+const LAST: usize = 5;
 /// A sample is compared with the median of so many before and after it.
 const REACH: usize = 15;
 /// Quantiles of the distances from that median that are tried as the limit between slow samples and others.
@@ -137,6 +139,10 @@ impl Split {
         let share = |(slow, all): (usize, usize)| slow as f64 / all.max(1) as f64;
         let sides = [share(count(0, at)), share(count(at, n))];
         if sides.iter().any(|share| *share > MOST_SLOW) {
+            return None;
+        }
+        let (last, _) = count(n - LAST, n);
+        if last == LAST {
             return None;
         }
         let possible = |place: &usize| ratio(*place) >= best - 4.0;

@@ -143,7 +143,7 @@ impl StoreReport {
             let ms = |measure, q| row.quantile(measure, q).map_or_else(nothing, ms);
             [
                 grouped(row.sum.samples),
-                percent(row.sum.failed(), row.sum.samples),
+                failed_share(&row.sum),
                 ms(TTFB, 0.5),
                 ms(TTFB, 0.95),
                 ms(TOTAL, 0.5),
@@ -309,6 +309,7 @@ fn row_json(row: &Row) -> Value {
         "tags": labels.tags,
         "samples": sum.samples,
         "failures": sum.failed(),
+        "failed_share": sum.failed_share(),
         "failures_by_type": failures,
         "unverified": sum.unproven.values().sum::<u64>(),
         "times": times,
@@ -324,6 +325,14 @@ fn nothing() -> String {
 fn ms(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms < 1.0 { format!("{ms:.2}") } else { format!("{ms:.1}") }
+}
+
+/// The share of time that failed.
+fn failed_share(sum: &Rollup) -> String {
+    match sum.failed_share() {
+        Some(0.0) | None => percent(0, 1),
+        Some(share) => percent((share * 1e6).round() as u64, 1_000_000),
+    }
 }
 
 fn percent(number: u64, of: u64) -> String {
