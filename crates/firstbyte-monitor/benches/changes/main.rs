@@ -25,7 +25,7 @@ use std::time::Duration;
 use firstbyte_clock::Monotonic;
 use firstbyte_monitor::detect::{State, Statistic};
 
-use series::{Alteration, DAY, Shape, Watched, watch};
+use series::{Alteration, DAY, SeriesFindings, Shape, watch};
 
 struct Options {
     parts: Vec<String>,
@@ -175,7 +175,7 @@ fn causes(options: &Options) -> bool {
 }
 
 /// How a change was found: the share of series in which it was confirmed within a day and a week, and other confirmed events.
-struct Found {
+struct DetectionRates {
     within_day: f64,
     within_week: f64,
     provisional_samples: f64,
@@ -183,13 +183,17 @@ struct Found {
     size: f64,
 }
 
-fn found(watched: &[Watched], alteration: &Alteration, expected: &[Statistic]) -> Found {
+fn found(
+    watched: &[SeriesFindings],
+    alteration: &Alteration,
+    expected: &[Statistic],
+) -> DetectionRates {
     let at = alteration.at();
     let is_it = |event: &firstbyte_monitor::detect::LevelEvent| {
         (event.at - at).abs() <= 2 * DAY && expected.contains(&event.statistic)
     };
     let within = |time: i64| {
-        let found = |one: &&Watched| {
+        let found = |one: &&SeriesFindings| {
             one.confirmed.iter().any(|(event, told)| is_it(event) && told - at <= time)
         };
         watched.iter().filter(found).count() as f64 / watched.len() as f64
@@ -205,7 +209,7 @@ fn found(watched: &[Watched], alteration: &Alteration, expected: &[Statistic]) -
         .collect();
     sizes.sort_by(f64::total_cmp);
     let middle = |values: &[f64]| values.get(values.len() / 2).copied().unwrap_or(f64::NAN);
-    Found {
+    DetectionRates {
         within_day: within(DAY),
         within_week: within(7 * DAY),
         provisional_samples: middle(&samples),

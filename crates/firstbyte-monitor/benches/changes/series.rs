@@ -84,7 +84,7 @@ impl Alteration {
 
 /// What was found in a series.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct SeriesFindings {
     /// Events that were only ever provisional.
     pub(crate) provisional: usize,
     /// Of these, those that few samples showed.
@@ -147,13 +147,13 @@ pub(crate) fn watch(
     days: i64,
     every: i64,
     seed: u64,
-) -> Watched {
+) -> SeriesFindings {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut noise = Noise::new(shape, &mut random);
     let labels = SeriesLabels { id: 1, target: "shop".to_owned(), tags: BTreeMap::new() };
     let mut history = OneSeries { labels: [labels], latest: [].into(), hours: BTreeMap::new() };
     let mut detector = Detector::new(Settings::default(), Vec::new());
-    let mut watched = Watched::default();
+    let mut watched = SeriesFindings::default();
     let (mut seen, mut sure) = (BTreeMap::new(), BTreeMap::new());
     let step = every * 1_000;
     let mut at = START;

@@ -26,7 +26,7 @@ pub(super) struct RequestLayer {
     pub(super) method: Option<Method>,
     /// By their names in small letters.
     pub(super) headers: BTreeMap<String, (HeaderName, Secret<HeaderValue>)>,
-    /// A key belongs to the certificate that is beside it.
+    /// A key belongs to the certificate that is in the same table.
     pub(super) client_certificate: Option<(PathBuf, Option<PathBuf>)>,
     pub(super) insecure: Option<bool>,
 }
@@ -108,7 +108,7 @@ impl<'t> Document<'t> {
         match (certificate, key) {
             (Some(certificate), key) => Some((certificate, key.map(|(file, _)| file))),
             (None, Some((_, at))) if !table.contains_key("cert") => {
-                let hint = "write cert = \"FILE\" beside it".to_owned();
+                let hint = "write cert = \"FILE\" in the same table".to_owned();
                 self.mistakes.add(at, "key: the certificate of this key is missing", Some(hint));
                 None
             }

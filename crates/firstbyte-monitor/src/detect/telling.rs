@@ -14,11 +14,11 @@ const WORTH_TELLING: f64 = 0.15;
 /// What was told of each event.
 #[derive(Clone, Debug, Default)]
 pub struct ToldEvents {
-    told: BTreeMap<String, Told>,
+    told: BTreeMap<String, LastTold>,
 }
 
 #[derive(Clone, Debug)]
-struct Told {
+struct LastTold {
     event: Event,
     /// How often it was repeated within this state, and when the last time.
     repeated: u32,
@@ -29,7 +29,7 @@ impl ToldEvents {
     /// Notes events that an earlier process told.
     pub fn from_events(events: &[Event]) -> Self {
         let told = |event: &Event| {
-            (event.id().to_owned(), Told { event: event.clone(), repeated: 0, at: i64::MIN })
+            (event.id().to_owned(), LastTold { event: event.clone(), repeated: 0, at: i64::MIN })
         };
         Self { told: events.iter().map(told).collect() }
     }
@@ -41,12 +41,12 @@ impl ToldEvents {
             if event.is_withdrawn() {
                 return false;
             }
-            let told = Told { event: event.clone(), repeated: 0, at: now };
+            let told = LastTold { event: event.clone(), repeated: 0, at: now };
             self.told.insert(event.id().to_owned(), told);
             return true;
         };
         if has_other_state(event, &told.event) {
-            *told = Told { event: event.clone(), repeated: 0, at: now };
+            *told = LastTold { event: event.clone(), repeated: 0, at: now };
             if event.is_withdrawn() {
                 self.told.remove(event.id());
             }
@@ -57,7 +57,7 @@ impl ToldEvents {
         if !may_repeat || !has_other_content(event, &told.event) {
             return false;
         }
-        *told = Told { event: event.clone(), repeated: told.repeated + 1, at: now };
+        *told = LastTold { event: event.clone(), repeated: told.repeated + 1, at: now };
         true
     }
 }

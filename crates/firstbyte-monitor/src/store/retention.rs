@@ -63,7 +63,7 @@ impl Store {
         let mut retained = Retained::default();
         for step in Step::ALL {
             let Some(oldest) = retention.oldest_kept(step, now) else { break };
-            let failed = StoreError::sqlite("delete what is old");
+            let failed = StoreError::sqlite("delete old rollups");
             let oldest = step.number(oldest);
             retained.deleted += self.delete_before(step, oldest).map_err(failed)?;
             // Of what is finer first.

@@ -16,8 +16,8 @@ use super::observed::Board;
 
 /// From one look to the next.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
-/// The first look: what was measured before the start is judged soon.
-const FIRST_AFTER: Duration = Duration::from_secs(6);
+/// The first look: when the store has been brought up to date once.
+const FIRST_AFTER: Duration = Duration::from_secs(12);
 
 /// Variants that are named with a certificate, at most.
 const MOST_NAMED: usize = 3;

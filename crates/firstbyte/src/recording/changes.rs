@@ -102,7 +102,8 @@ impl ChangeWatch {
             known.iter().filter_map(|event| serde_json::from_str(&event.json).ok()).collect();
         outlets.notices.know(&known);
         let ends = Arc::new(AtomicBool::new(false));
-        let mut looking = Looking::new(path, reader, latest, Arc::clone(&ends), &known, outlets);
+        let mut looking =
+            EventFinder::new(path, reader, latest, Arc::clone(&ends), &known, outlets);
         looking.budgets = Some(budgets);
         let look = move || looking.look_until_told(&to_watch);
         let thread = std::thread::Builder::new()
@@ -125,7 +126,7 @@ impl ChangeWatch {
 }
 
 /// The state of the thread.
-struct Looking {
+struct EventFinder {
     history: StoreHistory,
     detector: Detector,
     tracker: OutageTracker,
@@ -136,7 +137,7 @@ struct Looking {
     budgets: Option<BudgetWatch>,
 }
 
-impl Looking {
+impl EventFinder {
     fn new(
         path: &Path,
         reader: StoreReader,

@@ -78,16 +78,17 @@ fn samples_are_kept_and_a_second_start_goes_on_with_the_days_file() {
 }
 
 #[test]
-fn failures_are_samples_and_are_told_once() {
+fn failures_are_samples_and_an_outage_is_told_once() {
     let directory = Directory::new();
     let closed = crate::support::peer::Peer::closed();
     let url = format!("http://127.0.0.1:{}/", closed.port());
     let outcome = monitor(directory.path(), &[&url, "--every", "1s", "--for", "4s"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert_eq!(outcome.stderr.matches("fails: ").count(), 1, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("(tcp.refused)"), "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("tcp.refused").count(), 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("Z down: "), "{}", outcome.stderr);
+    // One is an extra sample, measured at once after the first failure.
     let kept = rounds(directory.path(), &runs(directory.path())[0]);
-    assert!((3..=5).contains(&kept.len()), "{kept:?}");
+    assert!((4..=6).contains(&kept.len()), "{kept:?}");
 }
 
 #[test]

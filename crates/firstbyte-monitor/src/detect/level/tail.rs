@@ -46,6 +46,7 @@ pub fn sudden_tail(
         .iter()
         .map(|quantile| sorted[(quantile * (n - 1) as f64) as usize])
         .map(|limit| limit.max(least / 2.0))
+        .chain([least, 2.0 * least])
         .collect();
     limits.dedup();
     let best = limits

@@ -17,7 +17,7 @@ Examples:
   firstbyte monitor demo --for 2min --store demo
   firstbyte monitor demo --listen 127.0.0.1:9115";
 
-/// Try it: three servers on this machine, one of which changes
+/// Try it: a lab on this machine has a change and an outage
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct MonitorDemoArgs {

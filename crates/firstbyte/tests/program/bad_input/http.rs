@@ -67,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
         cause: "not-http",
         says: "receive: the answer is not HTTP: invalid HTTP status-code \"HTTP/1.1 two hundred OK\"",
         marks: ANSWERED,
-        curl: Curl::Ends(1, "curl takes a status that is no number for an unknown version"),
+        curl: Curl::Ends(1, "curl takes a status without digits for an unknown version"),
     },
     Row {
         server: || says(b"HTTP/1.1 200 OK\r\nno colon in this line\r\n\r\n"),

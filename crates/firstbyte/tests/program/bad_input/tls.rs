@@ -281,7 +281,7 @@ pub(crate) const ROWS: &[Row] = &[
         says: "tls: server requires a client certificate\n\
                hint: pass one with --cert FILE --key FILE",
         marks: IN_TLS,
-        curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
+        curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not name the missing part"),
     },
     Row {
         server: || refuses_with(HANDSHAKE_FAILURE_40),
@@ -292,7 +292,7 @@ pub(crate) const ROWS: &[Row] = &[
         says: "tls: server refused the client certificate (alert handshake_failure)\n\
                hint: pass one that the server trusts with --cert FILE --key FILE",
         marks: IN_TLS,
-        curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
+        curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not name the missing part"),
     },
     Row {
         server: || Peer::tls(wants_client_certificate(&TLS13), |s| answer_tls(s, OK)).into(),
