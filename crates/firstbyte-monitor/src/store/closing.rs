@@ -7,7 +7,7 @@
 use rusqlite::{Connection, Transaction};
 
 use super::reader::body_at;
-use super::writer::{Values, put_rollup};
+use super::writer::{Values, begin, put_rollup};
 use super::{SeriesId, Step, Store, StoreError, in_time_key, key, series_key, time_key};
 use crate::rollup::Rollup;
 
@@ -40,7 +40,7 @@ impl Store {
         self.know_values()?;
         let values = &mut self.values;
         let mut close = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
+            let transaction = begin(connection)?;
             let mut closing = Closing::new(&transaction, values);
             let open = open_periods(&transaction, Step::Hour, now, HOUR_LATE)?;
             for (hour, series) in &open {

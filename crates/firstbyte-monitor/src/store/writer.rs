@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 use firstbyte_core::run::Taken;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::closing::{Closing, unmark};
 use super::reader::{all_series, fact_values};
@@ -151,7 +151,7 @@ impl Store {
         let mut numbers: HashMap<Name, (SeriesId, SeriesLabels)> =
             known.into_iter().map(|(id, labels)| (name(&labels), (id, labels))).collect();
         let mut enrol = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
+            let transaction = begin(connection)?;
             let mut enrolled = Vec::with_capacity(labels.len());
             for one in labels {
                 let json = serde_json::to_string(one).unwrap_or_else(|_| "{}".to_owned());
@@ -214,7 +214,7 @@ impl Store {
         self.know_values()?;
         let (open, values) = (&self.open, &mut self.values);
         let mut flush = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
+            let transaction = begin(connection)?;
             let mut closing = Closing::new(&transaction, values);
             for ((minute, series), added) in &open.0 {
                 closing.add(Step::Minute, *series, *minute, added, false)?;
@@ -260,7 +260,7 @@ impl Store {
         self.know_values()?;
         let values = &mut self.values;
         let put = |connection: &mut Connection| {
-            let transaction = connection.transaction()?;
+            let transaction = begin(connection)?;
             let mut body = Vec::new();
             for (series, start, rollup) in rollups {
                 let number = step.number(start);
@@ -355,6 +355,11 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.checkpoint("TRUNCATE");
     }
+}
+
+/// Begins a transaction that writes: whoever else writes is waited for, and nothing that is read in it changes meanwhile.
+pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
 /// Puts `rollup` at `key`. `body` is room for its bytes.

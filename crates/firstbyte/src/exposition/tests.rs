@@ -210,7 +210,7 @@ fn remote_write_has_the_texts_samples_with_labels_of_the_push() {
     let all = written(&request);
     let text = text(&exposed, &figures);
     assert_eq!(all.len(), text.lines().filter(|line| !line.starts_with('#')).count());
-    assert_eq!((batch.points, within(&request, 3).len()), (all.len() as u64, 14));
+    assert_eq!((batch.points, within(&request, 3).len()), (all.len() as u64, 16));
     for (labels, values) in &all {
         let has = |name: &str, value: &str| labels.contains(&(name.to_owned(), value.to_owned()));
         assert!(has("job", "firstbyte") && has("Zone", "1"), "{labels:?}");
