@@ -405,11 +405,14 @@ fn the_dashboard_is_what_grafana_reads() {
 }
 
 #[test]
-fn the_rules_are_right_and_raise_alarms_when_they_should() {
-    for (command, file) in [("check", "firstbyte.rules.yml"), ("test", "firstbyte.rules.test.yml")]
-    {
+fn promtool_accepts_the_rules_and_the_agents_configuration() {
+    for arguments in [
+        ["check", "rules", "firstbyte.rules.yml"].as_slice(),
+        &["test", "rules", "firstbyte.rules.test.yml"],
+        &["check", "config", "--agent", "agent.yml"],
+    ] {
         let output = Command::new("promtool")
-            .args([command, "rules", file])
+            .args(arguments)
             .current_dir(packaged("prometheus"))
             .output()
             .expect("Debian's prometheus is missing: run scripts/setup test");
