@@ -10,9 +10,9 @@ use super::{Certainty, Change, KnownHours, LevelSettings, Point, WINDOW};
 /// Fewest samples before, and after; and after, to be confirmed.
 const FEWEST: [usize; 3] = [40, 12, 40];
 /// Twice the log-likelihood ratio of two shares against one, to be proposed and to be confirmed.
-const RATIO: [f64; 2] = [25.0, 40.0];
+const RATIO: [f64; 2] = [22.0, 40.0];
 /// Fewest slow samples on the side that has more of them.
-const FEWEST_SLOW: u32 = 5;
+const FEWEST_SLOW: usize = 4;
 /// Where more samples than this are slow, the median has changed.
 const MOST_SLOW: f64 = 0.6;
 /// When so many of the last samples are alike, the median may be changing right now.
@@ -58,14 +58,18 @@ pub fn sudden_tail(
     let after = Tail::from_values(&after[..after.len().min(NEAR)]);
     let difference = after.p90 - before.p90;
     let grows = best.slow[1] > best.slow[0];
+    // A burst that is over is no other tail.
+    let is_burst = !best.holds[0] || (n - best.at >= 2 * FEWEST[1] && !best.holds[1]);
     if best.ratio < RATIO[0]
+        || is_burst
         || difference.abs() < least.max(settings.sudden.share * before.p90)
         || difference.abs() < known.floor(0)
         || (difference > 0.0) != grows
     {
         return None;
     }
-    let held = known.is_young() && n - best.at >= FEWEST[2] && best.ratio >= RATIO[1] && best.holds;
+    let held =
+        known.is_young() && n - best.at >= FEWEST[2] && best.ratio >= RATIO[1] && best.holds[1];
     let at = |index: usize| samples[index.min(n - 1)].at;
     let width = samples.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or_default();
     Some(Change {
@@ -112,8 +116,8 @@ struct Split {
     slow: [f64; 2],
     /// The first and the last place that is about as likely.
     between: [usize; 2],
-    /// Either half of what came after is nearer to the share after than to the one before.
-    holds: bool,
+    /// Of what came before, and of what came after: either half is nearer to its share than to the other one.
+    holds: [bool; 2],
 }
 
 impl Split {
@@ -126,7 +130,7 @@ impl Split {
             slow += usize::from(*distance > limit);
             sums.push(slow);
         }
-        if slow < FEWEST_SLOW as usize {
+        if slow < FEWEST_SLOW {
             return None;
         }
         let count = |from: usize, until: usize| (sums[until] - sums[from], until - from);
@@ -147,15 +151,18 @@ impl Split {
             return None;
         }
         let possible = |place: &usize| ratio(*place) >= best - 4.0;
-        let half = at + (n - at) / 2;
         let middle = (sides[0] + sides[1]) / 2.0;
-        let agrees = |share: f64| (share > middle) == (sides[1] > sides[0]);
+        let holds = |from: usize, until: usize, own: f64| {
+            let half = from + (until - from) / 2;
+            let is_own = |share: f64| (share > middle) == (own > middle);
+            is_own(share(count(from, half))) && is_own(share(count(half, until)))
+        };
         Some(Self {
             at,
             ratio: best,
             slow: sides,
             between: [places.clone().find(possible)?, places.rev().find(possible)?],
-            holds: agrees(share(count(at, half))) && agrees(share(count(half, n))),
+            holds: [holds(0, at, sides[0]), holds(at, n, sides[1])],
         })
     }
 }
