@@ -122,7 +122,7 @@ impl ProbeLog {
         self.lines += &line;
     }
 
-    /// Writes the lines that are to be written.
+    /// Writes the lines that the level selects.
     pub(crate) fn write(&self) {
         if !self.selected.is_empty() {
             (self.options.write)(&self.selected);

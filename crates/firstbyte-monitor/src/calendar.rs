@@ -15,6 +15,9 @@ use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::configuration::Limits;
 
+/// A sample stands for its interval, and for no more than so much besides: the longest time that one may take. What a process that
+/// stood still did not measure is unknown.
+const LONGEST_SAMPLE: Duration = Duration::from_secs(600);
 /// The golden ratio's: places that it sets one after the other are as far apart as can be, however many there will be.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
@@ -195,8 +198,8 @@ impl Calendar {
         Some(Duration::ZERO)
     }
 
-    /// A sample of this series has ended. Out: how much time of its grid the sample stands for, zero where it was an extra one;
-    /// nothing where no sample of it was under way.
+    /// A sample of this series has ended. Out: how much time of its grid the sample stands for, zero for an extra one; nothing if
+    /// no sample of it was under way.
     pub fn ended(&mut self, number: SeriesNumber, now: Duration) -> Option<Duration> {
         let entry = self.series.get_mut(&number).filter(|entry| entry.under_way)?;
         entry.under_way = false;
@@ -215,7 +218,8 @@ impl Calendar {
                 places = behind.saturating_add(1);
             }
             entry.draw_due(&mut self.random, now);
-            entry.every.saturating_mul(places)
+            let longest = entry.every.saturating_add(LONGEST_SAMPLE);
+            entry.every.saturating_mul(places).min(longest)
         };
         let (host, due, incarnation) = (entry.host, entry.due, entry.incarnation);
         self.due.push(Reverse((due, number, incarnation)));

@@ -126,12 +126,16 @@ impl RunningChromium {
         let limit = Deadline::after(options.time_limit);
         self.deadline = limit;
         if options.session != BrowserSession::New {
+            let script = self.keep_icon_from_loading(&tab)?;
             // What comes of it shows in the visit itself.
             self.navigate(&tab, url)?;
             if options.session != BrowserSession::Kept && limit.left().is_some() {
                 self.deadline = limit;
                 self.close_connections(&context)?;
             }
+            self.deadline = Deadline::after(ANSWER_LIMIT);
+            let script = json!({ "identifier": script });
+            self.call(Some(&tab.session), "Page.removeScriptToEvaluateOnNewDocument", &script)?;
             self.devtools.take_events();
         }
         // Where the visit before took all the time, nothing of this one was seen.
@@ -182,6 +186,15 @@ impl RunningChromium {
         let disabled = json!({ "cacheDisabled": true });
         self.call(Some(&session), "Network.setCacheDisabled", &disabled)?;
         Ok(Tab { session, frame })
+    }
+
+    /// Chromium requests the site's icon after the page, and DevTools does not show that. Over HTTP/1 the next visit would find
+    /// the connection busy, so the next page in `tab` names an icon without a request. Out: the script that does it.
+    fn keep_icon_from_loading(&mut self, tab: &Tab) -> Result<String, ClientError> {
+        let script = json!({ "source": ICON_SCRIPT, "worldName": "firstbyte" });
+        let method = "Page.addScriptToEvaluateOnNewDocument";
+        let added = self.call(Some(&tab.session), method, &script)?;
+        Ok(text_of(&added, "identifier"))
     }
 
     /// Loads `url`, and waits until it is loaded, or the time is over. Says why where it was not.
@@ -350,6 +363,14 @@ impl RunningChromium {
     }
 }
 
+/// Has a page name an icon that is part of the page itself.
+const ICON_SCRIPT: &str = "addEventListener('DOMContentLoaded', () => {
+    document.querySelectorAll('link[rel~=icon]').forEach(link => link.remove());
+    const link = document.createElement('link');
+    link.rel = 'icon';
+    link.href = 'data:,';
+    (document.head || document.documentElement)?.append(link);
+})";
 /// What the browser says of a status of 400 and above with an empty body: a response as any other.
 pub(super) const EMPTY_ERROR: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
 

@@ -12,7 +12,7 @@ use firstbyte_clients::process::ClientError;
 use firstbyte_core::timeline::{Clock, Handshake, Mark};
 use firstbyte_lab::builtin_server::EarlyData;
 
-use crate::support::{Bench, HOST, TCP_MARKS, connection, marks, server_said, version};
+use crate::support::{Bench, HOST, TCP_MARKS, connection, marks, server_said, slow_icon, version};
 
 const EXCHANGE: [&str; 4] = ["request_start", "request_end", "response_start", "response_end"];
 
@@ -104,7 +104,7 @@ fn http3_is_quic_with_a_root_of_ones_own() {
 
 #[test]
 fn connections_are_kept() {
-    let bench = Bench::new(|_| {});
+    let bench = Bench::new(slow_icon);
     for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = visit(&bench, |options| {
             options.http = http;

@@ -7,7 +7,7 @@ use firstbyte_clients::browser::{Browser, BrowserOptions, HostPin, RunningBrowse
 use firstbyte_clients::chromium::{ChromiumVisit, RunningChromium};
 use firstbyte_clients::process::find;
 use firstbyte_core::timeline::{Connection, Mark, Sample};
-use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
+use firstbyte_lab::builtin_server::{Config, Content, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
 
 use crate::permits::Permits;
@@ -69,6 +69,16 @@ impl Bench {
         change(&mut options);
         Browser::<R>::new(options).visit(url).unwrap()
     }
+}
+
+/// The server takes its time for the icon, which browsers request after the page.
+pub(crate) fn slow_icon(config: &mut Config) {
+    let icon = Content {
+        content_type: "image/x-icon".to_owned(),
+        body: vec![0; 100],
+        think_time: Duration::from_millis(400),
+    };
+    config.content.insert("/favicon.ico".to_owned(), icon);
 }
 
 fn assert_installed(program: &str, package: &str) {

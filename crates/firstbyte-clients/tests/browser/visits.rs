@@ -7,7 +7,7 @@ use firstbyte_clients::chromium::{BesidePurpose, RunningChromium};
 use firstbyte_core::timeline::{Handshake, Mark};
 use firstbyte_lab::builtin_server::EarlyData;
 
-use crate::support::{Bench, TCP_MARKS, connection, marks, server_said, version};
+use crate::support::{Bench, TCP_MARKS, connection, marks, server_said, slow_icon, version};
 
 #[test]
 fn a_first_visit_has_every_mark() {
@@ -101,7 +101,7 @@ fn sessions_are_resumed() {
 
 #[test]
 fn connections_are_kept() {
-    let bench = Bench::new(|_| {});
+    let bench = Bench::new(slow_icon);
     for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = bench.visit(|options| {
             options.http = http;

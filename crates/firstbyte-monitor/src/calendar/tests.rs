@@ -164,6 +164,9 @@ fn after_a_pause_each_series_is_measured_once() {
     world.run_until(3_664 * SECOND);
     let after = world.begun.len() - before;
     assert!((100..=145).contains(&after), "{after} within four seconds");
+    // Nobody knows what the hour was like.
+    let longest = world.stood_for.values().max().unwrap();
+    assert!(*longest <= 2 * (60 * SECOND + LONGEST_SAMPLE), "{longest:?}");
     assert!(world.calendar.missed() > 35_000);
 }
 

@@ -37,6 +37,13 @@ const TIMES: [(Statistic, LevelSettings); 2] =
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KnownFigures([[KnownHours; TIMES.len()]; METRICS.len()]);
 
+impl KnownFigures {
+    /// Whether no hour is known of any figure.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_flattened().iter().all(KnownHours::is_empty)
+    }
+}
+
 /// A figure, in nanoseconds.
 fn figure(times: &ExponentialHistogram, statistic: Statistic) -> Option<f64> {
     let at = |q: f64| Some(times.quantile(q)?.value.as_nanos() as f64);

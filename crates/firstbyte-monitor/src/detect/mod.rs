@@ -67,7 +67,7 @@ pub struct Detector {
     settings: Settings,
     /// By when they were found first.
     events: Vec<LevelEvent>,
-    /// Those that were withdrawn in the last days: what is only provisional is not told again.
+    /// Events that were withdrawn in the last days: they are told again only when they are confirmed.
     withdrawn: Vec<LevelEvent>,
     /// Of every series the block of six hours in which its hours were looked at last.
     looked: BTreeMap<u64, i64>,
@@ -117,7 +117,11 @@ impl Detector {
                 let from = now.div_euclid(HOUR) * HOUR - self.settings.days * DAY;
                 let (changes, known) = figures::in_hours(history, series.id, from, now);
                 found.extend(changes);
-                self.known.insert(series.id, known);
+                // Without hours there is nothing to remember, and series may be many.
+                match known.is_empty() {
+                    true => self.known.remove(&series.id),
+                    false => self.known.insert(series.id, known),
+                };
             }
             let newest = history.newest(series.id, now + 1);
             let (until, seen) = self.seen.entry(series.id).or_default();
@@ -240,7 +244,7 @@ impl Detector {
             } else if event.series.iter().any(|id| fresh.contains(id)) {
                 *unseen += 1;
             }
-            // Samples at the edge of what counts show it now and then.
+            // A change at the limit of detection is seen now and then.
             let gone = match now - event.at < figures::RECENT {
                 true => *unseen >= UNSEEN,
                 false => !is_shown && event.series.iter().any(|id| hours_of.contains(id)),

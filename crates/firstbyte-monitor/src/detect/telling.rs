@@ -8,10 +8,10 @@ use super::event::{Cause, Event, LevelEvent, Size, State};
 /// After the first repetition within a state the next one has to wait for so long, milliseconds; then for twice as long.
 const FIRST_PAUSE: i64 = 10 * 60_000;
 
-/// A size that differs by less than this share of what was told is not worth telling: intervals of few samples are rough.
+/// A size that differs by less than this share is not told again: intervals of few samples are rough.
 const WORTH_TELLING: f64 = 0.15;
 
-/// What was told of each event.
+/// The events that people were told, as they were then.
 #[derive(Clone, Debug, Default)]
 pub struct ToldEvents {
     told: BTreeMap<String, LastTold>,
@@ -34,7 +34,7 @@ impl ToldEvents {
         Self { told: events.iter().map(told).collect() }
     }
 
-    /// Whether `event`, as it is at `now`, is to be told. If so, it counts as told.
+    /// Whether people should be told `event` as it is at `now`. If so, it counts as told.
     pub fn take_news(&mut self, event: &Event, now: i64) -> bool {
         let Some(told) = self.told.get_mut(event.id()) else {
             // Nobody who was not told of it needs to know that it is gone.

@@ -128,7 +128,7 @@ fn what_goes_away_before_it_is_sure_is_withdrawn() {
     assert_eq!(detector.events(), []);
 }
 
-/// Failures of an outage are told as an outage: the detector of levels leaves them out, and what was not measured is no change.
+/// An outage is told as an outage: the detector of levels leaves its failures out.
 #[test]
 fn an_hour_without_a_network_changes_no_level() {
     let mut history = InMemory::default();

@@ -10,6 +10,7 @@ mod members;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::FailureType;
@@ -30,7 +31,7 @@ const TARGETS_TOGETHER: usize = 2;
 /// What came of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of which series, as the store calls it.
+    /// The number of its series in the store.
     pub series: u64,
     /// When it began.
     pub at: i64,
@@ -42,20 +43,21 @@ pub struct Outcome {
     pub status: Option<u16>,
 }
 
-/// A series that is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The series that are measured.
+#[derive(Clone, Debug, Default)]
 pub struct MonitoredSeries {
-    /// What it is told apart by.
-    pub labels: SeriesLabels,
-    /// From one sample to the next, milliseconds.
-    pub every: i64,
+    /// Their labels.
+    pub labels: Arc<[SeriesLabels]>,
+    /// In the same order, the time from one sample to the next, milliseconds.
+    pub every: Vec<i64>,
 }
 
 /// Follows all series.
 #[derive(Debug, Default)]
 pub struct OutageTracker {
-    series: BTreeMap<u64, MonitoredSeries>,
-    labels: Vec<SeriesLabels>,
+    series: MonitoredSeries,
+    /// Of each series, by its number in the store, the place in the list.
+    places: BTreeMap<u64, usize>,
     streaks: BTreeMap<u64, Streak>,
     /// Those that last, and those that ended a short time ago.
     outages: Vec<Outage>,
@@ -93,13 +95,14 @@ impl OutageTracker {
     }
 
     /// From now on outcomes are of `series`. Outages of series that are no longer measured end when they failed last.
-    pub fn follow(&mut self, series: Vec<MonitoredSeries>) {
-        self.labels = series.iter().map(|one| one.labels.clone()).collect();
-        self.series = series.into_iter().map(|one| (one.labels.id, one)).collect();
-        self.streaks.retain(|series, _| self.series.contains_key(series));
+    pub fn follow(&mut self, series: MonitoredSeries) {
+        let labels = series.labels.iter().enumerate();
+        self.places = labels.map(|(place, labels)| (labels.id, place)).collect();
+        self.series = series;
+        self.streaks.retain(|series, _| self.places.contains_key(series));
         for outage in &mut self.outages {
             let gone = outage.members.iter_mut();
-            for (_, member) in gone.filter(|(id, _)| !self.series.contains_key(id)) {
+            for (_, member) in gone.filter(|(id, _)| !self.places.contains_key(id)) {
                 if member.up_since.is_none() {
                     member.up_since = Some(member.last_failure);
                     self.changed.insert(outage.id.clone());
@@ -110,16 +113,14 @@ impl OutageTracker {
 
     /// Notes what came of a sample.
     pub fn add(&mut self, outcome: &Outcome) {
-        let Some(series) = self.series.get(&outcome.series) else { return };
-        let every = series.every;
+        let Some(place) = self.places.get(&outcome.series).copied() else { return };
         let streak = self.streaks.entry(outcome.series).or_default();
         let was_down = streak.is_down;
         let first = streak.add(outcome.failure.is_some(), outcome.at, outcome.stands_for);
         let is_down = streak.is_down;
         if !was_down && is_down {
             let failure = outcome.failure.unwrap_or(FailureType::Unknown);
-            let target = series.labels.target.clone();
-            self.begin(outcome, &target, failure, first, every);
+            self.begin(outcome, place, failure, first);
             return;
         }
         // One failure after an outage does not begin another one.
@@ -132,15 +133,11 @@ impl OutageTracker {
     }
 
     /// A series is down since its first failure.
-    fn begin(
-        &mut self,
-        outcome: &Outcome,
-        target: &str,
-        failure: FailureType,
-        first: First,
-        every: i64,
-    ) {
-        let place = self.outage_for(target, failure, first.at, every);
+    fn begin(&mut self, outcome: &Outcome, series: usize, failure: FailureType, first: First) {
+        let target = self.series.labels.get(series).map(|labels| labels.target.clone());
+        let target = target.unwrap_or_default();
+        let every = self.series.every.get(series).copied().unwrap_or_default();
+        let place = self.outage_for(&target, failure, first.at, every);
         let place = place.unwrap_or_else(|| {
             let id = self.new_id(first.at, outcome.series);
             self.outages.push(Outage::new(id, first.at, outcome.at));
@@ -152,7 +149,7 @@ impl OutageTracker {
             outage.interruptions += 1;
             outage.state = OutageState::Flapping;
         }
-        outage.targets.insert(target.to_owned());
+        outage.targets.insert(target);
         // The first failure, which did not count yet, and this one.
         let member = outage.members.entry(outcome.series).or_insert_with(|| Member::new(first.at));
         member.fail(first.at, first.stands_for);
@@ -201,27 +198,21 @@ impl OutageTracker {
                 self.changed.insert(outage.id.clone());
             }
             if !self.changed.contains(&outage.id)
-                || outage.is_held(now, &self.series, &self.streaks)
+                || outage.is_held(now, &self.series.labels, &self.streaks)
             {
                 continue;
             }
             outage.held_since = None;
             self.changed.remove(&outage.id);
-            taken.push(outage.event(&self.labels));
+            taken.push(outage.event(&self.series.labels));
         }
         self.outages.retain(|outage| !outage.is_over(now));
         taken
     }
 
-    /// Outages that last, or ended a short time ago, with what has been noted about them.
+    /// Outages that last, or ended a short time ago.
     pub fn events(&self) -> Vec<OutageEvent> {
-        self.outages.iter().map(|outage| outage.event(&self.labels)).collect()
-    }
-
-    /// When `series` is in an outage now: since when, or from when to when.
-    pub fn current(&self, series: u64) -> Option<[i64; 2]> {
-        let outage = self.outages.iter().find(|outage| outage.includes(series))?;
-        Some([outage.began, outage.up_since.unwrap_or(i64::MAX)])
+        self.outages.iter().map(|outage| outage.event(&self.series.labels)).collect()
     }
 }
 
@@ -324,18 +315,13 @@ impl Outage {
     }
 
     /// Whether its begin waits for the first samples of the other series of its targets.
-    fn is_held(
-        &self,
-        now: i64,
-        all: &BTreeMap<u64, MonitoredSeries>,
-        streaks: &BTreeMap<u64, Streak>,
-    ) -> bool {
+    fn is_held(&self, now: i64, all: &[SeriesLabels], streaks: &BTreeMap<u64, Streak>) -> bool {
         let Some(since) = self.held_since else { return false };
         if now - since >= LONGEST_HOLD || self.state == OutageState::Ended {
             return false;
         }
-        let siblings = all.values().filter(|one| self.targets.contains(&one.labels.target));
-        let mut siblings = siblings.map(|one| one.labels.id);
+        let siblings = all.iter().filter(|labels| self.targets.contains(&labels.target));
+        let mut siblings = siblings.map(|labels| labels.id);
         // A sibling that failed once is being tried again.
         siblings.any(|id| {
             let streak = streaks.get(&id);

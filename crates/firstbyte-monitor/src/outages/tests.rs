@@ -6,9 +6,13 @@ use super::*;
 const START: i64 = 1_795_784_400_000;
 const SECOND: i64 = 1_000;
 
-fn monitored(id: u64, target: &str, family: &str, every: i64) -> MonitoredSeries {
+fn labels(id: u64, target: &str, family: &str) -> SeriesLabels {
     let tags = BTreeMap::from([("family".to_owned(), family.to_owned())]);
-    MonitoredSeries { labels: SeriesLabels { id, target: target.to_owned(), tags }, every }
+    SeriesLabels { id, target: target.to_owned(), tags }
+}
+
+fn each_second(labels: &[SeriesLabels]) -> MonitoredSeries {
+    MonitoredSeries { labels: labels.into(), every: vec![SECOND; labels.len()] }
 }
 
 /// Series of `targets` over both families, each measured every second, for `seconds`; `fails` says when one fails. A failure after a
@@ -22,17 +26,17 @@ fn watched(
     let mut all = Vec::new();
     for target in targets {
         for family in ["4", "6"] {
-            all.push(monitored(all.len() as u64 + 1, target, family, SECOND));
+            all.push(labels(all.len() as u64 + 1, target, family));
         }
     }
-    tracker.follow(all.clone());
+    tracker.follow(each_second(&all));
     let mut given = Vec::new();
     let mut failed = vec![false; all.len() + 1];
     for second in seconds {
         for one in &all {
-            let id = one.labels.id;
+            let id = one.id;
             let at = START + second * SECOND + 10 * id as i64;
-            let failure = fails(&one.labels.target, id, second);
+            let failure = fails(&one.target, id, second);
             let stands_for = Duration::from_secs(1);
             let status = failure.map(|_| 503);
             let outcome = Outcome { series: id, at, stands_for, failure, status };
@@ -87,7 +91,7 @@ fn single_failures_are_no_outage() {
     // The extra samples of this test fail as well; of one series they would not.
     assert!(given.iter().all(|(_, event)| event.series == [1]));
     let mut tracker = OutageTracker::default();
-    tracker.follow(vec![monitored(1, "shop", "4", SECOND)]);
+    tracker.follow(each_second(&[labels(1, "shop", "4")]));
     for second in 0..300 {
         let failure = (second % 2 == 1).then_some(FailureType::TcpReset);
         let at = START + second * SECOND;
@@ -153,7 +157,7 @@ fn series_that_are_no_longer_measured_keep_no_outage_open() {
     let refused = FailureType::TcpRefused;
     let mut tracker = OutageTracker::default();
     watched(&mut tracker, &["shop"], 0..60, |_, _, at| (at >= 40).then_some(refused));
-    tracker.follow(Vec::new());
+    tracker.follow(MonitoredSeries::default());
     let ended = tracker.take_changed(START + 61 * SECOND);
     assert_eq!(ended.len(), 1);
     assert_eq!(ended[0].state, OutageState::Ended);

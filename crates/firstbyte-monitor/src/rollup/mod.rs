@@ -211,7 +211,7 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    /// Of so many samples, with nothing known of them yet.
+    /// A rollup of so many samples that has no times and facts.
     pub fn from_count(samples: u64) -> Self {
         Self { samples, ..Self::default() }
     }

@@ -66,7 +66,7 @@ impl Store {
             let failed = StoreError::sqlite("delete old rollups");
             let oldest = step.number(oldest);
             retained.deleted += self.delete_before(step, oldest).map_err(failed)?;
-            // Of what is finer first.
+            // Finer rollups go first.
             if retained.deleted >= ROWS as u64 {
                 retained.unfinished = true;
                 break;

@@ -198,7 +198,7 @@ impl EventFinder {
             debug!(?took, "searched for changes");
             due = Monotonic::now() + LOOK_EVERY.max(took * LOOK_SHARE);
         }
-        // What is known now is kept: the next process goes on with it.
+        // The next process goes on with the outages as they are now.
         for outage in self.tracker.events() {
             self.keep(&Event::Outage(outage));
         }
@@ -208,12 +208,9 @@ impl EventFinder {
     fn follow(&mut self, series: &[WatchedSeries]) {
         self.history.follow(series);
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        let monitored = self.history.series.iter().zip(series);
-        let monitored = monitored.map(|(labels, one)| MonitoredSeries {
-            labels: labels.clone(),
-            every: millis(one.every),
-        });
-        self.tracker.follow(monitored.collect());
+        let labels = Arc::clone(&self.history.series);
+        let every = series.iter().map(|one| millis(one.every)).collect();
+        self.tracker.follow(MonitoredSeries { labels, every });
     }
 
     fn tell_outages(&mut self, now: i64) {
@@ -304,7 +301,7 @@ struct StoreHistory {
     path: PathBuf,
     latest: Arc<Mutex<LatestSamples>>,
     reader: RefCell<StoreReader>,
-    series: Vec<detect::SeriesLabels>,
+    series: Arc<[detect::SeriesLabels]>,
     /// Series whose minutes of before the start are among the latest samples.
     filled: RefCell<BTreeSet<u64>>,
     /// How many more may be filled in this look.
@@ -325,7 +322,7 @@ impl StoreHistory {
             path: path.to_owned(),
             latest,
             reader: RefCell::new(reader),
-            series: Vec::new(),
+            series: Arc::default(),
             filled: RefCell::default(),
             fills: Cell::new(FILLED_AT_ONCE),
             outages: BTreeMap::new(),

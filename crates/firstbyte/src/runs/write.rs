@@ -53,7 +53,7 @@ pub struct RunWriter {
     buffer: Vec<u8>,
     /// Length of what is valid.
     length: u64,
-    /// Length of what is on the disk.
+    /// Length of the part that is on the disk.
     synced: u64,
     /// What is behind that and goes before the next sample again if it is cut off.
     unsynced: Vec<u8>,

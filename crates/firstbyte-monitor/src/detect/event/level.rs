@@ -33,7 +33,7 @@ impl Statistic {
         self == other || !(self.is_share() || other.is_share())
     }
 
-    /// What it is called where it is no statistic of a metric.
+    /// The name of a share, which no metric has.
     pub(in crate::detect) const fn share_name(self) -> Option<&'static str> {
         match self {
             Self::Failures => Some("failures"),

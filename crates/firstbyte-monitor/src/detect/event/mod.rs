@@ -1,4 +1,4 @@
-//! Events: what is told, stored and sent. `docs/formats.md` has every field.
+//! Events, as they are told, stored and sent. `docs/formats.md` has every field.
 
 mod level;
 mod outage;

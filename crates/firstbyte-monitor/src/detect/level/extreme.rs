@@ -1,4 +1,4 @@
-//! A change so large that the figure has never been near where it is now: hours confirm it long before levels of days do.
+//! A change to a level that the figure was never near: hours confirm it long before levels of days do.
 
 use firstbyte_core::stats::Interval;
 
@@ -6,12 +6,12 @@ use super::blocks::middle;
 use super::place::place;
 use super::{Certainty, Change, LevelSettings, Point};
 
-/// Hours that the new level has to hold, and how many of them may be missing or astray.
+/// The new level must hold for so many hours, and so many of them may be astray.
 const HELD: usize = 12;
 const ASTRAY: usize = 1;
 /// Fewest hours before.
 const FEWEST: usize = 24;
-/// Half of the range of all hours before is added to it on either side; more of it where they are of fewer days than these.
+/// This share of the range of all hours before is added on either side; more of it if they are of fewer than seven days.
 const MARGIN: f64 = 0.5;
 const DAYS: f64 = 7.0;
 
@@ -20,7 +20,7 @@ pub(super) fn extreme(points: &[Point], settings: &LevelSettings) -> Option<Chan
     let split = points.len().checked_sub(HELD).filter(|split| *split >= FEWEST)?;
     let (earlier, held) = points.split_at(split);
     let level = median(held);
-    // What came before the change, which may be earlier than the hours that have to hold.
+    // The change may be earlier than the hours that must hold.
     let before_level = median(earlier);
     let half = before_level + (level - before_level) / 2.0;
     let is_after = |point: &&Point| (point.value > half) == (level > before_level);

@@ -1,4 +1,4 @@
-//! How much a figure has moved by itself: what a sudden change has to exceed, where there are hours to know it from.
+//! How much a figure moves from hour to hour: a sudden change must exceed that, if enough hours are known.
 
 use super::{Change, HOUR, Point};
 
@@ -40,6 +40,10 @@ impl KnownHours {
             }
         }
         known
+    }
+
+    pub(in crate::detect) const fn is_empty(&self) -> bool {
+        self.hours == 0
     }
 
     /// Whether so little is known that samples have to speak for themselves.

@@ -7,7 +7,7 @@ use super::blocks::middle;
 
 /// Medians on either side of a change that are compared, at most: ten days of them.
 pub(super) const COMPARED: usize = 40;
-/// Differences are known up to this distance: five days. What is farther apart differs no more.
+/// Differences are known up to this distance: five days. Values farther apart differ as much.
 const LAGS: usize = 20;
 /// The standard error of a median against that of a mean: √(π/2) of independent normal values, less of values that hang
 /// together. Intervals hold with this (`docs/statistics.md`).
@@ -50,7 +50,7 @@ impl Noise {
         let first = squares.first().copied().into_iter();
         let variogram: Vec<f64> =
             std::iter::once(0.0).chain(first).chain((1..lags).map(smooth)).collect();
-        // Of neighbours within a day: what is slower is no noise of a single value.
+        // Values half a day apart say how much a single value varies.
         let near = variogram.get(2).or(variogram.last()).copied().unwrap_or_default();
         Self { spread: (near / 2.0).sqrt().max(finest), variogram }
     }
@@ -60,7 +60,7 @@ impl Noise {
         self.variogram[apart.min(last)]
     }
 
-    /// How much noise wanders: nothing where neighbours have little in common, 1 where they have most.
+    /// How much noise wanders: 0 if neighbours have little in common, 1 if they have most in common.
     pub(super) fn wandering(&self) -> f64 {
         let far = self.between(LAGS);
         let common = if far > 0.0 { 1.0 - self.between(1) / far } else { 0.0 };

@@ -26,8 +26,8 @@ pub(super) struct Segments {
 
 /// The levels of `values`, all of whose changes are confirmed.
 ///
-/// The cheapest division proposes changes. The strongest is taken first, then the strongest beside it, and so on: each is held
-/// against noise that has all levels taken before, and its own, removed. Noise that wanders is cheap to divide into many levels;
+/// The cheapest division proposes changes. The strongest is taken first, then the next one, and so on: each is
+/// compared with noise from which its own level and those taken before are removed. Noise that wanders is cheap to divide into many levels;
 /// removing one of them leaves it what it is.
 pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSettings) -> Segments {
     let penalty = PENALTY * rough_scale(values) * (values.len() as f64).ln();
@@ -49,7 +49,7 @@ pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSetting
             _ => break,
         }
     }
-    // What was strong alone may not be beside others.
+    // A change that was strong alone may be weak among others.
     loop {
         let noise = Noise::from_values(&residuals(values, &bounds));
         let inner = bounds[1..bounds.len() - 1].iter();
@@ -111,7 +111,7 @@ fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSet
     let difference = (after - before).abs();
     let gate = settings.confirm.least(before, noise.spread);
     let errors = settings.errors[1] * noise.error(old.len(), new.len());
-    // Of noise that wanders, levels explain a part that is none: it is read off the values as they are.
+    // Levels explain a part of wandering noise: it is read off the values with all levels.
     let raw = Noise::from_values(values);
     let needed = JUMP * raw.wandering() * raw.error(NEAREST, NEAREST);
     let jump = if needed > 0.0 { jump(values, at, after > before) / needed } else { f64::INFINITY };
@@ -137,7 +137,7 @@ pub(super) fn sides<'a>(before: &'a [f64], after: &'a [f64]) -> [&'a [f64]; 2] {
     [&before[before.len().saturating_sub(COMPARED)..], &after[..after.len().min(COMPARED)]]
 }
 
-/// Whether a short level stays where it is: its last value and most others are nearer to it than to the one before.
+/// Whether a short level stays: its last value and most others are nearer to it than to the one before.
 fn holds(new: &[f64], before: f64, after: f64) -> bool {
     let is_near = |value: &f64| (value - after).abs() < (value - before).abs();
     let near = new.iter().filter(|value| is_near(value)).count();

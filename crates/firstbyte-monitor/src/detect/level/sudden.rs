@@ -85,7 +85,7 @@ fn may_have_changed(values: &[f64], settings: &LevelSettings) -> bool {
     let medians: Vec<f64> = values.chunks(BATCH).map(|batch| middle(&mut batch.to_vec())).collect();
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
     let most = medians.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // With half of what is needed: the medians of thirty that are compared may lie a little outside of these.
+    // Half of the least change: the compared medians of thirty may lie a little outside of these.
     most - least >= 0.5 * settings.sudden.least(least, 0.0)
 }
 

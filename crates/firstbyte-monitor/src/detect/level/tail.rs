@@ -1,4 +1,4 @@
-//! A change of the upper tail that leaves the median where it is: more, or fewer, samples far above their neighbours' median.
+//! A change of the upper tail that leaves the median unchanged: more, or fewer, samples far above their neighbours' median.
 
 use std::sync::LazyLock;
 
@@ -58,7 +58,7 @@ pub fn sudden_tail(
     let after = Tail::from_values(&after[..after.len().min(NEAR)]);
     let difference = after.p90 - before.p90;
     let grows = best.slow[1] > best.slow[0];
-    // A burst that is over is no other tail.
+    // A burst that is over has not changed the tail.
     let is_burst = !best.holds[0] || (n - best.at >= 2 * FEWEST[1] && !best.holds[1]);
     if best.ratio < RATIO[0]
         || is_burst
@@ -116,7 +116,7 @@ struct Split {
     slow: [f64; 2],
     /// The first and the last place that is about as likely.
     between: [usize; 2],
-    /// Of what came before, and of what came after: either half is nearer to its share than to the other one.
+    /// For the samples before and for those after: both halves are nearer to their own share than to the other one.
     holds: [bool; 2],
 }
 

@@ -119,9 +119,17 @@ pub(super) fn push(pushes: Vec<Push>, observer: &Observer, tell: Tell) -> Result
     })
 }
 
+/// Names each module that `/probe` cannot serve.
+fn name_refused_modules(modules: PathBuf) -> Result<(), Problem> {
+    let exporter = exporter(modules).map_err(|error| modules_problem(&error))?;
+    for refused in exporter.refused_modules() {
+        note(&format!("warning: {}; /probe refuses this module", safe(&refused)));
+    }
+    Ok(())
+}
+
 fn modules_problem(error: &str) -> Problem {
     Problem::new(exit::USAGE, format!("modules: {}", safe(error)))
-        .hint("docs/exporter.md says which keys of blackbox_exporter are not supported")
 }
 
 /// Where it is to listen, as far as it may.
@@ -138,7 +146,7 @@ pub(super) fn check(plan: &MonitorPlan, configuration: &Configuration) -> Result
     webhooks(plan, configuration)?;
     pushes(plan, configuration)?;
     match NamedFiles::read(plan, settings)?.modules {
-        Some(modules) => exporter(modules).map(drop).map_err(|error| modules_problem(&error)),
+        Some(modules) => name_refused_modules(modules),
         None => Ok(()),
     }
 }
@@ -173,6 +181,9 @@ impl Listening {
         reloads: Option<ReloadRequests>,
     ) -> Result<MonitorServer, Problem> {
         let Self { listener, token, modules } = self;
+        if let Some(modules) = &modules {
+            name_refused_modules(modules.clone())?;
+        }
         let options = ServerOptions { listener, token, modules, store, observer, reloads };
         let server = MonitorServer::start(options).map_err(|error| match error {
             ServerError::System(error) => {
