@@ -18,7 +18,7 @@ use firstbyte_core::run::{Cell, Factor, Taken};
 use firstbyte_core::timeline::{Cause, Failure, Mark, PhaseName, Sample};
 use firstbyte_probe::experiment::axis::WAY;
 use firstbyte_probe::experiment::{Axis, Matrix, SampleSink, Variant, Visited, Visitor};
-use firstbyte_probe::probe::options::Options;
+use firstbyte_probe::probe::options::{Options, SharedOptions};
 use firstbyte_probe::probe::{Clients, Equipment, SetupError, Target};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -98,7 +98,9 @@ pub fn series(
     edges: &Edges,
     clients: &Clients,
 ) -> (Vec<Series>, Vec<LeftOut>) {
-    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    let (mut all, mut left_out) = (Vec::with_capacity(configuration.targets.len()), Vec::new());
+    // Targets mostly differ by their URLs: thousands of them share their options.
+    let mut last: Vec<SharedOptions> = Vec::new();
     for settings in &configuration.targets {
         let mut matrix = matrix(settings, edges);
         matrix.leave_out_impossible(clients);
@@ -108,6 +110,14 @@ pub fn series(
             variant: cell.name(),
             why,
         }));
+        for (place, variant) in matrix.variants.iter_mut().enumerate() {
+            let options = &mut variant.visit.options;
+            match last.get_mut(place) {
+                Some(known) if *known == *options => *options = known.clone(),
+                Some(known) => *known = options.clone(),
+                None => last.push(options.clone()),
+            }
+        }
         for variant in matrix.variants {
             let target = &variant.visit.target;
             let timing = Timing {

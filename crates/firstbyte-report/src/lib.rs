@@ -31,6 +31,7 @@ pub mod har;
 pub mod headers;
 pub mod html;
 pub mod markdown;
+pub mod monitor_period;
 pub mod ndjson;
 pub mod netlog;
 pub mod page_load;

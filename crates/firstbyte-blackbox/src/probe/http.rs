@@ -220,7 +220,7 @@ impl Probe<'_> {
         }
         let shown = firstbyte_core::shown_url::shown_url(target.url.as_str());
         self.log.debug("Making HTTP request", &[("url", &shown)]);
-        let prober = self.tools.equipment.prober(&options).map_err(|error| match error {
+        let prober = self.tools.equipment.prober(&options.into()).map_err(|error| match error {
             firstbyte_probe::probe::SetupError::Tls(error) => error.to_string(),
             firstbyte_probe::probe::SetupError::Resolver(text)
             | firstbyte_probe::probe::SetupError::Client(text) => text,

@@ -195,7 +195,7 @@ impl<'t> Document<'t> {
             return;
         }
         let names_edge = |variant: &&Variant| {
-            let Options { resolve, connect_to, .. } = &variant.visit.options;
+            let Options { resolve, connect_to, .. } = &*variant.visit.options;
             !resolve.is_empty() || !connect_to.is_empty()
         };
         if let (true, Some(variant)) = (settings.all_edges, matrix.variants.iter().find(names_edge))

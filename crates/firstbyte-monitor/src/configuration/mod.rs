@@ -190,7 +190,7 @@ impl TargetSettings {
             HeaderChange::Set(name.clone(), value.clone())
         };
         options.http.headers = self.headers.iter().map(set).collect();
-        Visit { target: self.target.clone(), options }
+        Visit { target: self.target.clone(), options: options.into() }
     }
 }
 

@@ -169,7 +169,7 @@ url = "https://b.test/"
         assert!(!visit.options.tls.insecure && plain.visit().options.tls.insecure);
         assert_eq!(visit.options.tls.client_certificate.as_ref(), Some(certificate));
         let fields = |settings: &TargetSettings| -> Vec<String> {
-            let changes = settings.visit().options.http.headers;
+            let changes = settings.visit().options.http.headers.clone();
             let shown = changes.iter().map(|change| match change {
                 HeaderChange::Set(name, value) => {
                     format!("{name}: {}", value.reveal().to_str().unwrap())

@@ -211,7 +211,7 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    /// A rollup of so many samples that has no times and facts.
+    /// A rollup with a number of samples, and without times and facts.
     pub fn from_count(samples: u64) -> Self {
         Self { samples, ..Self::default() }
     }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn cells() -> Vec<Variant> {
-        let options = Options::default();
+        let options = Options::default().into();
         let target = Target::parse("https://example.test/").unwrap();
         let axis = Axis::read("tls=1.2,1.3").unwrap();
         Matrix::new(&[axis], &Visit { target, options }).variants

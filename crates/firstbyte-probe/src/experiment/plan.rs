@@ -109,7 +109,7 @@ impl ExperimentPlan {
     /// [`PlanError`].
     pub fn prepare(&self, target: Target, clients: &Clients) -> Result<Experiment, PlanError> {
         let axes = self.axes()?;
-        let mut base = Visit { target, options: self.options.clone() };
+        let mut base = Visit { target, options: self.options.clone().into() };
         if self.early_data_any_method && axes.iter().any(|axis| axis.name == "session") {
             base.options.tls.session = SessionUse::EarlyData { any_method: true };
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 
 use super::clients::Clients;
-use super::options::{Client, HttpVersion, Options, ResolverChoice, TlsOptions};
+use super::options::{Client, HttpVersion, ResolverChoice, SharedOptions, TlsOptions};
 use super::resolve::Resolver;
 use super::tls::{Tls, TlsSetupError, TlsStock};
 use super::{NetProber, Prober, SetupError};
@@ -51,7 +51,7 @@ impl Equipment {
     ///
     /// # Errors
     /// [`SetupError`].
-    pub fn prober(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError> {
+    pub fn prober(&self, options: &SharedOptions) -> Result<Box<dyn Prober>, SetupError> {
         if options.client == Client::Firstbyte {
             return Ok(Box::new(NetProber::new(options.clone(), self)?));
         }

@@ -60,7 +60,7 @@ use self::body::Body;
 use self::connect::RemotePort;
 use self::observation::{Observation, Shared, When};
 use self::open::Open;
-use self::options::{HttpOptions, HttpVersion, Options, SessionUse, split_zone};
+use self::options::{HttpOptions, HttpVersion, SessionUse, SharedOptions, split_zone};
 use self::processor::Counted;
 use self::proxy::{HandshakeSessions, ProxyRoute, pass_proxy, refuse_http3};
 use self::resolve::{Resolver, overridden};
@@ -95,7 +95,7 @@ pub type Visiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Takes samples over the network.
 pub struct NetProber {
-    options: Options,
+    options: SharedOptions,
     resolver: Rc<Resolver>,
     tls: Tls,
     /// TLS with proxies, where they speak it.
@@ -178,7 +178,11 @@ impl NetProber {
     ///
     /// # Errors
     /// [`SetupError`], in words for the user.
-    pub fn new(options: Options, equipment: &Equipment) -> Result<Self, SetupError> {
+    pub fn new(
+        options: impl Into<SharedOptions>,
+        equipment: &Equipment,
+    ) -> Result<Self, SetupError> {
+        let options = options.into();
         let resolver = equipment.resolver(&options.resolver).map_err(SetupError::Resolver)?;
         let tls = equipment.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
         let with_tls = options.proxy.as_ref().filter(|rules| rules.need_tls());
@@ -625,7 +629,7 @@ impl NetProber {
     }
 
     /// What becomes of a sample's connection.
-    const fn after(&self) -> After {
+    fn after(&self) -> After {
         match self.options.tls.session {
             _ if self.options.reuse => After::Keep,
             SessionUse::Full => After::Close,

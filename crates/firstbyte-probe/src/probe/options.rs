@@ -3,7 +3,9 @@
 //! Plain data. Built by `cli::plan`; read by the other modules of `probe`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::document::{nanoseconds, nanoseconds_if_any};
@@ -114,6 +116,30 @@ pub struct RequestsOptions {
 impl RequestsOptions {
     /// The most requests of one sample: each of them is kept.
     pub const MOST: u32 = 1_000;
+}
+
+/// Options that many visits have in common. A visit that changes them gets a copy of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedOptions(Arc<Options>);
+
+impl From<Options> for SharedOptions {
+    fn from(options: Options) -> Self {
+        Self(Arc::new(options))
+    }
+}
+
+impl Deref for SharedOptions {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.0
+    }
+}
+
+impl DerefMut for SharedOptions {
+    fn deref_mut(&mut self) -> &mut Options {
+        Arc::make_mut(&mut self.0)
+    }
 }
 
 impl Options {

@@ -6,7 +6,7 @@
 
 mod hash;
 mod sample;
-mod tables;
+pub(super) mod tables;
 #[cfg(test)]
 mod tests;
 

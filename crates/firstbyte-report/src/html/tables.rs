@@ -19,9 +19,9 @@ use crate::units::{Scale, grouped};
 const COLUMNS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
 
 /// What is unknown.
-const NOTHING: &str = "<td class=\"no\">–</td>";
+pub(crate) const NOTHING: &str = "<td class=\"no\">–</td>";
 
-fn open(html: &mut String, caption: &str, columns: &[&str]) {
+pub(crate) fn open(html: &mut String, caption: &str, columns: &[&str]) {
     *html += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"";
     *html += &escape(caption);
     let _ = write!(
@@ -35,15 +35,15 @@ fn open(html: &mut String, caption: &str, columns: &[&str]) {
     *html += "</tr></thead>\n<tbody>\n";
 }
 
-fn close(html: &mut String) {
+pub(crate) fn close(html: &mut String) {
     *html += "</tbody></table></div>\n";
 }
 
-fn head(html: &mut String, text: &str) {
+pub(crate) fn head(html: &mut String, text: &str) {
     let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(text));
 }
 
-fn figure(html: &mut String, text: &str) {
+pub(crate) fn figure(html: &mut String, text: &str) {
     let _ = write!(html, "<td>{text}</td>");
 }
 

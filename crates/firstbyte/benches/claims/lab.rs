@@ -116,7 +116,7 @@ async fn visit_by(client: Client, visits: u32, taken: &mut Vec<Visit>) -> Result
         let (visits, all) = (visits as usize, ways.len());
         let share = visits / all + usize::from(index < visits % all);
         eprintln!("{} {}: {share} visits", client.name(), way.name);
-        let prober = equipment.prober(&way.options(client));
+        let prober = equipment.prober(&way.options(client).into());
         let prober = prober.map_err(|error| format!("{error:?}"))?;
         for number in 0..share {
             let path = format!("/?{}-{}-{number}", client.name(), way.name);

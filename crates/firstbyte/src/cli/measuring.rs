@@ -39,7 +39,7 @@ impl Measuring {
     }
 
     pub(super) fn prober(&self, options: &Options) -> Result<Box<dyn Prober>, Problem> {
-        let made = async { self.equipment.prober(options) };
+        let made = async { self.equipment.prober(&options.clone().into()) };
         self.runtime.block_on(made).map_err(setup_problem)
     }
 

@@ -26,7 +26,7 @@ pub fn record_samples(
 ) -> Result<u64, String> {
     let cells = header.cells.len();
     let recorded = RecordedSeries {
-        header,
+        header: Arc::new(header),
         periods: vec![Duration::from_secs(60); cells],
         budgets: vec![Vec::new(); cells],
         raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },

@@ -97,7 +97,7 @@ pub(crate) struct RecorderSettings {
 /// Whose samples a recorder keeps, and for how long.
 pub(crate) struct RecordedSeries {
     /// What each raw file begins with.
-    pub(crate) header: RunHeader,
+    pub(crate) header: Arc<RunHeader>,
     /// Of the header's cells, from one sample to the next.
     pub(crate) periods: Vec<Duration>,
     /// Of the header's cells, what is promised.
@@ -252,9 +252,9 @@ impl Worker {
         let Prepared { store, series, labels, backlog } =
             prepare_or_begin_anew(&settings).map_err(RecorderError::Store)?;
         let RecordedSeries { header, periods, .. } = &settings.recorded;
-        let (header, periods) = (header.clone(), periods.clone());
-        let days = DayWriter::open(&settings.raw, header, periods, &backlog.files())
-            .map_err(RecorderError::Raw)?;
+        let days =
+            DayWriter::open(&settings.raw, Arc::clone(header), periods.clone(), &backlog.files())
+                .map_err(RecorderError::Raw)?;
         let store =
             StoreThread::start(store, Arc::clone(&settings.tell)).map_err(RecorderError::Thread)?;
         let now = Monotonic::now();
@@ -484,7 +484,7 @@ impl Worker {
         let RecordedSeries { header, periods, .. } = &self.settings.recorded;
         let mut not = self.backlog.files();
         not.extend(self.left_to_backlog.keys().cloned());
-        self.days.follow(header.clone(), periods.clone(), not);
+        self.days.follow(Arc::clone(header), periods.clone(), not);
         self.wait_for_store();
         let enrolled = self.store.store().enrol(&labels);
         match enrolled {

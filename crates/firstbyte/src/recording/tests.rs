@@ -57,7 +57,7 @@ fn header(targets: &[&str]) -> RunHeader {
 
 fn recorded(targets: &[&str]) -> RecordedSeries {
     RecordedSeries {
-        header: header(targets),
+        header: Arc::new(header(targets)),
         periods: vec![Duration::from_secs(1); targets.len()],
         budgets: vec![Vec::new(); targets.len()],
         raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },

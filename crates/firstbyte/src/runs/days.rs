@@ -9,6 +9,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_clock::{Realtime, day_stamp};
@@ -26,7 +27,7 @@ const LONGEST_CONTINUED: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct DayWriter {
     directory: PathBuf,
-    header: RunHeader,
+    header: Arc<RunHeader>,
     day: String,
     writer: RunWriter,
     /// For each cell, from one sample to the next.
@@ -39,7 +40,7 @@ pub struct DayWriter {
 
 #[derive(Debug)]
 struct OtherCells {
-    header: RunHeader,
+    header: Arc<RunHeader>,
     periods: Vec<Duration>,
     /// Files that they do not go to.
     not: Vec<PathBuf>,
@@ -53,7 +54,7 @@ impl DayWriter {
     /// When it cannot be written, or another process writes it.
     pub fn open(
         directory: &Path,
-        header: RunHeader,
+        header: Arc<RunHeader>,
         periods: Vec<Duration>,
         not: &[PathBuf],
     ) -> Result<Self, RunError> {
@@ -66,7 +67,7 @@ impl DayWriter {
 
     /// What is written from now on is of the cells of `header`, of `periods`; where they differ, into another file, which is none
     /// of `not`. It is begun by the first sample.
-    pub fn follow(&mut self, header: RunHeader, periods: Vec<Duration>, not: Vec<PathBuf>) {
+    pub fn follow(&mut self, header: Arc<RunHeader>, periods: Vec<Duration>, not: Vec<PathBuf>) {
         self.next = None;
         match self.header.difference(&header) {
             None => self.periods = periods,
@@ -146,16 +147,17 @@ impl DayWriter {
                 others.extend_from_slice(&next.not);
                 // It is of the cells before.
                 others.push(self.path().to_owned());
-                &next.header
+                Arc::clone(&next.header)
             }
-            None => &self.header,
+            None => Arc::clone(&self.header),
         };
-        let header = RunHeader { created_unix_ns: Realtime::now().unix_nanos(), ..next.clone() };
+        let header =
+            RunHeader { created_unix_ns: Realtime::now().unix_nanos(), ..RunHeader::clone(&next) };
         let (writer, rounds) = Self::of_day(&self.directory, day, &header, &others)?;
         if let Some(OtherCells { periods, .. }) = self.next.take() {
             self.periods = periods;
         }
-        (self.header, self.writer) = (header, writer);
+        (self.header, self.writer) = (next, writer);
         (self.rounds, self.day) = (rounds, day.to_owned());
         Ok(())
     }

@@ -135,11 +135,31 @@ fn a_page_of_text_has_figures_facts_and_what_changed() {
 }
 
 #[test]
+fn a_page_has_the_changes_and_a_picture_of_each_series() {
+    let directory = past(2);
+    let period = "--since 2026-11-17 --until 2026-11-20T12:00:00Z";
+    let outcome = run(&directory, &format!("report store --html a.html --svg pictures {period}"));
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    let (page, picture) = (read("a.html"), read("pictures/course.svg"));
+    assert_eq!(page.matches("<svg class=\"panel\"").count(), 4);
+    assert_eq!(page.matches("</li>").count(), 4 + 2, "keys, an event, an annotation: {page}");
+    assert_eq!(page.matches("confirmed</strong>: ").count(), 1, "{page}");
+    for text in [&page, &picture] {
+        // Three and a half days, half an hour and a sample a point.
+        assert_eq!(text.matches("<circle").count(), 4 * 168);
+    }
+    // With many series there are pictures of the first twelve.
+    let outcome = run(&past(7), "report store --html a.html");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+}
+
+#[test]
 fn what_cannot_be_shown_is_said() {
     let directory = past(1);
     directory.write("run.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n0.1,0.1,0.1,0.1,0.1,0.1\n");
     for (words, code, part) in [
-        ("report store --html a.html", 2, "--html: not possible for a monitor's store"),
+        ("report store --csv=a.csv", 2, "--csv: not possible for a monitor's store"),
         ("report store --target shop", 2, "the store has no target \"shop\""),
         ("report store --since 2026-11-19 --until 2026-11-18", 2, "is not before --until"),
         ("report store --since yesterday", 2, "--since \"yesterday\" is not a time"),

@@ -6,7 +6,7 @@ use super::blocks::middle;
 use super::place::place;
 use super::{Certainty, Change, LevelSettings, Point};
 
-/// The new level must hold for so many hours, and so many of them may be astray.
+/// Hours that the new level must hold, and how many of them may deviate.
 const HELD: usize = 12;
 const ASTRAY: usize = 1;
 /// Fewest hours before.

@@ -26,7 +26,7 @@ use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::probe::Target;
-use crate::probe::options::Options;
+use crate::probe::options::SharedOptions;
 
 /// How one cell's visits are made: what settings change.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Visit {
     /// What is visited.
     pub target: Target,
     /// How.
-    pub options: Options,
+    pub options: SharedOptions,
 }
 
 /// A value of an axis.

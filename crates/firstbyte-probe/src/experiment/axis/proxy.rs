@@ -69,7 +69,7 @@ mod tests {
         let through = read("http://me:s3cret@proxy.test:3128").unwrap();
         let mut visit = Visit {
             target: Target::parse("https://a.test/").unwrap(),
-            options: Options::default(),
+            options: Options::default().into(),
         };
         through.apply(&mut visit).unwrap();
         assert!(visit.options.proxy_for(&visit.target).is_some());

@@ -52,7 +52,8 @@ impl Setting for Session {
     }
 
     fn apply(&self, visit: &mut Visit) -> Result<(), String> {
-        let tls = &mut visit.options.tls;
+        let options = &mut *visit.options;
+        let tls = &mut options.tls;
         let (lowest, highest) = self.versions();
         (tls.min, tls.max) = (tls.min.max(lowest), tls.max.min(highest));
         if tls.min > tls.max {
@@ -66,7 +67,7 @@ impl Setting for Session {
             }
             (session, _) => session,
         };
-        let method = &visit.options.http.method;
+        let method = &options.http.method;
         match tls.session {
             SessionUse::EarlyData { any_method: false } if !method.is_safe() => Err(format!(
                 "{method} is not sent as early data: a server may receive it twice (RFC 8470); \

@@ -125,7 +125,7 @@ impl NetProber {
             ProxyKind::Socks4 => Family::V4,
             ProxyKind::Socks5 => self.options.family,
         };
-        let options = Options { family, ..self.options.clone() };
+        let options = Options { family, ..Options::clone(&self.options) };
         let begun = {
             let mut seen = seen.borrow_mut();
             seen.looked_up = Some(route.host.clone());

@@ -65,7 +65,7 @@ pub(super) fn measure(
     let target = Target::parse(&seen.url).map_err(|error| {
         Problem::new(exit::BAD_URL, format!("{:?}: {error}", shown_url(&seen.url)))
     })?;
-    let mut base = Visit { target, options: Options { max_redirects: None, ..options } };
+    let mut base = Visit { target, options: Options { max_redirects: None, ..options }.into() };
     follow(&first[1], &mut base);
     let axis = ways::ways(&base.target, &base.options, seen, other_client).map_err(usage)?;
     let matrix = matrix(&axis, &base);

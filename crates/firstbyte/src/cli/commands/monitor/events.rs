@@ -7,6 +7,7 @@ use std::ops::Range;
 use firstbyte_monitor::detect::Event;
 use firstbyte_monitor::event_state::EventState;
 use firstbyte_monitor::store::{Annotation, Step, StoreError, StoreReader, StoredEvent};
+use firstbyte_report::monitor_period::PeriodEntry;
 use firstbyte_report::units::count;
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -67,6 +68,11 @@ impl PeriodEvents {
             true => "No events found.\n".to_owned(),
             false => self.0.text(width),
         }
+    }
+
+    /// For a page.
+    pub(in crate::cli::commands) fn entries(&self) -> Vec<PeriodEntry> {
+        self.0.entries()
     }
 
     /// As they are stored.
@@ -185,23 +191,39 @@ impl Found {
         }
     }
 
+    /// Events and annotations by their time.
+    fn entries(&self) -> Vec<PeriodEntry> {
+        let annotations = self.annotations.iter().map(|annotation| PeriodEntry {
+            at: annotation.at,
+            until: None,
+            at_text: minute(annotation.at),
+            state: "annotation".to_owned(),
+            text: noted(annotation),
+            series: Vec::new(),
+        });
+        let events = self.events.iter().map(|listed| PeriodEntry {
+            at: listed.stored.at,
+            until: match &listed.event {
+                Some(outage @ Event::Outage(_)) => outage.until().map(|until| until / 1_000),
+                _ => None,
+            },
+            at_text: minute(listed.stored.at),
+            state: listed.stored.state.clone(),
+            text: listed.sentence(),
+            series: listed.event.as_ref().map_or_else(Vec::new, |event| event.series().to_vec()),
+        });
+        let mut entries: Vec<PeriodEntry> = annotations.chain(events).collect();
+        // An annotation comes before what changed at that time.
+        entries.sort_by_key(|entry| entry.at);
+        entries
+    }
+
     /// Events and annotations by their time, in lines of `width` characters where words allow it.
     fn text(&self, width: usize) -> String {
-        let events = self
-            .events
-            .iter()
-            .map(|listed| (listed.stored.at, listed.stored.state.clone(), listed.sentence()));
-        let annotations = self
-            .annotations
-            .iter()
-            .map(|annotation| (annotation.at, "annotation".to_owned(), noted(annotation)));
-        let mut entries: Vec<(i64, String, String)> = annotations.chain(events).collect();
-        // What was noted comes before what changed at that time.
-        entries.sort_by_key(|(at, ..)| *at);
         let mut text = String::new();
-        for (at, what, sentence) in entries {
-            let _ = writeln!(text, "{}  {}", minute(at), safe(&what));
-            wrap(&safe(&sentence), width, &mut text);
+        for entry in self.entries() {
+            let _ = writeln!(text, "{}  {}", entry.at_text, safe(&entry.state));
+            wrap(&safe(&entry.text), width, &mut text);
         }
         text.push_str(&self.left_out());
         text

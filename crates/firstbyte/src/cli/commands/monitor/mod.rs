@@ -257,7 +257,7 @@ fn recorded(list: &Watchlist) -> RecordedSeries {
         budgets.get(target).copied().cloned().unwrap_or_default()
     };
     RecordedSeries {
-        header: header(&list.configuration, &list.series),
+        header: Arc::new(header(&list.configuration, &list.series)),
         periods: list.series.iter().map(|one| one.timing.every).collect(),
         budgets: list.series.iter().map(budget).collect(),
         raw_limits: RawLimits { age: keep.raw, bytes: keep.raw_size },

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use firstbyte_clock::Realtime;
-use firstbyte_monitor::store::{StoreError, StoreReader};
+use firstbyte_monitor::store::{Step, StoreError, StoreReader};
 use time::OffsetDateTime;
 
 use super::{safe, store};
@@ -47,6 +47,22 @@ impl Reading {
         let failed = |error: StoreError| problem(&path, &error);
         check_targets(targets, &reader).map_err(|error| error.unwrap_or_else(failed))?;
         Ok(Self { reader, path, period })
+    }
+
+    /// Has the period begin with the oldest rollup, if it began before that.
+    pub(in crate::cli::commands) fn begin_with_oldest(&mut self) -> Result<(), Problem> {
+        let failed = |error| problem(&self.path, &error);
+        let mut oldest: Option<Range<i64>> = None;
+        for step in Step::ALL.into_iter().rev() {
+            let Some(at) = self.reader.oldest(step).map_err(failed)? else { continue };
+            // A day's first samples may be of noon.
+            if oldest.as_ref().is_none_or(|longer| longer.start > at || longer.contains(&at)) {
+                oldest = Some(at..at + step.seconds());
+            }
+        }
+        let oldest = oldest.map(|oldest| oldest.start).filter(|at| *at < self.period.end);
+        self.period.start = self.period.start.max(oldest.unwrap_or(i64::MIN));
+        Ok(())
     }
 }
 

@@ -8,25 +8,31 @@ use std::path::{Path, PathBuf};
 use firstbyte_core::run::Metric;
 use firstbyte_core::stats::ExponentialHistogram;
 use firstbyte_monitor::rollup::{Measure, MonitoredPart, Rollup};
-use firstbyte_monitor::store::{SeriesLabels, Step, StoreError, StoreReader};
-use firstbyte_report::Style;
+use firstbyte_monitor::store::{SeriesId, SeriesLabels, Step, StoreError, StoreReader};
+use firstbyte_report::monitor_period::{self, MonitorPeriod, PeriodPoint, SeriesPeriod};
 use firstbyte_report::style::wrap;
 use firstbyte_report::units::{count, grouped};
+use firstbyte_report::{Style, chart};
 use serde_json::{Value, json};
 
 use super::forms::check_forms;
 use crate::cli::commands::monitor::events::{PeriodEvents, period_events};
-use crate::cli::commands::monitor::reading::{Reading, minute, problem};
+use crate::cli::commands::monitor::reading::{DAY, Reading, minute, problem};
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{print, whole};
 use crate::cli::files::Files;
-use crate::cli::terminal;
+use crate::cli::{render, terminal};
 use crate::plans::ReportPlan;
 
 /// What the first bytes of a store are.
 pub(super) const BEGIN: &[u8] = b"SQLite format 3\0";
-/// Series that have a block each; of more there is the table alone.
+/// Series that have a block or a picture each; of more there is the table alone.
 const MOST_BLOCKS: usize = 12;
+/// Points of a picture.
+const MOST_POINTS: i64 = 240;
+/// Lengths of the parts that a point is of, seconds.
+const POINT_STEPS: [i64; 10] =
+    [60, 300, 900, 1_800, 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, DAY, 7 * DAY];
 /// Values of a fact that are named.
 const MOST_VALUES: usize = 4;
 const TTFB: Measure = Measure::Metric(Metric::Ttfb);
@@ -39,15 +45,26 @@ pub(super) fn store_file(path: &Path) -> Option<PathBuf> {
 }
 
 pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
-    const HINT: &str = "use text or --json; for rows use monitor export, for pages monitor \
-                        --listen, for single samples report on its raw files";
-    check_forms(plan, &[], "not possible for a monitor's store", HINT)?;
+    const HINT: &str = "use text, --html, --svg, --png or --json; for rows use monitor export, for \
+                        single samples report on its raw files";
+    check_forms(plan, &["--html", "--svg", "--png"], "not possible for a monitor's store", HINT)?;
     let outputs = &plan.render.outputs;
     let files = Files::default().reads(&[path.to_owned()]).exports(outputs);
     files.check()?;
-    let reading = Reading::of_file(path.to_owned(), [plan.since, plan.until], &plan.targets)?;
-    let report = StoreReport::read(reading, &plan.targets)?;
+    let mut reading = Reading::of_file(path.to_owned(), [plan.since, plan.until], &plan.targets)?;
+    let with_points = outputs.html.is_some() || outputs.draw();
+    if plan.since.is_none() {
+        reading.begin_with_oldest()?;
+    }
+    let report = StoreReport::read(reading, &plan.targets, with_points)?;
     let opened = files.open()?;
+    let page = with_points.then(|| report.page());
+    if let (Some(to), Some(page)) = (&outputs.html, &page) {
+        whole(to, monitor_period::page(page).as_bytes())?;
+    }
+    if let Some(page) = page.filter(|_| outputs.draw()) {
+        render::pictures(&[chart::monitor_period(&page)], outputs)?;
+    }
     if let Some(to) = &outputs.json {
         whole(to, format!("{}\n", report.json()).as_bytes())?;
     }
@@ -64,9 +81,15 @@ pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
 
 /// One target in one way.
 struct Row {
+    id: SeriesId,
     labels: SeriesLabels,
     sum: Rollup,
+    /// For a picture.
+    points: Vec<PeriodPoint>,
 }
+
+/// Columns of the table of all series.
+const HEADS: [&str; 7] = ["samples", "failed", "ttfb", "p95", "total", "p95", "server"];
 
 impl Row {
     fn name(&self) -> String {
@@ -79,6 +102,46 @@ impl Row {
         let value = self.sum.times(measure)?.quantile(q)?.value;
         u64::try_from(value.as_nanos()).ok()
     }
+
+    /// A text for each of [`HEADS`], absent if it is unknown.
+    fn figures(&self) -> [Option<String>; 7] {
+        let ms = |measure, q| self.quantile(measure, q).map(ms);
+        [
+            Some(grouped(self.sum.samples)),
+            Some(failed_share(&self.sum)),
+            ms(TTFB, 0.5),
+            ms(TTFB, 0.95),
+            ms(TOTAL, 0.5),
+            ms(TOTAL, 0.95),
+            ms(Measure::Part(MonitoredPart::Server), 0.5),
+        ]
+    }
+}
+
+/// The course of `series` in at most [`MOST_POINTS`] parts of `period` that begin where minutes, hours or days do.
+fn points(
+    reader: &mut StoreReader,
+    series: SeriesId,
+    period: &Range<i64>,
+) -> Result<Vec<PeriodPoint>, StoreError> {
+    let length = period.end - period.start;
+    let fits = |step: &i64| length <= step * MOST_POINTS;
+    let step = POINT_STEPS.into_iter().find(fits).unwrap_or(28 * DAY);
+    let mut points = Vec::new();
+    let mut begin = period.start.div_euclid(step) * step;
+    while begin < period.end {
+        let between = [begin.max(period.start), (begin + step).min(period.end)];
+        begin += step;
+        let sum = reader.sum(series, between[0], between[1], |measure| measure == TTFB)?;
+        let quantile = |q| Some(sum.times(TTFB)?.quantile(q)?.value);
+        points.push(PeriodPoint {
+            between,
+            median: quantile(0.5),
+            p90: quantile(0.9),
+            failed: sum.failed_share(),
+        });
+    }
+    Ok(points)
 }
 
 struct StoreReport {
@@ -89,7 +152,7 @@ struct StoreReport {
 }
 
 impl StoreReport {
-    fn read(reading: Reading, targets: &[String]) -> Result<Self, Problem> {
+    fn read(reading: Reading, targets: &[String], with_points: bool) -> Result<Self, Problem> {
         let Reading { mut reader, path, period } = reading;
         let failed = |error: StoreError| problem(&path, &error);
         let period = in_kept_steps(&reader, period).map_err(failed)?;
@@ -100,7 +163,12 @@ impl StoreReport {
             }
             let sum = reader.sum(series, period.start, period.end, |_| true).map_err(failed)?;
             if sum.samples > 0 {
-                rows.push(Row { labels, sum });
+                rows.push(Row { id: series, labels, sum, points: Vec::new() });
+            }
+        }
+        if with_points {
+            for row in rows.iter_mut().take(MOST_BLOCKS) {
+                row.points = points(&mut reader, row.id, &period).map_err(failed)?;
             }
         }
         let events = period_events(&reader, period.clone(), targets).map_err(failed)?;
@@ -138,21 +206,11 @@ impl StoreReport {
 
     /// A line for each series.
     fn table(&self, style: &Style, text: &mut String) {
-        const HEADS: [&str; 7] = ["samples", "failed", "ttfb", "p95", "total", "p95", "server"];
-        let cells = |row: &Row| -> [String; 7] {
-            let ms = |measure, q| row.quantile(measure, q).map_or_else(nothing, ms);
-            [
-                grouped(row.sum.samples),
-                failed_share(&row.sum),
-                ms(TTFB, 0.5),
-                ms(TTFB, 0.95),
-                ms(TOTAL, 0.5),
-                ms(TOTAL, 0.95),
-                ms(Measure::Part(MonitoredPart::Server), 0.5),
-            ]
-        };
-        let lines: Vec<(String, [String; 7])> =
-            self.rows.iter().map(|row| (style.safe(&row.name()), cells(row))).collect();
+        let lines = self.rows.iter().map(|row| {
+            let figures = row.figures().map(|figure| figure.unwrap_or_else(nothing));
+            (style.safe(&row.name()), figures)
+        });
+        let lines: Vec<(String, [String; 7])> = lines.collect();
         let widths: Vec<usize> = HEADS
             .iter()
             .enumerate()
@@ -178,6 +236,35 @@ impl StoreReport {
         line("ms", HEADS);
         for (name, cells) in &lines {
             line(name, std::array::from_fn(|column| cells[column].as_str()));
+        }
+    }
+
+    fn page(&self) -> MonitorPeriod {
+        let [from, until] = [self.period.start, self.period.end].map(minute);
+        let series = self.rows.iter().map(|row| {
+            let properties = properties(row).into_iter();
+            SeriesPeriod {
+                number: row.id.into(),
+                name: row.name(),
+                figures: row.figures().to_vec(),
+                properties: match row.points.is_empty() {
+                    true => Vec::new(),
+                    false => properties.map(|(name, values)| (name, values.join(", "))).collect(),
+                },
+                points: row.points.clone(),
+            }
+        });
+        let columns = HEADS.iter().enumerate().map(|(place, head)| match place {
+            0 | 1 => (*head).to_owned(),
+            _ => format!("{head}, ms"),
+        });
+        MonitorPeriod {
+            period: [self.period.start, self.period.end],
+            period_text: format!("{from} to {until}"),
+            samples: self.rows.iter().map(|row| row.sum.samples).sum(),
+            entries: self.events.entries(),
+            series: series.collect(),
+            columns: columns.collect(),
         }
     }
 
@@ -214,7 +301,6 @@ fn in_kept_steps(reader: &StoreReader, period: Range<i64>) -> Result<Range<i64>,
 
 /// All of one series: phases, parts, facts.
 fn block(row: &Row, style: &Style, text: &mut String) {
-    let sum = &row.sum;
     let _ = writeln!(text, "{}", style.safe(&row.name()));
     let known = Metric::ALL.map(Measure::Metric).into_iter();
     let mut known = known.filter(|measure| row.quantile(*measure, 0.5).is_some()).peekable();
@@ -229,6 +315,23 @@ fn block(row: &Row, style: &Style, text: &mut String) {
         }
         text.push('\n');
     }
+    for (name, values) in properties(row) {
+        let values: Vec<String> = values.iter().map(|value| style.safe(value)).collect();
+        let last = values.len() - 1;
+        let words: Vec<String> = values
+            .into_iter()
+            .enumerate()
+            .map(|(place, value)| if place < last { format!("{value},") } else { value })
+            .collect();
+        for line in wrap(&format!("  {name:<18}"), &words, style.columns()) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+}
+
+/// Properties of a series: a name, and values.
+fn properties(row: &Row) -> Vec<(String, Vec<String>)> {
+    let sum = &row.sum;
     let mut facts: Vec<(String, Vec<String>)> = Vec::new();
     if sum.failed() > 0 {
         let kinds = sum.failures.iter().map(|(kind, n)| (kind.to_string(), *n));
@@ -248,20 +351,10 @@ fn block(row: &Row, style: &Style, text: &mut String) {
     }
     for (fact, values) in &sum.facts {
         let of = values.values().sum();
-        let values = values.iter().map(|(value, n)| (style.safe(value), *n));
+        let values = values.iter().map(|(value, n)| (value.clone(), *n));
         facts.push((fact.name().to_owned(), shares(values, of)));
     }
-    for (name, values) in facts {
-        let last = values.len() - 1;
-        let words: Vec<String> = values
-            .into_iter()
-            .enumerate()
-            .map(|(place, value)| if place < last { format!("{value},") } else { value })
-            .collect();
-        for line in wrap(&format!("  {name:<18}"), &words, style.columns()) {
-            let _ = writeln!(text, "{line}");
-        }
-    }
+    facts
 }
 
 /// `value 97 %`, the most frequent first.
@@ -281,7 +374,7 @@ fn shares(values: impl Iterator<Item = (String, u64)>, of: u64) -> Vec<String> {
 }
 
 fn row_json(row: &Row) -> Value {
-    let Row { labels, sum } = row;
+    let Row { id: _, labels, sum, points: _ } = row;
     let times: BTreeMap<String, Value> = sum
         .all_times()
         .map(|(measure, times): (Measure, &ExponentialHistogram)| {

@@ -1,0 +1,226 @@
+//! A period of a monitor as one page that needs nothing else: what changed, a picture and the figures of each series.
+//!
+//! Input: a [`MonitorPeriod`], summed up by whoever reads the store. Output: HTML without a script.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::chart;
+use super::html::{begin, draw, tables};
+use super::svg::escape;
+use super::units::{count, grouped};
+
+/// Everything on the page. Times are seconds since the Unix epoch.
+#[derive(Clone, Debug)]
+pub struct MonitorPeriod {
+    /// Begin and end.
+    pub period: [i64; 2],
+    /// The same, for people.
+    pub period_text: String,
+    /// Samples of all series.
+    pub samples: u64,
+    /// Events and annotations, the oldest first.
+    pub entries: Vec<PeriodEntry>,
+    /// In the order of their names.
+    pub series: Vec<SeriesPeriod>,
+    /// Headings of the columns of [`SeriesPeriod::figures`].
+    pub columns: Vec<String>,
+}
+
+/// An event or an annotation.
+#[derive(Clone, Debug)]
+pub struct PeriodEntry {
+    /// When it began.
+    pub at: i64,
+    /// When an outage ended.
+    pub until: Option<i64>,
+    /// The same, for people.
+    pub at_text: String,
+    /// `confirmed`, `annotation`, …
+    pub state: String,
+    /// In words.
+    pub text: String,
+    /// Numbers of the series that it is about; of annotations none.
+    pub series: Vec<u64>,
+}
+
+/// A target, measured in one way.
+#[derive(Clone, Debug)]
+pub struct SeriesPeriod {
+    /// Its number in the store.
+    pub number: u64,
+    /// Target, variant and place.
+    pub name: String,
+    /// A text for each column, absent if it is unknown.
+    pub figures: Vec<Option<String>>,
+    /// Other properties: a name and a text each.
+    pub properties: Vec<(String, String)>,
+    /// How it went; without points there is no picture.
+    pub points: Vec<PeriodPoint>,
+}
+
+/// The samples of a part of the period.
+#[derive(Clone, Copy, Debug)]
+pub struct PeriodPoint {
+    /// Begin and end of the part.
+    pub between: [i64; 2],
+    /// Half of the samples have their first byte sooner.
+    pub median: Option<Duration>,
+    /// Nine of ten have.
+    pub p90: Option<Duration>,
+    /// The share of time that failed.
+    pub failed: Option<f64>,
+}
+
+/// The page of `view`.
+pub fn page(view: &MonitorPeriod) -> String {
+    let mut html = String::with_capacity(1 << 17);
+    begin(&mut html, &format!("Monitor, {}", view.period_text), None);
+    let series = match view.series.len() {
+        1 => "1 series".to_owned(),
+        number => format!("{} series", grouped(number as u64)),
+    };
+    let _ = write!(
+        html,
+        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the changes</a>\n<header>\n<h1>{}</h1>\n\
+         <p class=\"sub\">{} · {series}</p>\n</header>\n<main id=\"main\" tabindex=\"-1\">\n",
+        escape(&view.period_text),
+        count(view.samples, "sample"),
+    );
+    changes(&mut html, &view.entries);
+    figures(&mut html, view);
+    let figure = chart::monitor_period(view);
+    if figure.panels().next().is_some() {
+        draw(&mut html, &figure);
+    }
+    properties(&mut html, &view.series);
+    html += "</main>\n</body>\n</html>\n";
+    html
+}
+
+fn changes(html: &mut String, entries: &[PeriodEntry]) {
+    *html += "<section aria-labelledby=\"changes-h\">\n<h2 id=\"changes-h\">Changes</h2>\n";
+    if entries.is_empty() {
+        *html += "<p>No events found.</p>\n";
+    } else {
+        *html += "<ol class=\"found\">\n";
+        for entry in entries {
+            let (at, state) = (escape(&entry.at_text), escape(&entry.state));
+            let _ =
+                writeln!(html, "<li><strong>{at}, {state}</strong>: {}</li>", escape(&entry.text));
+        }
+        *html += "</ol>\n";
+    }
+    *html += "</section>\n";
+}
+
+fn figures(html: &mut String, view: &MonitorPeriod) {
+    *html += "<section aria-labelledby=\"figures-h\">\n<h2 id=\"figures-h\">Figures</h2>\n";
+    if view.series.is_empty() {
+        *html += "<p>No samples in this period.</p>\n</section>\n";
+        return;
+    }
+    let columns: Vec<&str> =
+        ["Series"].into_iter().chain(view.columns.iter().map(String::as_str)).collect();
+    tables::open(html, "Samples, failures and times of each series", &columns);
+    for series in &view.series {
+        tables::head(html, &series.name);
+        for figure in &series.figures {
+            match figure {
+                Some(text) => tables::figure(html, &escape(text)),
+                None => *html += tables::NOTHING,
+            }
+        }
+        *html += "</tr>\n";
+    }
+    tables::close(html);
+    *html += "</section>\n";
+}
+
+fn properties(html: &mut String, all: &[SeriesPeriod]) {
+    if all.iter().all(|series| series.properties.is_empty()) {
+        return;
+    }
+    *html +=
+        "<section aria-labelledby=\"properties-h\">\n<h2 id=\"properties-h\">Properties</h2>\n";
+    for series in all.iter().filter(|series| !series.properties.is_empty()) {
+        let _ = write!(html, "<h3>{}</h3>\n<dl>\n", escape(&series.name));
+        for (name, text) in &series.properties {
+            let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(text));
+        }
+        *html += "</dl>\n";
+    }
+    *html += "</section>\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: i64 = 1_795_392_000;
+    const DAY: i64 = 86_400;
+
+    fn view() -> MonitorPeriod {
+        let ms = Duration::from_millis;
+        let point = |hour: i64| PeriodPoint {
+            between: [AT + hour * 3_600, AT + (hour + 1) * 3_600],
+            median: (hour != 5).then(|| ms(if hour < 12 { 40 } else { 60 })),
+            p90: (hour != 5).then(|| ms(75)),
+            failed: Some(if hour == 5 { 1.0 } else { 0.0 }),
+        };
+        let series = |number: u64, target: &str, points: Vec<PeriodPoint>| SeriesPeriod {
+            number,
+            name: format!("{target}, TLS 1.3"),
+            figures: vec![Some("1,440".to_owned()), None],
+            properties: vec![("tls.version".to_owned(), "TLSv1.3 100 %".to_owned())],
+            points,
+        };
+        let entry = |at: i64, until: Option<i64>, text: &str| PeriodEntry {
+            at,
+            until,
+            at_text: at.to_string(),
+            state: "confirmed".to_owned(),
+            text: text.to_owned(),
+            series: vec![7],
+        };
+        MonitorPeriod {
+            period: [AT, AT + DAY],
+            period_text: "2026-11-23 00:00 UTC to 2026-11-24 00:00 UTC".to_owned(),
+            samples: 2_880,
+            entries: vec![
+                entry(AT + 5 * 3_600, Some(AT + 6 * 3_600), "shop was down"),
+                entry(AT + 12 * 3_600, None, "shop is <slower>"),
+            ],
+            series: vec![
+                series(7, "shop", (0..24).map(point).collect()),
+                series(8, "news", Vec::new()),
+            ],
+            columns: vec!["samples".to_owned(), "median, ms".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_changes_and_a_picture_of_each_series_with_points() {
+        let html = page(&view());
+        assert_eq!(html.matches("<svg class=\"panel\"").count(), 1, "{html}");
+        assert!(html.contains("1 series is without a picture."), "{html}");
+        assert!(html.contains("shop is &lt;slower&gt;") && !html.contains("<slower>"), "{html}");
+        // The median has a gap where nothing was measured.
+        let median = html.lines().find(|line| line.starts_with("<path class=\"s0\"")).unwrap();
+        assert_eq!(median.matches('M').count(), 2, "{median}");
+        assert!(html.contains("23 Nov 05:00: 100.0 % failed"), "{html}");
+        // The outage has an area, and both changes have their numbers.
+        assert_eq!(html.matches("<rect class=\"b\" ").count(), 2, "key and outage: {html}");
+        for number in ["1", "2"] {
+            assert!(html.contains(&format!("text-anchor=\"middle\">{number}</text>")), "{html}");
+        }
+        assert!(html.contains("default-src 'none'; style-src 'unsafe-inline'; script-src 'none'"));
+    }
+
+    #[test]
+    fn a_period_without_samples_is_a_page() {
+        let html = page(&MonitorPeriod { entries: Vec::new(), series: Vec::new(), ..view() });
+        assert!(html.contains("No samples in this period.") && html.contains("No events found."));
+        assert!(!html.contains("<svg"), "{html}");
+    }
+}
