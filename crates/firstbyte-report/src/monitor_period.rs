@@ -32,7 +32,7 @@ pub struct MonitorPeriod {
 pub struct PeriodEntry {
     /// When it began.
     pub at: i64,
-    /// When an outage ended.
+    /// When an outage ended; the end of the period if it lasts.
     pub until: Option<i64>,
     /// The same, for people.
     pub at_text: String,
@@ -40,8 +40,8 @@ pub struct PeriodEntry {
     pub state: String,
     /// In words.
     pub text: String,
-    /// Numbers of the series that it is about; of annotations none.
-    pub series: Vec<u64>,
+    /// Numbers of the series that it is about; absent if it is about all.
+    pub series: Option<Vec<u64>>,
 }
 
 /// A target, measured in one way.
@@ -53,6 +53,8 @@ pub struct SeriesPeriod {
     pub name: String,
     /// A text for each column, absent if it is unknown.
     pub figures: Vec<Option<String>>,
+    /// Of each metric, the quantiles of [`QUANTILES`], absent if they are unknown.
+    pub times: Vec<(String, [Option<String>; QUANTILES.len()])>,
     /// Other properties: a name and a text each.
     pub properties: Vec<(String, String)>,
     /// How it went; without points there is no picture.
@@ -93,10 +95,13 @@ pub fn page(view: &MonitorPeriod) -> String {
     if figure.panels().next().is_some() {
         draw(&mut html, &figure);
     }
-    properties(&mut html, &view.series);
+    details(&mut html, &view.series);
     html += "</main>\n</body>\n</html>\n";
     html
 }
+
+/// Columns of [`SeriesPeriod::times`].
+pub const QUANTILES: [&str; 4] = ["median", "p90", "p95", "p99"];
 
 fn changes(html: &mut String, entries: &[PeriodEntry]) {
     *html += "<section aria-labelledby=\"changes-h\">\n<h2 id=\"changes-h\">Changes</h2>\n";
@@ -126,10 +131,7 @@ fn figures(html: &mut String, view: &MonitorPeriod) {
     for series in &view.series {
         tables::head(html, &series.name);
         for figure in &series.figures {
-            match figure {
-                Some(text) => tables::figure(html, &escape(text)),
-                None => *html += tables::NOTHING,
-            }
+            cell(html, figure.as_deref());
         }
         *html += "</tr>\n";
     }
@@ -137,14 +139,31 @@ fn figures(html: &mut String, view: &MonitorPeriod) {
     *html += "</section>\n";
 }
 
-fn properties(html: &mut String, all: &[SeriesPeriod]) {
+fn cell(html: &mut String, text: Option<&str>) {
+    match text {
+        Some(text) => tables::figure(html, &escape(text)),
+        None => *html += tables::NOTHING,
+    }
+}
+
+fn details(html: &mut String, all: &[SeriesPeriod]) {
     if all.iter().all(|series| series.properties.is_empty()) {
         return;
     }
-    *html +=
-        "<section aria-labelledby=\"properties-h\">\n<h2 id=\"properties-h\">Properties</h2>\n";
+    *html += "<section aria-labelledby=\"details-h\">\n<h2 id=\"details-h\">Details</h2>\n";
     for series in all.iter().filter(|series| !series.properties.is_empty()) {
-        let _ = write!(html, "<h3>{}</h3>\n<dl>\n", escape(&series.name));
+        let _ = writeln!(html, "<h3>{}</h3>", escape(&series.name));
+        let columns: Vec<&str> = ["Milliseconds"].into_iter().chain(QUANTILES).collect();
+        tables::open(html, &format!("Times, {}", series.name), &columns);
+        for (metric, quantiles) in &series.times {
+            tables::head(html, metric);
+            for quantile in quantiles {
+                cell(html, quantile.as_deref());
+            }
+            *html += "</tr>\n";
+        }
+        tables::close(html);
+        *html += "<dl>\n";
         for (name, text) in &series.properties {
             let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(text));
         }
@@ -172,6 +191,7 @@ mod tests {
             number,
             name: format!("{target}, TLS 1.3"),
             figures: vec![Some("1,440".to_owned()), None],
+            times: vec![("total".to_owned(), [Some("45.0".to_owned()), None, None, None])],
             properties: vec![("tls.version".to_owned(), "TLSv1.3 100 %".to_owned())],
             points,
         };
@@ -181,7 +201,7 @@ mod tests {
             at_text: at.to_string(),
             state: "confirmed".to_owned(),
             text: text.to_owned(),
-            series: vec![7],
+            series: Some(vec![7]),
         };
         MonitorPeriod {
             period: [AT, AT + DAY],
@@ -203,7 +223,7 @@ mod tests {
     fn the_page_has_the_changes_and_a_picture_of_each_series_with_points() {
         let html = page(&view());
         assert_eq!(html.matches("<svg class=\"panel\"").count(), 1, "{html}");
-        assert!(html.contains("1 series is without a picture."), "{html}");
+        assert!(html.contains("1 series is without a picture: --target draws it."), "{html}");
         assert!(html.contains("shop is &lt;slower&gt;") && !html.contains("<slower>"), "{html}");
         // The median has a gap where nothing was measured.
         let median = html.lines().find(|line| line.starts_with("<path class=\"s0\"")).unwrap();

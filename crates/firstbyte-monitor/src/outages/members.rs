@@ -47,6 +47,8 @@ pub(super) struct Member {
     pub(super) last_failure: i64,
     /// When it was good again; absent while it is down.
     pub(super) up_since: Option<i64>,
+    /// It is no longer measured.
+    pub(super) is_gone: bool,
     /// How much time its samples stand for, from its first failure to its last.
     pub(super) monitored: Duration,
     /// How much of that failed.
@@ -62,12 +64,20 @@ impl Member {
 
     /// Of an earlier process.
     pub(super) const fn known(last_failure: i64, monitored: Duration, failed: Duration) -> Self {
-        Self { last_failure, up_since: None, monitored, failed, good: Duration::ZERO }
+        Self {
+            last_failure,
+            up_since: None,
+            is_gone: false,
+            monitored,
+            failed,
+            good: Duration::ZERO,
+        }
     }
 
     pub(super) fn fail(&mut self, at: i64, stands_for: Duration) {
         self.last_failure = self.last_failure.max(at);
         self.up_since = None;
+        self.is_gone = false;
         self.monitored += std::mem::take(&mut self.good) + stands_for;
         self.failed += stands_for;
     }

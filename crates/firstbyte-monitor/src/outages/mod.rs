@@ -16,7 +16,7 @@ use std::time::Duration;
 use firstbyte_core::timeline::FailureType;
 
 use crate::detect::{
-    FORMAT, FailureName, OutageEvent, OutageState, SeriesLabels, scope, time_text,
+    FORMAT, FailureName, OutageEvent, OutageState, Scope, SeriesLabels, scope, time_text,
 };
 
 use members::{Member, Streak};
@@ -73,6 +73,8 @@ struct Outage {
     state: OutageState,
     interruptions: u32,
     targets: BTreeSet<String>,
+    /// Labels of its series, which may be measured no longer.
+    labels: BTreeMap<u64, SeriesLabels>,
     /// Every series that failed in it.
     members: BTreeMap<u64, Member>,
     failures: BTreeMap<FailureType, u64>,
@@ -105,6 +107,7 @@ impl OutageTracker {
             for (_, member) in gone.filter(|(id, _)| !self.places.contains_key(id)) {
                 if member.up_since.is_none() {
                     member.up_since = Some(member.last_failure);
+                    member.is_gone = true;
                     self.changed.insert(outage.id.clone());
                 }
             }
@@ -134,8 +137,8 @@ impl OutageTracker {
 
     /// A series is down since its first failure.
     fn begin(&mut self, outcome: &Outcome, series: usize, failure: FailureType, first: First) {
-        let target = self.series.labels.get(series).map(|labels| labels.target.clone());
-        let target = target.unwrap_or_default();
+        let Some(labels) = self.series.labels.get(series).cloned() else { return };
+        let target = labels.target.clone();
         let every = self.series.every.get(series).copied().unwrap_or_default();
         let place = self.outage_for(&target, failure, first.at, every);
         let place = place.unwrap_or_else(|| {
@@ -150,6 +153,7 @@ impl OutageTracker {
             outage.state = OutageState::Flapping;
         }
         outage.targets.insert(target);
+        outage.labels.insert(outcome.series, labels);
         // The first failure, which did not count yet, and this one.
         let member = outage.members.entry(outcome.series).or_insert_with(|| Member::new(first.at));
         member.fail(first.at, first.stands_for);
@@ -231,6 +235,7 @@ impl Outage {
             state: OutageState::Began,
             interruptions: 1,
             targets: BTreeSet::new(),
+            labels: BTreeMap::new(),
             members: BTreeMap::new(),
             failures: BTreeMap::new(),
             statuses: BTreeMap::new(),
@@ -329,6 +334,21 @@ impl Outage {
         })
     }
 
+    fn scope(&self, series: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
+        let is_measured = |id: &u64| all.iter().any(|labels| labels.id == *id);
+        if series.iter().all(is_measured) {
+            return scope(series, all);
+        }
+        let gone = self.labels.values().filter(|labels| !is_measured(&labels.id));
+        let with_gone: Vec<SeriesLabels> = all.iter().chain(gone).cloned().collect();
+        let mut scope = scope(series, &with_gone);
+        if scope.targets.is_empty() {
+            // An earlier process left the outage, and only its targets.
+            scope.targets = self.targets.iter().cloned().collect();
+        }
+        scope
+    }
+
     fn event(&self, all: &[SeriesLabels]) -> OutageEvent {
         let series: BTreeSet<u64> = self.members.keys().copied().collect();
         let times = self.members.values().map(|member| (member.failed, member.monitored));
@@ -347,13 +367,14 @@ impl Outage {
             state: self.state,
             began: self.began,
             ended,
+            no_longer_measured: ended.is_some() && self.members.values().all(|one| one.is_gone),
             lasted_ns: (until - self.began).max(0).saturating_mul(1_000_000),
             interruptions: self.interruptions,
             failed_share: if monitored > 0.0 { failed / monitored } else { 1.0 },
             failure: FailureName(self.leading_failure()),
             failures: failures.map(|(failure, count)| (FailureName(*failure), *count)).collect(),
             status: most.map(|(status, _)| *status),
-            scope: scope(&series, all),
+            scope: self.scope(&series, all),
             samples: self.failures.values().sum(),
             series: series.into_iter().collect(),
             annotations: self.annotations.clone(),

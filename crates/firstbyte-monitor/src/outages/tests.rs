@@ -160,5 +160,9 @@ fn series_that_are_no_longer_measured_keep_no_outage_open() {
     tracker.follow(MonitoredSeries::default());
     let ended = tracker.take_changed(START + 61 * SECOND);
     assert_eq!(ended.len(), 1);
-    assert_eq!(ended[0].state, OutageState::Ended);
+    assert_eq!((ended[0].state, ended[0].no_longer_measured), (OutageState::Ended, true));
+    let sentence = ended[0].sentence();
+    assert!(
+        sentence.starts_with("shop: down from ") && sentence.ends_with("; no longer measured.")
+    );
 }

@@ -6,6 +6,9 @@ use rusqlite::{Connection, params};
 
 use super::StoreError;
 
+/// Outages that began longer before a period are not looked for, seconds.
+const LONGEST_OUTAGE: i64 = 400 * 86_400;
+
 /// An event, as it is kept: its JSON, and what it is looked up by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
@@ -42,7 +45,7 @@ pub(super) fn put_event(connection: &Connection, event: &StoredEvent) -> Result<
         .map_err(StoreError::sqlite("store an event"))
 }
 
-/// Those from `from` on and before `until`, the last one first.
+/// Those from `from` on and before `until`, and outages that began before and lasted until then; the last one first.
 pub(super) fn events(
     connection: &Connection,
     from: i64,
@@ -50,9 +53,14 @@ pub(super) fn events(
 ) -> Result<Vec<StoredEvent>, StoreError> {
     let read = || {
         let mut statement = connection.prepare_cached(
-            "SELECT id, at, state, body FROM event WHERE at >= ?1 AND at < ?2 ORDER BY at DESC, id",
+            "SELECT id, at, state, body FROM event
+             WHERE at < ?2 AND (at >= ?1 OR at >= ?1 - ?3 AND CASE WHEN json_valid(body)
+                 THEN json_extract(body, '$.kind') = 'outage'
+                     AND unixepoch(coalesce(json_extract(body, '$.ended'), '9999-01-01')) >= ?1
+                 END)
+             ORDER BY at DESC, id",
         )?;
-        let events = statement.query_map(params![from, until], |row| {
+        let events = statement.query_map(params![from, until, LONGEST_OUTAGE], |row| {
             Ok(StoredEvent {
                 id: row.get(0)?,
                 at: row.get(1)?,

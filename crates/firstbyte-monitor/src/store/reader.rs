@@ -153,7 +153,7 @@ impl StoreReader {
         Ok(oldest)
     }
 
-    /// Events of a period, the last one first.
+    /// Events of a period, among them outages that began before it and had not ended by then; the last one first.
     ///
     /// # Errors
     /// When it cannot be read.

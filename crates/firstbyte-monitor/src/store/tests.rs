@@ -175,6 +175,33 @@ fn events_are_edited_in_place() {
 }
 
 #[test]
+fn events_of_a_period_include_outages_that_reach_into_it() {
+    let fixture = Fixture::new();
+    let store = Store::open(&fixture.path).unwrap();
+    let put = |id: &str, at: i64, json: &str| {
+        let (id, state, json) = (id.to_owned(), "x".to_owned(), json.to_owned());
+        store.put_event(&StoredEvent { id, at, state, json }).unwrap();
+    };
+    let stamp = |at: i64| {
+        let at = time::OffsetDateTime::from_unix_timestamp(at).unwrap();
+        at.format(&time::format_description::well_known::Rfc3339).unwrap()
+    };
+    let ended = format!(r#"{{"kind":"outage","ended":"{}"}}"#, stamp(NOW));
+    put("open", NOW - 50, r#"{"kind":"outage"}"#);
+    put("ended", NOW - 100, &ended);
+    put("level", NOW - 10, r#"{"kind":"level"}"#);
+    put("broken", NOW - 10, "{");
+    let reader = StoreReader::open(&fixture.path).unwrap();
+    let ids = |from: i64, until: i64| -> Vec<String> {
+        reader.events(from, until).unwrap().into_iter().map(|event| event.id).collect()
+    };
+    assert_eq!(ids(NOW, NOW + 10), ["open", "ended"]);
+    assert_eq!(ids(NOW + 1, NOW + 10), ["open"]);
+    assert_eq!(ids(NOW - 200, NOW - 50), ["ended"]);
+    assert_eq!(ids(NOW - 10, NOW), ["broken", "level", "open", "ended"]);
+}
+
+#[test]
 fn what_is_no_store_is_named_and_moved_aside_with_all_that_was_in_it() {
     let fixture = Fixture::new();
     std::fs::write(&fixture.path, "a diary, not a database: ".repeat(1_000)).unwrap();

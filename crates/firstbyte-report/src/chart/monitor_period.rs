@@ -15,9 +15,10 @@ const WIDE: f64 = 900.0;
 const HIGH: f64 = 180.0;
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 46.0;
 /// Height of the strip of failures below the times.
 const STRIP: f64 = 16.0;
+/// Marks that are closer than this would overlap.
+const CLOSE: f64 = 20.0;
 const DAY: i64 = 86_400;
 /// Steps between dates on the axis, seconds.
 const STEPS: [i64; 15] = [
@@ -45,16 +46,13 @@ pub fn monitor_period(view: &MonitorPeriod) -> Figure {
     let panels = view.series.iter().filter(|series| !series.points.is_empty());
     let panels: Vec<Panel> = panels.map(|series| panel(view, series)).collect();
     let left_out = view.series.len() - panels.len();
-    let mut note = "Numbers are those of the changes above.".to_owned();
+    let mut note = "Numbers mark changes and annotations, in their order.".to_owned();
     if left_out > 0 {
-        let _ = write!(
-            note,
-            " {} without a picture.",
-            match left_out {
-                1 => "1 series is".to_owned(),
-                number => format!("{} series are", grouped(number as u64)),
-            }
-        );
+        let (series, them) = match left_out {
+            1 => ("1 series is".to_owned(), "it"),
+            number => (format!("{} series are", grouped(number as u64)), "them"),
+        };
+        let _ = write!(note, " {series} without a picture: --target draws {them}.");
     }
     Figure {
         folded: false,
@@ -77,28 +75,38 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
         let share = (at - from) as f64 / (until - from).max(1) as f64;
         LEFT + share.clamp(0.0, 1.0) * (WIDE - LEFT - RIGHT)
     };
-    let axis = TimeAxis::new(0.0, highest(&series.points));
-    let y = |time: Duration| TOP + (1.0 - axis.share(time.as_nanos() as f64)) * HIGH;
-    let bottom = TOP + HIGH;
+    let highest = highest(&series.points);
+    let axis = TimeAxis::new(0.0, highest.unwrap_or_default());
+    // After its last sample nothing is known.
+    let measured = series.points.iter().rev().find(|point| point.failed.is_some());
+    let last = measured.map_or(from, |point| point.between[1]);
     let mut canvas = Canvas::default();
-    panel_title(&mut canvas, &series.name, WIDE);
+    let top = panel_title(&mut canvas, &series.name, WIDE) + 15.0;
+    let (y, bottom) = (|share: f64| top + (1.0 - share) * HIGH, top + HIGH);
     let entries = || {
         let all = view.entries.iter().zip(1..);
-        all.filter(|(entry, _)| entry.series.contains(&series.number))
+        all.filter(|(entry, _)| {
+            entry.series.as_ref().is_none_or(|those| those.contains(&series.number))
+        })
     };
     for (entry, number) in entries() {
         if let Some(end) = entry.until {
-            let wide = (x(end) - x(entry.at)).max(2.0);
+            let wide = (x(end.min(last)) - x(entry.at)).max(2.0);
             let hover = format!("{number}: {}", entry.text);
-            canvas.rect([x(entry.at), TOP, wide, HIGH], "b", Some(&hover));
+            canvas.rect([x(entry.at), top, wide, HIGH], "b", Some(&hover));
         }
     }
-    for (at, text) in axis.ticks(4.0) {
-        let level = TOP + (1.0 - axis.share(at)) * HIGH;
+    if highest.is_none() {
+        canvas.text(LEFT + 8.0, y(0.5), Anchor::Start, "n", "every sample failed");
+    }
+    for (at, text) in axis.ticks(4.0).into_iter().filter(|_| highest.is_some()) {
+        let level = y(axis.share(at));
         canvas.line([LEFT, level], [WIDE - RIGHT, level], "g");
         canvas.text(LEFT - 8.0, level + 4.0, Anchor::End, "n", &text);
     }
-    canvas.text(LEFT - 8.0, TOP - 14.0, Anchor::End, "n", axis.unit());
+    if highest.is_some() {
+        canvas.text(LEFT - 8.0, top - 8.0, Anchor::End, "n", axis.unit());
+    }
     for (at, text) in dates(from, until) {
         canvas.line([x(at), bottom], [x(at), bottom + STRIP + 5.0], "ax");
         canvas.text(x(at) + 3.0, bottom + STRIP + 14.0, Anchor::Start, "n", &text);
@@ -118,7 +126,12 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
             let time = quantile(point);
             if let Some(time) = time {
                 let command = if is_open { 'L' } else { 'M' };
-                let _ = write!(path, "{command}{:.1} {:.1}", middle(point), y(time));
+                let _ = write!(
+                    path,
+                    "{command}{:.1} {:.1}",
+                    middle(point),
+                    y(axis.share(time.as_nanos() as f64))
+                );
             }
             is_open = time.is_some();
         }
@@ -134,14 +147,29 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
             canvas.0,
             "<circle class=\"v0\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"1.8\"><title>{}: median {}{p90}</title></circle>",
             middle(point),
-            y(median),
+            y(axis.share(median.as_nanos() as f64)),
             moment(point.between[0]),
             ms(median),
         );
     }
-    for (entry, number) in entries() {
-        canvas.line([x(entry.at), TOP - 4.0], [x(entry.at), bottom], "tr");
-        canvas.text(x(entry.at), TOP - 8.0, Anchor::Middle, "pt", &number.to_string());
+    let marks: Vec<(f64, usize)> = entries().map(|(entry, number)| (x(entry.at), number)).collect();
+    // Marks that are close to each other share a text.
+    for close in marks.chunk_by(|one, next| next.0 - one.0 < CLOSE) {
+        let numbers = match close {
+            [(_, only)] => only.to_string(),
+            [(_, first), .., (_, last)] if close.len() == last - first + 1 => {
+                format!("{first}–{last}")
+            }
+            several => {
+                let texts: Vec<String> = several.iter().map(|(_, n)| n.to_string()).collect();
+                texts.join(", ")
+            }
+        };
+        for (at, _) in close {
+            canvas.line([*at, top - 4.0], [*at, bottom], "tr");
+        }
+        let middle = close.iter().map(|(at, _)| at).sum::<f64>() / close.len() as f64;
+        canvas.text(middle.max(LEFT + 4.0), top - 8.0, Anchor::Middle, "pt", &numbers);
     }
     Panel {
         title: series.name.clone(),
@@ -153,14 +181,14 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
     }
 }
 
-/// The end of the scale, nanoseconds: the few points that would press the others flat are cut off.
-fn highest(points: &[PeriodPoint]) -> f64 {
+/// The end of the scale, nanoseconds, if there are times: the few points that would press the others flat are cut off.
+fn highest(points: &[PeriodPoint]) -> Option<f64> {
     let times = points.iter().flat_map(|point| [point.median, point.p90]).flatten();
     let mut times: Vec<f64> = times.map(|time| time.as_nanos() as f64).collect();
     times.sort_unstable_by(f64::total_cmp);
     let cut = times.len() / 50;
     let last = times.len().checked_sub(cut + 1).and_then(|last| times.get(last));
-    last.map_or(1e6, |last| last * 1.15)
+    last.map(|last| last * 1.15)
 }
 
 /// Round times between both ends, with their texts.

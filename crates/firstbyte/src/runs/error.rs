@@ -48,6 +48,9 @@ impl RunError {
             Self::NotRegular { .. } => {
                 "a run is read again from its beginning: give the name of a file".into()
             }
+            Self::Locked { path } if path.extension().is_some_and(|ending| ending == "lock") => {
+                "a monitor uses this store; give another --store DIR".into()
+            }
             Self::Locked { .. } => "wait until the other process ends, or give another name".into(),
             Self::NotARun { .. } => "check the file name".into(),
             Self::Version { .. } => "a newer firstbyte wrote it: use that version".into(),

@@ -157,8 +157,12 @@ fn a_page_has_the_changes_and_a_picture_of_each_series() {
 #[test]
 fn what_cannot_be_shown_is_said() {
     let directory = past(1);
+    std::fs::create_dir(directory.path().join("store/raw")).unwrap();
+    directory.write("store/raw/2026-11-19.run", "samples");
     directory.write("run.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n0.1,0.1,0.1,0.1,0.1,0.1\n");
     for (words, code, part) in [
+        ("report store --html store/raw/2026-11-19.run", 2, "2026-11-19.run"),
+        ("report store --json=store/store.sqlite", 2, "store.sqlite"),
         ("report store --csv=a.csv", 2, "--csv: not possible for a monitor's store"),
         ("report store --target shop", 2, "the store has no target \"shop\""),
         ("report store --since 2026-11-19 --until 2026-11-18", 2, "is not before --until"),

@@ -116,7 +116,7 @@ impl Event {
     pub const fn heading(&self) -> &'static str {
         match self {
             Self::Level(event) => event.state.name(),
-            Self::Outage(event) => event.state.heading(),
+            Self::Outage(event) => event.heading(),
         }
     }
 }

@@ -30,14 +30,6 @@ impl OutageState {
             Self::Ended => "ended",
         }
     }
-
-    pub(super) const fn heading(self) -> &'static str {
-        match self {
-            Self::Began => "down",
-            Self::Flapping => "flapping",
-            Self::Ended => "up again",
-        }
-    }
 }
 
 /// An outage.
@@ -57,6 +49,9 @@ pub struct OutageEvent {
     /// When the first sample after it began that did not fail; absent while it lasts.
     #[serde(with = "time_text::maybe", default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<i64>,
+    /// None of its series is measured any more: whether the target is up is unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_longer_measured: bool,
     /// From its begin to its end, or to the last sample.
     pub lasted_ns: i64,
     /// How many times it began.
@@ -99,6 +94,15 @@ impl<'de> Deserialize<'de> for FailureName {
 }
 
 impl OutageEvent {
+    pub(super) const fn heading(&self) -> &'static str {
+        match self.state {
+            OutageState::Began => "down",
+            OutageState::Flapping => "flapping",
+            OutageState::Ended if self.no_longer_measured => "ended",
+            OutageState::Ended => "up again",
+        }
+    }
+
     /// "shop: down from 13:28:04 to 13:36:10 (8 min 6 s), connection refused (tcp.refused), both families".
     pub fn sentence(&self) -> String {
         let mut text = self.scope.targets_phrase();
@@ -107,7 +111,9 @@ impl OutageEvent {
         let share = self.failed_share * 100.0;
         match (self.state, self.ended) {
             (OutageState::Ended, Some(ended)) => {
-                let lasted = lasted_phrase(ended - self.began);
+                // As the two times are printed, by seconds.
+                let lasted = ended.div_euclid(1_000) - self.began.div_euclid(1_000);
+                let lasted = lasted_phrase(lasted * 1_000);
                 let same_day = time_text::is_same_day(self.began, ended);
                 let end = match same_day {
                     true => time_text::time_of_day(ended),
@@ -135,6 +141,9 @@ impl OutageEvent {
         let _ = write!(text, ", {} ({})", self.failure_phrase(), self.failure.0);
         for part in self.scope.quorum_phrases() {
             let _ = write!(text, ", {part}");
+        }
+        if self.no_longer_measured {
+            text.push_str("; no longer measured");
         }
         text.push('.');
         if !self.annotations.is_empty() {
@@ -205,6 +214,7 @@ mod tests {
             state: OutageState::Began,
             began,
             ended: None,
+            no_longer_measured: false,
             lasted_ns: 0,
             interruptions: 1,
             failed_share: 1.0,

@@ -2,6 +2,11 @@
 
 const NS = 'http://www.w3.org/2000/svg';
 
+// Characters that reorder the text around them are shown as their code points.
+function visible(text) {
+  return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, c => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === undefined || value === null || value === false) continue;
@@ -9,7 +14,7 @@ function fill(node, attributes, children) {
     else node.setAttribute(name, value === true ? '' : value);
   }
   for (const child of children.flat(Infinity)) {
-    if (child !== undefined && child !== null && child !== false) node.append(child);
+    if (child !== undefined && child !== null && child !== false) node.append(typeof child === 'string' ? visible(child) : child);
   }
   return node;
 }

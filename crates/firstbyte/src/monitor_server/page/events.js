@@ -47,7 +47,7 @@ function outageChips(event) {
   const kinds = Object.entries(event.failures || {}).sort((a, b) => b[1] - a[1]).map(([kind, number]) => `${kind} ${number}`);
   return [
     el('span', { class: 'chip cause', title: kinds.join(', ') || 'How samples failed' }, event.failure),
-    el('span', { class: 'chip' }, `${endOf(event) === null ? 'for' : 'lasted'} ${lasting(event.lasted_ns)}`),
+    el('span', { class: 'chip' }, `${endOf(event) === null ? 'for' : 'lasted'} ${lasting(endOf(event) === null ? (Date.now() - Date.parse(event.began)) * 1e6 : event.lasted_ns)}`),
     event.failed_share < 1 && el('span', { class: 'chip', title: 'By time' }, `failed ${percent(event.failed_share)} of the time`),
     event.interruptions > 1 && el('span', { class: 'chip' }, `${event.interruptions} interruptions`),
   ];

@@ -199,18 +199,21 @@ impl Found {
             at_text: minute(annotation.at),
             state: "annotation".to_owned(),
             text: noted(annotation),
-            series: Vec::new(),
+            series: None,
         });
         let events = self.events.iter().map(|listed| PeriodEntry {
             at: listed.stored.at,
             until: match &listed.event {
-                Some(outage @ Event::Outage(_)) => outage.until().map(|until| until / 1_000),
+                // One that lasts has no end yet.
+                Some(outage @ Event::Outage(_)) => {
+                    Some(outage.until().map_or(self.period.end, |until| until / 1_000))
+                }
                 _ => None,
             },
             at_text: minute(listed.stored.at),
             state: listed.stored.state.clone(),
             text: listed.sentence(),
-            series: listed.event.as_ref().map_or_else(Vec::new, |event| event.series().to_vec()),
+            series: listed.event.as_ref().map(|event| event.series().to_vec()),
         });
         let mut entries: Vec<PeriodEntry> = annotations.chain(events).collect();
         // An annotation comes before what changed at that time.

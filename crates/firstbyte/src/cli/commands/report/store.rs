@@ -49,7 +49,7 @@ pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
                         single samples report on its raw files";
     check_forms(plan, &["--html", "--svg", "--png"], "not possible for a monitor's store", HINT)?;
     let outputs = &plan.render.outputs;
-    let files = Files::default().reads(&[path.to_owned()]).exports(outputs);
+    let files = Files::default().reads(&files_of_store(path)).exports(outputs);
     files.check()?;
     let mut reading = Reading::of_file(path.to_owned(), [plan.since, plan.until], &plan.targets)?;
     let with_points = outputs.html.is_some() || outputs.draw();
@@ -79,6 +79,21 @@ pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
+/// All files of the monitor whose store is in `path`: none of them may be written.
+fn files_of_store(path: &Path) -> Vec<PathBuf> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let entries = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect::<Vec<_>>()
+    };
+    let own = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let of_store = entries(directory).into_iter().filter(|file| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&own))
+    });
+    let below = ["raw", "webhooks"].iter().flat_map(|name| entries(&directory.join(name)));
+    of_store.chain(below).collect()
+}
+
 /// One target in one way.
 struct Row {
     id: SeriesId,
@@ -88,6 +103,8 @@ struct Row {
     points: Vec<PeriodPoint>,
 }
 
+/// Quantiles of the times of a series.
+const QUANTILES: [f64; monitor_period::QUANTILES.len()] = [0.5, 0.9, 0.95, 0.99];
 /// Columns of the table of all series.
 const HEADS: [&str; 7] = ["samples", "failed", "ttfb", "p95", "total", "p95", "server"];
 
@@ -101,6 +118,12 @@ impl Row {
     fn quantile(&self, measure: Measure, q: f64) -> Option<u64> {
         let value = self.sum.times(measure)?.quantile(q)?.value;
         u64::try_from(value.as_nanos()).ok()
+    }
+
+    /// Metrics with times.
+    fn measured(&self) -> impl Iterator<Item = Measure> {
+        let all = Metric::ALL.map(Measure::Metric).into_iter();
+        all.filter(|measure| self.quantile(*measure, 0.5).is_some())
     }
 
     /// A text for each of [`HEADS`], absent if it is unknown.
@@ -243,10 +266,15 @@ impl StoreReport {
         let [from, until] = [self.period.start, self.period.end].map(minute);
         let series = self.rows.iter().map(|row| {
             let properties = properties(row).into_iter();
+            let times = row.measured().map(|measure| {
+                let quantile = |q| row.quantile(measure, q).map(ms);
+                (measure.name(), QUANTILES.map(quantile))
+            });
             SeriesPeriod {
                 number: row.id.into(),
                 name: row.name(),
                 figures: row.figures().to_vec(),
+                times: times.collect(),
                 properties: match row.points.is_empty() {
                     true => Vec::new(),
                     false => properties.map(|(name, values)| (name, values.join(", "))).collect(),
@@ -302,15 +330,14 @@ fn in_kept_steps(reader: &StoreReader, period: Range<i64>) -> Result<Range<i64>,
 /// All of one series: phases, parts, facts.
 fn block(row: &Row, style: &Style, text: &mut String) {
     let _ = writeln!(text, "{}", style.safe(&row.name()));
-    let known = Metric::ALL.map(Measure::Metric).into_iter();
-    let mut known = known.filter(|measure| row.quantile(*measure, 0.5).is_some()).peekable();
+    let mut known = row.measured().peekable();
     if known.peek().is_some() {
-        let [a, b, c, d] = ["median", "p90", "p95", "p99"];
+        let [a, b, c, d] = monitor_period::QUANTILES;
         let _ = writeln!(text, "  {:<12}{a:>10}{b:>10}{c:>10}{d:>10}", "ms");
     }
     for measure in known {
         let _ = write!(text, "  {:<12}", measure.name());
-        for q in [0.5, 0.9, 0.95, 0.99] {
+        for q in QUANTILES {
             let _ = write!(text, "{:>10}", row.quantile(measure, q).map_or_else(nothing, ms));
         }
         text.push('\n');
@@ -335,7 +362,10 @@ fn properties(row: &Row) -> Vec<(String, Vec<String>)> {
     let mut facts: Vec<(String, Vec<String>)> = Vec::new();
     if sum.failed() > 0 {
         let kinds = sum.failures.iter().map(|(kind, n)| (kind.to_string(), *n));
-        facts.push(("failed".to_owned(), shares(kinds, sum.samples)));
+        facts.push((
+            "failures".to_owned(),
+            kinds.map(|(kind, n)| format!("{kind} {}", grouped(n))).collect(),
+        ));
     }
     let unproven: u64 = sum.unproven.values().sum();
     if unproven > 0 {
