@@ -1,6 +1,6 @@
 //! Measures connections: name, TCP, TLS, one HTTP exchange, and redirects.
 //!
-//! Input: a [`Target`] and [`Options`]. Output: a [`Sample`], also when it failed half-way. The
+//! Input: a [`Target`] and [`Options`](options::Options). Output: a [`Sample`], also when it failed half-way. The
 //! steps (`resolve`, `connect`, `tls` and `stream`, `http`) write what they see into an
 //! `observation`; nothing here prints.
 
