@@ -191,12 +191,6 @@ fn handles_sigterm(process: &UnderWay) -> bool {
     has(process, "SigCgt:", Signal::SIGTERM)
 }
 
-/// Whether it was sent `signal` and no thread of it has taken that.
-#[cfg(target_os = "linux")]
-fn waits(process: &UnderWay, signal: Signal) -> bool {
-    has(process, "ShdPnd:", signal)
-}
-
 /// Whether `signal` is in a set of the process' in `/proc`.
 #[cfg(target_os = "linux")]
 fn has(process: &UnderWay, set: &str, signal: Signal) -> bool {
@@ -217,13 +211,13 @@ fn a_second_signal_ends_at_once() {
     while !handles_sigterm(&predict) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Which of the two ended it is told by the code. Of two that wait, any may be the first.
+    // Two different signals, because two equal ones may count as one. A busy process may see them in either order.
     predict.send(Signal::SIGINT);
-    while waits(&predict, Signal::SIGINT) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
     predict.send(Signal::SIGTERM);
-    assert_eq!(predict.end(), (Some(143), String::new()));
+    let (code, output) = predict.end();
+    assert!(code == Some(143) || code == Some(130), "{code:?}");
+    // One signal alone has it print its results.
+    assert_eq!(output, "");
 }
 
 #[test]
