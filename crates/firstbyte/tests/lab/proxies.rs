@@ -168,10 +168,9 @@ fn ways_through_proxies_are_phases_of_their_own() {
         assert_within(duration(fastest, "connect"), 10 * MS, 2 * MS, "connect");
         let round_trips = 10 * tunnel_round_trips + 50;
         assert_within(duration(fastest, "tunnel"), round_trips * MS, 6 * MS, "tunnel");
-        // curl takes two milliseconds to make its TLS context, inside its time.
+        // curl makes its TLS context inside its time: 2 ms, and 6 on a busy machine. Below, packets hold ours from being too short.
         let ours = Duration::from_nanos(fastest.connection.total_ns);
-        let more = theirs.saturating_sub(ours);
-        assert!(more < 6 * MS && ours < theirs + MS, "{flags:?}: {ours:?}, curl {theirs:?}");
+        assert!(ours < theirs + MS, "{flags:?}: {ours:?}, curl {theirs:?}");
         measured.extend(taken);
     }
 
