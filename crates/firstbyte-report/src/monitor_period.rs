@@ -1,6 +1,6 @@
 //! A period of a monitor as one page that needs nothing else: what changed, a picture and the figures of each series.
 //!
-//! Input: a [`MonitorPeriod`], summed up by whoever reads the store. Output: HTML without a script.
+//! Input: a [`MonitorPeriod`], which `report` sums up from a store. Output: HTML without a script.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -235,6 +235,17 @@ mod tests {
             assert!(html.contains(&format!("text-anchor=\"middle\">{number}</text>")), "{html}");
         }
         assert!(html.contains("default-src 'none'; style-src 'unsafe-inline'; script-src 'none'"));
+    }
+
+    #[test]
+    fn without_times_a_picture_has_no_scale() {
+        let mut view = view();
+        for point in &mut view.series[0].points {
+            (point.median, point.p90) = (None, None);
+        }
+        let html = page(&view);
+        assert!(html.contains("no verified sample") && !html.contains(">ms</text>"), "{html}");
+        assert!(!html.contains("class=\"s0\""), "{html}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
         }
     }
     if highest.is_none() {
-        canvas.text(LEFT + 8.0, y(0.5), Anchor::Start, "n", "every sample failed");
+        canvas.text(LEFT + 8.0, y(0.5), Anchor::Start, "n", "no verified sample");
     }
     for (at, text) in axis.ticks(4.0).into_iter().filter(|_| highest.is_some()) {
         let level = y(axis.share(at));
