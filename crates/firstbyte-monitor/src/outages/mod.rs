@@ -9,7 +9,7 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -335,11 +335,11 @@ impl Outage {
     }
 
     fn scope(&self, series: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
-        let is_measured = |id: &u64| all.iter().any(|labels| labels.id == *id);
-        if series.iter().all(is_measured) {
+        let measured: HashSet<u64> = all.iter().map(|labels| labels.id).collect();
+        if series.iter().all(|id| measured.contains(id)) {
             return scope(series, all);
         }
-        let gone = self.labels.values().filter(|labels| !is_measured(&labels.id));
+        let gone = self.labels.values().filter(|labels| !measured.contains(&labels.id));
         let with_gone: Vec<SeriesLabels> = all.iter().chain(gone).cloned().collect();
         let mut scope = scope(series, &with_gone);
         if scope.targets.is_empty() {
