@@ -90,7 +90,7 @@ fn small_windows_and_bbr_take_what_was_predicted() {
 /// holds with it.
 #[test]
 fn several_requests_take_what_was_predicted() {
-    let _permits = Permits::one();
+    let _permits = Permits::all();
     let directory = tempfile::tempdir().unwrap();
     let server = |number: u32, rate: &str| {
         format!(

@@ -110,7 +110,7 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     for line in lines {
         match joined.last_mut() {
-            Some(last) if line.trim_start().starts_with("+ ") => {
+            Some(last) if line.trim_start().starts_with(['+', '±']) => {
                 last.push(' ');
                 last.push_str(line.trim_start());
             }
@@ -120,23 +120,49 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     joined
 }
 
-/// Equations term by term: a little variation may come on top, and what a busy host adds to a round trip.
+/// Equations term by term. On a busy host there are more terms and uncertain ones (`± 2.0`): a term may differ by as much as it
+/// says itself, and one more may stand there that can be zero by that.
 pub(crate) fn is_alike(shown: &str, printed: &str) -> bool {
     let ((Some(shown), Some(printed)), true) =
         ((shown.split_once(" = "), printed.split_once(" = ")), shown.contains(" + "))
     else {
         return is_alike_as_text(shown, printed);
     };
-    let is_small =
-        |term: &&str| term.starts_with("variation ") || term.contains(" beyond a round trip 0.");
-    let others = printed.1.split(" + ").filter(|term| !is_small(term));
-    // Where hosts are busy, less than a millisecond between two segments is a pause.
-    let others = others.map(|term| term.replace("pause 0.", "transfer 0."));
-    let others: Vec<String> = others.collect();
-    let terms: Vec<&str> = shown.1.split(" + ").collect();
-    is_alike_as_text(shown.0, printed.0)
-        && terms.len() == others.len()
-        && terms.iter().zip(&others).all(|(a, b)| is_alike_as_text(a, b))
+    let mut shown_terms = shown.1.split(" + ").peekable();
+    for term in printed.1.split(" + ") {
+        // Where hosts are busy, less than a millisecond between two segments is a pause.
+        let term = term.replace("pause 0.", "transfer 0.");
+        let (term, uncertainty) = without_uncertainty(&term);
+        if shown_terms.next_if(|shown| is_term(shown, term, uncertainty)).is_some() {
+            continue;
+        }
+        let is_small = term.starts_with("variation ") || term.contains(" beyond a round trip 0.");
+        if !is_small && !amount(term).is_some_and(|amount| amount <= uncertainty) {
+            return false;
+        }
+    }
+    shown_terms.next().is_none() && is_alike_as_text(shown.0, printed.0)
+}
+
+/// Whether a term is the same, but for what is uncertain. Round trips are never.
+fn is_term(shown: &str, printed: &str, uncertainty: f64) -> bool {
+    let shown = without_uncertainty(shown).0;
+    let (Some(a), Some(b)) = (amount(shown), amount(printed)) else { return false };
+    is_alike_as_text(shown, printed)
+        || !shown.contains('×')
+            && taken_apart(shown).0 == taken_apart(printed).0
+            && (a - b).abs() <= uncertainty
+}
+
+/// A term, and the milliseconds behind its `±`.
+fn without_uncertainty(term: &str) -> (&str, f64) {
+    let (term, uncertainty) = term.split_once(" ± ").unwrap_or((term, "0"));
+    (term, amount(uncertainty).unwrap())
+}
+
+/// The milliseconds at the end of a term.
+fn amount(term: &str) -> Option<f64> {
+    term.trim_end_matches(" ms").rsplit(' ').next()?.parse().ok()
 }
 
 fn is_alike_as_text(shown: &str, printed: &str) -> bool {
@@ -204,6 +230,12 @@ fn figures_may_differ_a_little_and_words_may_not() {
     let shown = "total 83.4 ms = DNS 1.2 + TCP 1 × 82.1";
     assert!(is_alike(shown, &format!("{shown} + TCP beyond a round trip 0.1")));
     assert!(!is_alike(shown, &format!("{shown} + TCP beyond a round trip 20.1")));
+    assert!(is_alike(shown, &format!("{shown} + TCP beyond a round trip 1.9 ± 2.0")));
+    assert!(!is_alike(shown, &format!("{shown} + pause 5.0 ± 2.0")));
+    assert!(!is_alike(shown, "total 83.4 ms = DNS 1.2"));
+    assert!(is_alike(shown, "total 83.4 ms = DNS 9.2 ± 9.0 + TCP 1 × 82.1"));
+    assert!(!is_alike(shown, "total 83.4 ms = DNS 9.2 + TCP 1 × 82.1"));
+    assert!(!is_alike(shown, "total 83.4 ms = DNS 1.2 + TCP 2 × 82.1 ± 90.0"));
     assert!(!is_alike("4 round trips × 280.2 ms", "5 round trips × 280.2 ms"));
     assert!(!is_alike("TLS 1.3 cut", "TLS 1.3 raised"));
     let line = "2026-11-27T13:36:12Z up again: a.test: down from 13:28:04 to 13:36:10 (8 min 6 s).";
