@@ -7,12 +7,14 @@ use std::time::Duration;
 use firstbyte_core::document::SampleRecord;
 
 use crate::support::{
-    NamedLab, PROGRAM, Permits, Scene, assert_within, firstbyte, phase, samples, sum,
+    NamedLab, PROGRAM, Permits, Scene, assert_within, firstbyte, middle, phase, samples, sum,
 };
 use crate::wire;
 
 const URL: &str = "https://www.far.test/";
 const MS: Duration = Duration::from_millis(1);
+/// Kernel timestamps and those of a capture differ by less.
+const SAME: Duration = Duration::from_micros(100);
 const ATTEMPTS: usize = 8;
 
 /// A lab with both proxies on its host `proxy`, 10 ms away; the server is 40 ms behind it.
@@ -171,7 +173,7 @@ fn ways_through_proxies_are_phases_of_their_own() {
         // curl makes its TLS context inside its time: 2 ms, and 6 on a busy machine. Below, packets hold ours from being too short.
         let ours = Duration::from_nanos(fastest.connection.total_ns);
         assert!(ours < theirs + MS, "{flags:?}: {ours:?}, curl {theirs:?}");
-        measured.extend(taken);
+        measured.push(taken);
     }
 
     // Without a TLS context there is nothing else.
@@ -190,26 +192,56 @@ fn ways_through_proxies_are_phases_of_their_own() {
     let captures = lab.lab.scene.captures().join("client.pcapng");
     assert_eq!(lab.lab.lab(&["down", &lab.lab.name]).0, 0);
     let connections = wire::connections(&captures);
-    for sample in &measured {
-        let connect = phase(sample, "connect").unwrap();
-        let until_connect = u64::try_from(connect.start_ns).unwrap();
-        let begun = sample.connection.started_unix_ns.unwrap() + until_connect;
-        let seen = connections.iter().min_by_key(|seen| seen[0].at_ns.abs_diff(begun)).unwrap();
-        let ours = Duration::from_nanos(sample.connection.total_ns - until_connect);
-        // Then the proxy closes its side.
-        let end = begun + (ours + 2 * MS).as_nanos() as u64;
-        let received = wire::runs(seen).into_iter().rfind(|run| !run.sent && run.first_ns <= end);
-        let on_the_wire = Duration::from_nanos(received.unwrap().last_ns - seen[0].at_ns);
-        assert!(ours.abs_diff(on_the_wire) < 2 * MS, "{ours:?}, on the wire {on_the_wire:?}");
-        if phases(sample).contains(&"proxy_tls") {
-            continue;
+    for samples in measured {
+        let compared = samples.iter().map(|sample| compare_with_wire(sample, &connections));
+        let (totals, tunnels): (Vec<_>, Vec<_>) = compared.unzip();
+        assert_close(&totals, 2 * MS, "from the connect to the last byte");
+        // Inside TLS to the proxy, its answers are not told apart.
+        let tunnels: Vec<_> = tunnels.into_iter().flatten().collect();
+        if !tunnels.is_empty() {
+            assert_close(&tunnels, MS, "tunnel");
         }
-        // The requests of the tunnel, and what the proxy answered.
-        let tunnel = phase(sample, "tunnel").unwrap();
-        let runs = wire::runs(seen);
-        let answered = runs[2 * tunnel.round_trips as usize - 1];
-        let on_the_wire = Duration::from_nanos(answered.last_ns - runs[0].first_ns);
-        let ours = duration(sample, "tunnel");
-        assert!(ours.abs_diff(on_the_wire) < MS, "tunnel {ours:?}, on the wire {on_the_wire:?}");
     }
+}
+
+/// A duration of a sample, and the same one in a capture.
+#[derive(Clone, Copy, Debug)]
+struct MeasuredAndCaptured {
+    measured: Duration,
+    captured: Duration,
+}
+
+/// From the connect to the last byte, and the tunnel unless it is inside TLS to the proxy.
+fn compare_with_wire(
+    sample: &SampleRecord,
+    connections: &[Vec<wire::Segment>],
+) -> (MeasuredAndCaptured, Option<MeasuredAndCaptured>) {
+    let until_connect = u64::try_from(phase(sample, "connect").unwrap().start_ns).unwrap();
+    let begun = sample.connection.started_unix_ns.unwrap() + until_connect;
+    let seen = connections.iter().min_by_key(|seen| seen[0].at_ns.abs_diff(begun)).unwrap();
+    let measured = Duration::from_nanos(sample.connection.total_ns - until_connect);
+    let runs = wire::runs(seen);
+    // Then the proxy closes its side.
+    let end = begun + (measured + 2 * MS).as_nanos() as u64;
+    let received = runs.iter().rfind(|run| !run.sent && run.first_ns <= end).unwrap();
+    let captured = Duration::from_nanos(received.last_ns - seen[0].at_ns);
+    let total = MeasuredAndCaptured { measured, captured };
+    if phase(sample, "proxy_tls").is_some() {
+        return (total, None);
+    }
+    let tunnel = phase(sample, "tunnel").unwrap();
+    // The last of the proxy's answers.
+    let answered = runs[2 * tunnel.round_trips as usize - 1];
+    let captured = Duration::from_nanos(answered.last_ns - runs[0].first_ns);
+    (total, Some(MeasuredAndCaptured { measured: duration(sample, "tunnel"), captured }))
+}
+
+/// No sample may be shorter than on the wire. On a busy machine the client reads late, so only the median is held from
+/// above.
+fn assert_close(compared: &[MeasuredAndCaptured], limit: Duration, what: &str) {
+    let least = |pair: &MeasuredAndCaptured| pair.measured + SAME >= pair.captured;
+    assert!(compared.iter().all(least), "{what}: {compared:?}");
+    let excess = |pair: &MeasuredAndCaptured| pair.measured.saturating_sub(pair.captured);
+    let excesses = compared.iter().map(|pair| excess(pair).as_nanos() as u64).collect();
+    assert!(middle(excesses) < limit, "{what}: {compared:?}");
 }
