@@ -24,6 +24,7 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     if let Some(file) = &plan.averages {
         return averages::run(file, &plan.render);
     }
+    check_no_directory(&plan.files)?;
     let inputs = ReportInputs::recognise(&plan.files)?;
     if !matches!(inputs, ReportInputs::Store(_)) {
         check_no_period(plan)?;
@@ -36,6 +37,16 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
         ReportInputs::ServerLogs => server_log::run(plan),
         ReportInputs::Store(path) => store::run(&path, plan),
     }
+}
+
+/// The only directory that can be shown is a monitor's, by its store.
+fn check_no_directory(files: &[PathBuf]) -> Result<(), Problem> {
+    let other = files.iter().find(|path| path.is_dir() && store::store_file(path).is_none());
+    other.map_or(Ok(()), |path| {
+        let what = format!("cannot read {}: a directory without store.sqlite", path.display());
+        let hint = "give files, or the directory of a monitor (its --store)";
+        Err(Problem::new(exit::READ, what).hint(hint))
+    })
 }
 
 /// A period is of a monitor's store: files are read whole.

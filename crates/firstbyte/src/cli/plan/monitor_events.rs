@@ -9,6 +9,9 @@ use crate::cli::exit::Problem;
 use crate::monitor_server;
 use crate::plans::{EventsForm, Moment, MonitorEventsPlan};
 
+/// 1973-03-03, the first time of nine digits: seconds since 1970.
+const EARLIEST: i64 = 100_000_000;
+
 pub(super) fn events(args: &MonitorEventsArgs) -> Result<MonitorEventsPlan, Problem> {
     Ok(MonitorEventsPlan {
         store: args.store.clone(),
@@ -44,6 +47,8 @@ pub(super) fn moment(flag: &str, text: Option<&str>) -> Result<Option<Moment>, P
         let time = parse_time(text, BareTime::Refused).ok()?;
         i64::try_from(time.as_secs()).ok().map(Moment::SecondsAgo)
     };
+    // `7` lacks its unit: nobody means the first weeks of 1970.
+    let at = at.filter(|at| *at >= EARLIEST);
     at.map(Moment::At).or_else(ago).map(Some).ok_or_else(|| {
         usage(format!("{flag} {text:?} is not a time"))
             .hint(format!("write {flag} 7d, {flag} 2026-11-23 or {flag} 2026-11-23T12:00:00Z"))
@@ -62,7 +67,7 @@ mod tests {
         assert_eq!(read("1795392000"), Some(Moment::At(1_795_392_000)));
         assert_eq!(read("1.5h"), Some(Moment::SecondsAgo(5_400)));
         assert_eq!(moment("--since", None).unwrap(), None);
-        for bad in ["", "yesterday", "2026-13-01", "-1", "7 fortnights"] {
+        for bad in ["", "yesterday", "2026-13-01", "-1", "7", "99999999", "7 fortnights"] {
             let problem = moment("--since", Some(bad)).unwrap_err().to_string();
             assert!(
                 problem.contains("--since") && problem.contains("write --since 7d"),

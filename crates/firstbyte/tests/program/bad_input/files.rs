@@ -86,6 +86,12 @@ const ROWS: &[Row] = &[
     (&["compare", "--plan", "/dev/zero"], 26, "error: --plan /dev/zero: more than 16 MB\n"),
     (&["lab", "show", "/dev/zero"], 100, "error: cannot read scenario /dev/zero: more than 1 MB\n"),
     (
+        &["report", "."],
+        26,
+        "error: cannot read .: a directory without store.sqlite\n\
+         hint: give files, or the directory of a monitor (its --store)\n",
+    ),
+    (
         &["report", "/dev/zero"],
         2,
         "error: /dev/zero is a pipe or a device, not a file\n\
