@@ -1,7 +1,7 @@
-//! How likely chance brings so many of so many.
+//! Upper tail of the binomial distribution.
 
-/// The probability that `least` or more of `n` are of a kind that each is with probability `share`; 1 where no more than are to
-/// be expected are asked for.
+/// The probability of `least` or more successes in `n` trials that each succeed with probability `share`. At or below
+/// the expected number it is rounded up to 1.
 pub(crate) fn at_least(least: u64, n: u64, share: f64) -> f64 {
     if least as f64 <= share * n as f64 {
         return 1.0;

@@ -1,8 +1,9 @@
-//! What is promised of a target, and whether it is kept.
+//! Promises (budgets) about a target, and whether samples keep them.
 //!
-//! In: promises as people write them (`"ttfb.p95" = "300ms"`), the rollup of a time, the end of the certificate. Out: how many samples
-//! are beyond, or how many days are left, and whether that breaks the promise. Promises of times and failures are shares: p95 within
-//! 300 ms says that no more than a twentieth takes longer. Pure. Definitions: `docs/statistics.md`, "Budgets".
+//! In: promises as written in the configuration (`"ttfb.p95" = "300ms"`), the rollup of a period, the expiry of the
+//! certificate. Out: how many samples are beyond the limit, or how many days are left, and whether that breaks the
+//! promise. Times and failures are judged as shares: a p95 within 300 ms means that at most a twentieth of the samples
+//! take longer. Pure. Definitions: `docs/statistics.md`, "Budgets".
 
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use time::{Date, Month, OffsetDateTime};
 use crate::binomial::at_least;
 use crate::rollup::{Measure, MonitoredFact, Rollup};
 
-/// A promise is broken where chance brings so many beyond it, or more, in no more than one of so many times.
+/// A promise is broken if the number of samples beyond its limit, or more, has at most this probability by chance.
 const BY_CHANCE: f64 = 1e-3;
-/// Quantiles that promises are of.
+/// Quantiles that a promise can name.
 const QUANTILES: [(&str, f64); 5] =
     [("median", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 /// The key of the promise about failures.
@@ -34,7 +35,7 @@ pub struct Promise {
     kept: Kept,
 }
 
-/// What has to be so.
+/// The condition of a promise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
     Within { measure: Measure, quantile: f64, limit: Duration },
@@ -92,11 +93,11 @@ pub enum Evidence {
 pub struct SamplesBeyond {
     /// Samples beyond the limit; of failures as many as the time was that they stand for.
     pub beyond: u64,
-    /// Of so many.
+    /// Number of samples judged.
     pub of: u64,
-    /// Which share may be beyond it.
+    /// Share of samples that may be beyond the limit.
     pub allowed: f64,
-    /// The quantile, where the promise is of one.
+    /// The quantile, if the promise names one.
     pub figure: Option<Duration>,
 }
 
@@ -150,7 +151,7 @@ impl Promise {
         }
     }
 
-    /// The time that is promised, where it is one.
+    /// The promised time, if the promise is about a time.
     pub fn limit(&self) -> Option<Duration> {
         match self.kept {
             Kept::Within { limit, .. } => Some(limit),
@@ -163,8 +164,9 @@ impl Promise {
         matches!(self.kept, Kept::CertificateDays { .. })
     }
 
-    /// How it stands with the samples of `rollup`, and with a certificate that ends at `certificate_expiry`; absent where there is
-    /// nothing to judge by. Samples that failed have no time: they count for failures alone. Moments are seconds since 1970.
+    /// Judges the promise by the samples of `rollup`, or by a certificate that expires at `certificate_expiry`; `None`
+    /// without samples or a certificate. Failed samples have no time and count only as failures. Moments are seconds
+    /// since 1970.
     pub fn judge(
         &self,
         rollup: &Rollup,
@@ -258,8 +260,8 @@ fn failed_by_time(rollup: &Rollup) -> u64 {
     (share * rollup.samples as f64).round() as u64
 }
 
-/// When the certificate ends that ends first among those that samples of `rollup` were shown, seconds since 1970. Servers behind one
-/// name may have several.
+/// When the certificate ends that ends first among those that samples of `rollup` were shown, seconds since 1970.
+/// Servers behind one name may have several.
 pub fn earliest_certificate_end(rollup: &Rollup) -> Option<i64> {
     let shown = rollup.facts.get(&MonitoredFact::Certificate)?.keys();
     let last_day = |certificate: &String| {
@@ -417,7 +419,7 @@ mod tests {
         }
     }
 
-    /// A promise that is kept at its limit is said to be broken once in a thousand times, not more often.
+    /// A promise kept exactly at its limit is reported as broken at most once in a thousand judgements.
     #[test]
     fn what_is_kept_is_seldom_said_to_be_broken() {
         let mut random = fastrand::Rng::with_seed(1);

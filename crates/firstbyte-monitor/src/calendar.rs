@@ -1,11 +1,11 @@
 //! When each series is measured: load spread out, limits kept, nothing caught up in bursts.
 //!
-//! In: series with the time from one sample to the next, and what time it is. Out: which of them begin now, and how late. A
-//! series is due on a grid of its own, laid out so that those of one period are spread over it; each sample is off the grid by
-//! a random jitter, which does not add up. What is due and may not begin yet (a limit, its own sample under way) waits; a place
-//! on the grid that has passed meanwhile is counted and left out. Series that fail keep their grid: shares of failures are
-//! shares of time. An extra sample, measured at once, leaves the grid as it is. Time is what the caller says: since any origin,
-//! never back.
+//! In: series with their intervals, and the current time. Out: which series begin a sample now, and how late. Each
+//! series has its own grid of due times; grids of one interval are spread evenly over it. A random jitter moves each
+//! sample off the grid and does not accumulate. A series that is due but may not begin yet (a limit, or its previous
+//! sample still runs) waits; grid places that pass meanwhile are counted and skipped. Failing series keep their grid,
+//! so shares of failures are shares of time. An extra sample, measured at once, does not move the grid. The caller
+//! supplies the time, from any origin, never decreasing.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -15,8 +15,8 @@ use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::configuration::Limits;
 
-/// A sample stands for its interval, and for no more than so much besides: the longest time that one may take. What a process that
-/// stood still did not measure is unknown.
+/// A sample stands for its interval, and for no more than so much besides: the longest time that one may take. What a
+/// process that stood still did not measure is unknown.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(600);
 /// The golden ratio's: places that it sets one after the other are as far apart as can be, however many there will be.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -38,9 +38,9 @@ pub struct Timing {
 /// A sample that is to begin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// Of which series.
+    /// The series to measure.
     pub series: SeriesNumber,
-    /// After it was due.
+    /// Time since it was due.
     pub lateness: Duration,
 }
 
@@ -111,7 +111,7 @@ impl Calendar {
         }
     }
 
-    /// Other limits from now on. What is under way stays.
+    /// Replaces the limits. Samples under way continue.
     pub const fn limit(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -144,7 +144,8 @@ impl Calendar {
         debug_assert!(!under_way, "who is under way has ended, or been removed, before");
     }
 
-    /// Takes a series out. Whether a sample of it was under way: its end is told to [`Self::ended`] no more.
+    /// Removes a series, and says whether one of its samples was under way. Do not call [`Self::ended`] for that
+    /// sample.
     pub fn remove(&mut self, number: SeriesNumber) -> bool {
         let Some(entry) = self.series.remove(&number) else { return false };
         if entry.under_way {
@@ -198,8 +199,8 @@ impl Calendar {
         Some(Duration::ZERO)
     }
 
-    /// A sample of this series has ended. Out: how much time of its grid the sample stands for, zero for an extra one; nothing if
-    /// no sample of it was under way.
+    /// A sample of this series has ended. Out: how much time of its grid the sample stands for, zero for an extra one;
+    /// nothing if no sample of it was under way.
     pub fn ended(&mut self, number: SeriesNumber, now: Duration) -> Option<Duration> {
         let entry = self.series.get_mut(&number).filter(|entry| entry.under_way)?;
         entry.under_way = false;
@@ -210,7 +211,7 @@ impl Calendar {
             entry.place += entry.every;
             let mut places = 1;
             if entry.place < now {
-                // Whole periods: the grid stays where it is.
+                // Skips whole intervals, which keeps the grid in place.
                 let behind = (now - entry.place).as_nanos() / entry.every.as_nanos().max(1) + 1;
                 let behind = u32::try_from(behind).unwrap_or(u32::MAX);
                 entry.place += entry.every * behind;

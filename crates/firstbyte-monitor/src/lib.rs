@@ -1,8 +1,8 @@
-//! Watching targets for months: what is measured ([`configuration`]), when ([`calendar`]), at which addresses ([`edges`]), which
-//! answers are wrong ([`expected_status`]), the loop that does it ([`watch`]), what samples come to ([`rollup`]), whether that is
-//! what was promised ([`budget`]), and who is sent what changed ([`webhook`]) and the figures ([`push`]).
+//! Monitoring of targets over months: the [`configuration`], when to measure ([`calendar`]), at which addresses
+//! ([`edges`]), which statuses are failures ([`expected_status`]), the loop that measures ([`watch`]), sums of samples
+//! ([`rollup`]), promises ([`budget`]), and notifications of events ([`webhook`]) and figures ([`push`]).
 //!
-//! Input: a TOML file, or URLs. Output: samples, each of a series, through a sink. Nothing here prints.
+//! Input: a TOML file, or URLs. Output: samples of series, through a sink. Nothing here prints.
 
 // Tests share drawn series with the benchmark, which is another crate.
 #[cfg(test)]

@@ -9,13 +9,13 @@ use firstbyte_probe::probe::{Secret, Target};
 /// Where figures are sent, as it was configured. Its files are named from the configuration's directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PushSettings {
-    /// What is sent.
+    /// Protocol of the requests.
     pub form: PushForm,
-    /// Where it is posted: its path may let somebody in.
+    /// URL of the requests. Secret, because its path may hold a token.
     pub url: Secret<Target>,
     /// Its host and port, which may be shown.
     pub name: String,
-    /// From one time to the next.
+    /// Interval between requests.
     pub every: Duration,
     /// Labels of all series (remote-write), or attributes of the resource (OTLP).
     pub labels: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub struct PushSettings {
     pub headers: Vec<(String, Secret<String>)>,
 }
 
-/// What is sent.
+/// Protocol that carries the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushForm {
     /// Prometheus' remote-write 1.0.

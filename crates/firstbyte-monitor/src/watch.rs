@@ -1,8 +1,9 @@
 //! The loop: series of a configuration, measured as the calendar says, until told to stop.
 //!
-//! In: a configuration. Out: samples through a sink, in the order in which they end. A sample that fails is a sample. After the
-//! first failure, and after the first success that follows an outage, a series is measured again at once; when two failures in a
-//! row have begun an outage, so are the other series of its target. These extra samples stand for no time.
+//! In: a configuration. Out: samples through a sink, in the order in which they end. A sample that fails is a sample.
+//! After the first failure, and after the first success that follows an outage, a series is measured again at once;
+//! when two failures in a row have begun an outage, so are the other series of its target. These extra samples stand
+//! for no time.
 
 #[cfg(test)]
 mod tests;
@@ -83,16 +84,16 @@ impl Series {
 /// A way of a target that is not measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Whose.
+    /// Name of the target.
     pub target: String,
-    /// Which variant.
+    /// The variant that is impossible.
     pub variant: String,
-    /// Why it cannot be had.
+    /// Why it is impossible.
     pub why: String,
 }
 
-/// All series of `configuration`, target by target, and what `clients` cannot do. Where a target is measured at all of its edges,
-/// those are the addresses of its name in `edges`; it is measured as it is while there are none.
+/// All series of `configuration`, target by target, and the variants that `clients` cannot measure. A target measured
+/// at all of its edges has a series for each address in `edges`; until addresses are known it is measured as usual.
 pub fn series(
     configuration: &Configuration,
     edges: &Edges,
@@ -180,11 +181,11 @@ fn named(target: &str, variant: &Cell) -> Cell {
     }
 }
 
-/// What is watched: a configuration, its series, and who visits each of them.
+/// A configuration, its series, and their visitors.
 pub struct Watchlist {
-    /// Where the series come from.
+    /// Source of the series.
     pub configuration: Configuration,
-    /// All that is measured.
+    /// All series.
     pub series: Vec<Series>,
     /// Of each series, in their order.
     pub visitors: Vec<Rc<Visitor>>,
@@ -192,7 +193,8 @@ pub struct Watchlist {
 
 /// Where samples go, and who is told whose they are.
 pub trait WatchSink: SampleSink {
-    /// From now on the cells of samples are the series of `list`. Samples of series that are no longer there have all come.
+    /// From now on the cells of samples are the series of `list`. Samples of series that are no longer there have all
+    /// come.
     ///
     /// # Errors
     /// What kept it from that; it ends the loop.
@@ -217,8 +219,8 @@ impl WatchControl {
         self.0.notify.notify_one();
     }
 
-    /// Has `list` watched instead. Series that are the same in it keep their times, sessions and open connections. Of those that
-    /// are not there any more, samples that are under way are waited for; then the new ones begin.
+    /// Has `list` watched instead. Series that are the same in it keep their times, sessions and open connections. Of
+    /// those that are not there any more, samples that are under way are waited for; then the new ones begin.
     pub fn follow(&self, list: Watchlist) {
         self.0.next.replace(Some(list));
         self.0.notify.notify_one();
@@ -308,7 +310,7 @@ struct Watch {
     streaks: HashMap<SeriesNumber, Streak>,
     /// Series that are no longer in the calendar, with a sample under way.
     leaving: HashSet<SeriesNumber>,
-    /// What is watched as soon as those have left.
+    /// Takes over when `leaving` is empty.
     next: Option<Watchlist>,
 }
 
@@ -431,7 +433,7 @@ impl Watch {
         self.cells.iter().filter_map(stays).collect()
     }
 
-    /// Goes over to what is to be watched next, where nothing holds it up. Whether it did.
+    /// Switches to the next watchlist if nothing delays that, and says whether it did.
     fn switch(&mut self) -> bool {
         let Some(mut next) = self.next.take_if(|_| self.leaving.is_empty()) else { return false };
         let now = self.now();

@@ -1,4 +1,4 @@
-//! Drawn changes with decoys: the cause and the scope are to be named rightly, and nothing else is to be told.
+//! Drawn changes with decoys: the detector must name the right cause and scope, and report nothing else.
 
 use std::collections::BTreeMap;
 

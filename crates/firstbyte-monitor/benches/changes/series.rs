@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-/// What is made to change.
+/// The change drawn into a series.
 #[derive(Clone, Debug)]
 pub(crate) enum Alteration {
     Nothing,
@@ -82,7 +82,7 @@ impl Alteration {
     }
 }
 
-/// What was found in a series.
+/// The events found in a series.
 #[derive(Debug, Default)]
 pub(crate) struct SeriesFindings {
     /// Events that were only ever provisional.
@@ -140,7 +140,8 @@ impl History for OneSeries {
     }
 }
 
-/// A series of this shape for so many days, a sample every `every` seconds, looked at after each of them.
+/// Draws a series of this shape for `days`, with a sample every `every` seconds, and runs the detector after each
+/// sample.
 pub(crate) fn watch(
     shape: Shape,
     alteration: &Alteration,

@@ -108,7 +108,7 @@ impl Way {
     }
 }
 
-/// What is made to change, and what the event has to name first.
+/// Drawn changes, each with the fact that the event must name first.
 pub(crate) const CAUSES: [(&str, &str); 8] = [
     ("version", "tls.version"),
     ("tickets", "tls.handshake"),
@@ -160,7 +160,7 @@ pub(crate) fn decoy(name: &str, cause: &str, way: &mut Way) -> &'static str {
     }
 }
 
-/// Four places × two families × two ways, all of one target, and one target beside it.
+/// Four places × two address families × two variants, of each of two targets.
 pub(crate) fn network() -> Vec<SeriesLabels> {
     let mut all = Vec::new();
     for target in ["shop", "other"] {

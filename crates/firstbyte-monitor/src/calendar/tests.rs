@@ -214,7 +214,7 @@ fn what_is_removed_is_measured_no_more_and_frees_its_place() {
     // Its end is told although it is gone.
     assert_eq!(calendar.ended(first.series, SECOND), None);
     assert_eq!((calendar.in_flight(), calendar.len()), (1, 1));
-    // It comes back under the same number; what was due of it before is not due twice.
+    // The series comes back under the same number, and its earlier due time does not count twice.
     assert_eq!(calendar.ended(second.series, SECOND), Some(SECOND));
     calendar.remove(second.series);
     calendar.add(first.series, &timing(10 * SECOND, "a"), 2 * SECOND);
@@ -230,7 +230,8 @@ fn what_is_removed_is_measured_no_more_and_frees_its_place() {
 }
 
 proptest! {
-    /// Whatever is asked for: limits hold, nobody begins before it is due, nobody is under way twice, nobody is forgotten.
+    /// Whatever is asked for: limits hold, nobody begins before it is due, nobody is under way twice, nobody is
+    /// forgotten.
     #[test]
     fn limits_hold_and_nobody_is_forgotten(
         every in prop::collection::vec(1_u64..30, 1..30),

@@ -44,7 +44,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Further header fields of a request, of which it has those called `own` anyway.
+    /// Additional header fields of a request. The request sets the fields in `own` itself.
     pub(super) fn headers(
         &mut self,
         table: &DeTable<'t>,

@@ -1,4 +1,4 @@
-//! The file as it is written: every key looked at, every mistake noted where it is.
+//! The configuration file as written: checks every key, and collects every mistake with its place.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -53,7 +53,7 @@ pub(super) struct Document<'t> {
     pub(super) mistakes: Mistakes<'t>,
 }
 
-/// A URL of a target, and where it is written.
+/// A target's URL, and its place in the file.
 struct Written {
     url: String,
     at: Range<usize>,
@@ -69,7 +69,8 @@ impl<'t> Document<'t> {
         Self { root: root.into_inner(), mistakes }
     }
 
-    /// Nothing, where there was no mistake.
+    /// # Errors
+    /// All mistakes, if there was one.
     pub(super) fn finish(self) -> Result<(), Vec<Mistake>> {
         let mistakes = self.mistakes.into_sorted();
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
@@ -536,7 +537,7 @@ impl<'t> Document<'t> {
         table
     }
 
-    /// What is in a list; nothing where there is none.
+    /// The items of a list; empty if the key is absent.
     pub(super) fn list<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> &'d [Value<'t>] {
         let Some(value) = table.get(key) else { return &[] };
         match value.get_ref().as_array() {

@@ -1,9 +1,9 @@
 //! One line, many targets: `{a,b}` and `{1..9}` in a URL.
 
-/// All texts that `pattern` stands for, in the order of its braces; itself where it has none.
+/// Expands the braces of `pattern`, in order. A pattern without braces expands to itself.
 ///
 /// # Errors
-/// What is wrong with it, or that it stands for more than `most`.
+/// A malformed pattern, or one that expands to more than `most` texts.
 pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, String> {
     let mut all = vec![String::new()];
     let mut rest = pattern;

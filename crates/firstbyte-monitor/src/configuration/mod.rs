@@ -1,6 +1,7 @@
-//! What is watched, out of a TOML file: checked as a whole, with a message for each mistake.
+//! The configuration of the monitor, a TOML file: checked as a whole, with a message for each mistake.
 //!
-//! A [`Configuration`] that exists has been checked. Settings come in three layers, the later ones ahead: `[defaults]`, a
+//! A [`Configuration`] that exists has been checked. Settings come in three layers, and later layers override earlier
+//! ones: `[defaults]`, a
 //! `[template.NAME]` that a target names, and the `[[target]]`. Every key is described in `docs/monitor.md`.
 
 mod destination;
@@ -136,9 +137,9 @@ impl Default for Limits {
 pub struct TargetSettings {
     /// What it is called; no other target is.
     pub name: String,
-    /// What is visited, where no axis says otherwise.
+    /// The visit, unless an axis changes it.
     pub target: Target,
-    /// From one sample of a series to the next.
+    /// Interval between samples of a series.
     pub every: Duration,
     /// By which share of `every` a sample may be early or late, at random.
     pub jitter: f64,
@@ -148,7 +149,8 @@ pub struct TargetSettings {
     pub axes: Vec<Axis>,
     /// Each address of its name is measured by itself.
     pub all_edges: bool,
-    /// Its certificate leads to one in this file, PEM, and not to one of the system's. Named from the configuration's directory.
+    /// Its certificate leads to one in this file, PEM, and not to one of the system's. Named from the configuration's
+    /// directory.
     pub cacert: Option<PathBuf>,
     /// Any other status is a failure.
     pub expected_status: ExpectedStatus,
@@ -160,9 +162,9 @@ pub struct TargetSettings {
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
     /// It is measured although its certificate is bad.
     pub insecure: bool,
-    /// What is promised of it, by name.
+    /// Promises about it.
     pub budget: Vec<Promise>,
-    /// What it is, in words of whoever watches.
+    /// Labels chosen by the user.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -214,10 +216,10 @@ impl Configuration {
         at_edges.map(|target| target.target.host.clone()).collect()
     }
 
-    /// What is watched where URLs alone are given.
+    /// A configuration of URLs alone, as given on the command line.
     ///
     /// # Errors
-    /// The URL that is none, and why.
+    /// The first invalid URL, and why it is invalid.
     pub fn of_urls(urls: &[String], settings: UrlSettings) -> Result<Self, (String, String)> {
         let UrlSettings { every, timeout, axes } = settings;
         let layer = Layer { every, timeout, axes: Some(axes), ..Layer::default() };

@@ -1,8 +1,9 @@
 //! Why: what of a series changed with its times, and explains them.
 //!
-//! In: the rollups around a change. Out: parts of the time that moved, the facts that can have moved them, and those that changed
-//! at the same time and cannot. Rollups know no joint distributions, so three things have to agree: the fact moved at the same slot; what
-//! moved is what such a fact can move (the table [`CAN_MOVE`]); where it says by how much, by about as much. Reasons: `docs/statistics.md`.
+//! In: the rollups around a change. Out: parts of the time that moved, the facts that can have moved them, and those
+//! that changed at the same time and cannot. Rollups know no joint distributions, so three things have to agree: the
+//! fact moved at the same slot; what moved is what such a fact can move (the table [`CAN_MOVE`]); where it says by how
+//! much, by about as much. Reasons: `docs/statistics.md`.
 
 use std::collections::BTreeMap;
 
@@ -289,7 +290,7 @@ fn moved_facts(
         .collect()
 }
 
-/// The count of each value on both sides; "" is none.
+/// Count of each value on both sides; "" counts samples without a value.
 fn counts(fact: Fact, before: &Rollup, after: &Rollup) -> BTreeMap<String, [f64; 2]> {
     let mut all: BTreeMap<String, [f64; 2]> = BTreeMap::new();
     for (side, rollup) in [before, after].into_iter().enumerate() {
@@ -406,7 +407,7 @@ const ASKED_FOR: [Fact; 6] = [
     Fact::Address,
 ];
 
-/// What was asked for and is no longer what comes of it is its own cause.
+/// A request that the server no longer fulfils is a cause of its own.
 fn of_shortfalls(
     before: &Rollup,
     after: &Rollup,

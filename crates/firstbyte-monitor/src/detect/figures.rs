@@ -1,5 +1,6 @@
-//! Figures of a series that raise events: the median and p90 of the time to the first byte and of the whole time, and the shares of
-//! samples that fail (outside of outages) or come to something else than was asked for; by the hour and by the sample.
+//! Figures of a series that raise events: the median and p90 of the time to the first byte and of the whole time, and
+//! the shares of samples that fail (outside of outages) or come to something else than was asked for; by the hour and
+//! by the sample.
 
 use firstbyte_core::run::Metric;
 use firstbyte_core::stats::ExponentialHistogram;
@@ -26,10 +27,10 @@ const METRICS: [Metric; 2] = [Metric::Ttfb, Metric::Total];
 const SHARES: [Statistic; 2] = [Statistic::Failures, Statistic::Shortfalls];
 /// Fewest samples of a slot for its p90 to be a figure.
 const FEWEST_FOR_TAILS: u64 = 10;
-/// Around a change rollups of so many hours are compared.
+/// Rollups this far before and after a change are compared.
 const COMPARED: i64 = 3 * DAY;
 
-/// Figures of each of these times.
+/// Figures computed for each of the times.
 const TIMES: [(Statistic, LevelSettings); 2] =
     [(Statistic::Median, LevelSettings::TIMES), (Statistic::P90, LevelSettings::TAILS)];
 
@@ -154,8 +155,8 @@ pub(super) fn in_samples(
 /// Gives the rollups around a change.
 type Around<'a> = dyn Fn(&Change) -> Vec<(i64, Rollup)> + 'a;
 
-/// Changes at one time, no more than `grain` apart, are one: of failures if there are any, else of shortfalls, else of the time to
-/// the first byte, by its median if that changed.
+/// Changes at one time, no more than `grain` apart, are one: of failures if there are any, else of shortfalls, else of
+/// the time to the first byte, by its median if that changed.
 fn shifts(
     series: u64,
     around: &Around<'_>,

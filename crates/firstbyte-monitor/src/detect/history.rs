@@ -1,5 +1,5 @@
-//! What the detector reads: series with their labels, and their rollups. A store implements [`History`]; [`InMemory`] is for
-//! tests, and for what fits into memory.
+//! What the detector reads: series with their labels, and their rollups. A store implements [`History`]; [`InMemory`]
+//! is for tests, and for what fits into memory.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +22,20 @@ pub struct SeriesLabels {
     pub tags: BTreeMap<String, String>,
 }
 
-/// What was measured. Times are milliseconds since the Unix epoch.
+/// The samples to look at. Times are milliseconds since the Unix epoch.
 pub trait History {
-    /// All series that are measured now.
+    /// All series measured at present.
     fn series(&self) -> &[SeriesLabels];
 
-    /// When the last sample of `series` before `until` was taken, where that is known. A series is looked at again when this changes.
+    /// Time of the last sample of `series` before `until`, if known. A series is looked at again when this changes.
     fn newest(&self, series: u64, until: i64) -> Option<i64>;
 
-    /// The latest samples of `series` at `from` or after and before `until`, at most `most` of them, in the order of time. Where
-    /// single samples are not kept, the finest rollups that are.
+    /// The latest samples of `series` in `from..until`, at most `most`, in order of time. If single samples are not
+    /// kept, the finest rollups instead.
     fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample>;
 
-    /// The hours of `series` that begin at `from` or after and before `until`, in the order of time, with the times that are
-    /// wanted. Hours without samples are not there.
+    /// The hours of `series` that begin at `from` or after and before `until`, in the order of time, with the times
+    /// that are wanted. Hours without samples are not there.
     fn hours(&self, series: u64, from: i64, until: i64, wanted: &WantedTimes)
     -> Vec<(i64, Rollup)>;
 
@@ -67,7 +67,7 @@ impl InMemory {
         self.notes.push(note);
     }
 
-    /// Counts what was taken at `at`.
+    /// Adds the sample taken at `at`.
     pub fn add(&mut self, series: u64, at: i64, rollup: &Rollup) {
         self.add_hours(series, at, rollup);
         let samples = self.samples.entry(series).or_default();
@@ -83,7 +83,7 @@ impl InMemory {
         self.outages.entry(series).or_default().push(outage);
     }
 
-    /// Counts what was taken within the hour of `at`, of which no single samples are kept.
+    /// Adds to the hour of `at`, without keeping single samples.
     pub fn add_hours(&mut self, series: u64, at: i64, rollup: &Rollup) {
         let hour = at.div_euclid(HOUR) * HOUR;
         self.hours.entry(series).or_default().entry(hour).or_default().merge(rollup);

@@ -1,7 +1,7 @@
 //! The latest samples of every series, small enough to be kept in memory.
 //!
-//! In: the rollup of one sample, or of a minute. Out: the same again. Facts and counts that samples have in common with those
-//! before them are kept once; times are kept in single precision, seven digits.
+//! In: the rollup of one sample, or of a minute. Out: the same again. Facts and counts that samples have in common with
+//! those before them are kept once; times are kept in single precision, seven digits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ mod tests {
         rollup
     }
 
-    /// For so many series, the first of which is number 7.
+    /// Room for `series` series, numbered from 7.
     fn with_room_for(series: u64) -> LatestSamples {
         let mut latest = LatestSamples::default();
         latest.keep_alone(&(7..7 + series).collect());

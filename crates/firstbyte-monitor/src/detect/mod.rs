@@ -1,9 +1,10 @@
-//! When did it change, by how much, where, and why.
+//! Detects changes: when, by how much, where, and why.
 //!
-//! In: samples and hours through [`History`], the time. Out: [`Event`]s that are new or have changed: provisional, confirmed,
-//! withdrawn. Pure and repeatable: no clock is read, nothing is written. Each figure of each series is looked at by itself
-//! ([`level`]); what changed with it says why (`cause`); series that changed at one time for one reason are one event (`scope`).
-//! Outages have a state machine of their own ([`outages`](crate::outages)). Definitions and what was measured:
+//! In: samples and hours through [`History`], and the time. Out: new and changed [`Event`]s: provisional, confirmed,
+//! withdrawn. Pure and repeatable: reads no clock, writes nothing. Each figure of each series is examined by itself
+//! ([`level`]). Facts that changed with it give the cause (`cause`). Series that changed at the same time for the same
+//! reason form one event (`scope`). Outages have a state machine of their own ([`outages`](crate::outages)).
+//! Definitions and measured error rates:
 //! `docs/statistics.md`, "Changes in a monitored series".
 
 mod cause;
@@ -47,11 +48,11 @@ const UNSEEN: u32 = 8;
 pub struct Settings {
     /// How far back hours are looked at, days.
     pub days: i64,
-    /// A change back to the level of before within so many hours ends an event, and is none of its own.
+    /// A return to the former level within this many hours ends the event, and is not a new event.
     pub returns_within: i64,
-    /// A provisional event is withdrawn after so many days.
+    /// Days after which a provisional event is withdrawn.
     pub provisional_for: i64,
-    /// Series whose hours are looked at in one look, at most: after a start the others follow in the next looks.
+    /// Most series whose hours one look examines. After a start the others follow in later looks.
     pub hours_at_once: usize,
 }
 
@@ -100,7 +101,8 @@ impl Detector {
         &self.events
     }
 
-    /// Looks at all series, `now` in milliseconds since the Unix epoch. Out: events that are new, or are not as they were.
+    /// Looks at all series, `now` in milliseconds since the Unix epoch. Out: events that are new, or are not as they
+    /// were.
     ///
     /// The latest samples of a series are looked at when there are new ones, its hours when six of them have ended.
     pub fn look(&mut self, history: &dyn History, now: i64) -> Vec<LevelEvent> {
@@ -143,7 +145,7 @@ impl Detector {
         }
         self.recount(&shown, &hours_of, all, now);
         self.withdraw(&shown, &fresh, &hours_of, now);
-        // What was noted after the last look is told too, for as long as it is news.
+        // Annotations added after the last look are reported too, while the event is recent.
         let news = now - self.settings.provisional_for * DAY;
         for event in self.events.iter_mut().filter(|event| event.at > news) {
             let (span, series) = (event.at_between, &event.series);
@@ -183,13 +185,13 @@ impl Detector {
         }
         let within = self.settings.returns_within * HOUR;
         if let Some(ended) = self.events.iter_mut().find(|event| group.ends(event, within)) {
-            // Who says that it is over has to be as sure as who said that it began.
+            // The end must be as certain as the beginning.
             if sure || ended.state == State::Provisional {
                 ended.until = Some(group.at);
             }
             return None;
         }
-        // What has ended long ago, and was never told, is history; what is only proposed has to be of these days.
+        // A change that ended long ago and was never reported is history. A proposed change must be recent.
         if !sure && now - group.at > self.settings.provisional_for * DAY {
             return None;
         }
@@ -202,8 +204,8 @@ impl Detector {
         Some(id)
     }
 
-    /// Whose events they are: the series that show it now, those that are sure, and those that were not looked at. What one
-    /// series showed by chance for a while is not of an event for good.
+    /// Whose events they are: the series that show it now, those that are sure, and those that were not looked at. What
+    /// one series showed by chance for a while is not of an event for good.
     fn recount(
         &mut self,
         shown: &BTreeMap<String, BTreeSet<u64>>,
@@ -258,12 +260,13 @@ impl Detector {
     }
 }
 
-/// Whether a change of `at` would have been seen in `series` now. Samples show a change for some hours; after that hours have to.
+/// Whether a change of `at` would have been seen in `series` now. Samples show a change for some hours; after that
+/// hours have to.
 fn is_looked_at(at: i64, series: u64, hours_of: &BTreeSet<u64>, now: i64) -> bool {
     hours_of.contains(&series) || now - at < figures::RECENT
 }
 
-/// What is known better now. Its identity and what people noted stay; whose it is, [`Detector::recount`] says.
+/// Updates an event by a later look. Its identity and annotations stay; [`Detector::recount`] updates its series.
 fn edit(event: &mut LevelEvent, group: &Together, all: &[SeriesLabels]) {
     let new = group.event(all);
     let sure = new.state == State::Confirmed;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::history::{History, SeriesLabels};
 
-/// A note belongs to a change that may have begun so long before or after it, milliseconds: people note things before they do
-/// them, and after they have noticed.
+/// A note belongs to a change that may have begun so long before or after it, milliseconds: people note things before
+/// they do them, and after they have noticed.
 const NEAR: i64 = 15 * 60_000;
 /// Notes of one event, at most: the nearest.
 const MOST: usize = 5;
@@ -15,9 +15,9 @@ const MOST: usize = 5;
 pub struct Note {
     /// When, milliseconds since the Unix epoch.
     pub at: i64,
-    /// What.
+    /// Words of the annotation.
     pub text: String,
-    /// What it concerns: tags of series, "target" among them. One that no series has says nothing.
+    /// Series it concerns, by their tags and "target". A tag that no series has is ignored.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ impl Note {
     }
 }
 
-/// What was noted in the time from `from` to `until` or near it, about any of `series`, in the order of time.
+/// Annotations in or near `from..=until` about any of `series`, in order of time.
 pub fn notes_of(
     [from, until]: [i64; 2],
     series: &[u64],

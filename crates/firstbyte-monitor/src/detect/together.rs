@@ -16,7 +16,8 @@ pub(super) struct Found {
     pub(super) metric: String,
     pub(super) statistic: Statistic,
     pub(super) change: Change,
-    /// By how many milliseconds its time may be off beyond what it says: figures of hours are medians of blocks, or tails.
+    /// By how many milliseconds its time may be off beyond what it says: figures of hours are medians of blocks, or
+    /// tails.
     pub(super) grain: i64,
     pub(super) causes: Vec<Cause>,
     pub(super) also: Vec<Cause>,
@@ -111,7 +112,7 @@ impl Together {
             && typical.change.difference() * event.size.difference() > 0.0
     }
 
-    /// Whether it is the return to what was before `event`.
+    /// Whether it is the return to the level before `event`.
     pub(super) fn ends(&self, event: &LevelEvent, within: i64) -> bool {
         let change = &self.typical().change;
         let before = match event.size {

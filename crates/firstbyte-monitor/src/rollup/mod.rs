@@ -1,8 +1,8 @@
-//! Samples of a time, summed up: what can be added to what others have, and what months of measuring are read from.
+//! Samples of a period, summed up. Rollups of shorter periods add up to those of longer ones.
 //!
-//! In: samples. Out: how many, how they failed, what each fact was how often, and a histogram of every time. Two rollups
-//! added up are the rollup of all their samples, whatever the order (but for which values of a fact that has many are told
-//! apart). Definitions: `docs/monitor.md`, "Rollups".
+//! In: samples. Out: their number, failures by type, how often each fact had each value, and a histogram of every time.
+//! The sum of two rollups is the rollup of all their samples, in any order (except that facts with many values keep
+//! only some apart). Definitions: `docs/monitor.md`, "Rollups".
 
 mod stored;
 #[cfg(test)]
@@ -202,9 +202,9 @@ pub struct Rollup {
     pub failed_time: Duration,
     /// Those that failed, by type.
     pub failures: BTreeMap<FailureType, u64>,
-    /// Those that came to their end as something else than what was asked for.
+    /// Samples that succeeded, but not in the requested way.
     pub unproven: BTreeMap<Shortfall, u64>,
-    /// Of those that did not fail, how often each value was seen.
+    /// Samples that did not fail, by fact and value.
     pub facts: BTreeMap<MonitoredFact, BTreeMap<String, u64>>,
     /// Of those that neither failed nor are unproven.
     pub(crate) times: BTreeMap<Measure, ExponentialHistogram>,
@@ -343,7 +343,7 @@ impl Rollup {
         }
     }
 
-    /// The values of `measure`; none where there was none.
+    /// The histogram of `measure`, if a sample had one.
     pub fn times(&self, measure: Measure) -> Option<&ExponentialHistogram> {
         self.times.get(&measure)
     }
@@ -376,7 +376,8 @@ impl Rollup {
         self.failures.values().sum()
     }
 
-    /// The share of time that the server failed, as far as samples stand for time; else the share of samples that failed.
+    /// The share of time that the server failed, as far as samples stand for time; else the share of samples that
+    /// failed.
     pub fn failed_share(&self) -> Option<f64> {
         match (self.monitored.is_zero(), self.samples) {
             (_, 0) => None,

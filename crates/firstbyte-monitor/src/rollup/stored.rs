@@ -1,10 +1,10 @@
 //! A rollup as few bytes: of an hour with a sample a minute, about one kilobyte.
 //!
-//! Numbers are LEB128. In this order: the version of the form; samples; the milliseconds that they stand for, and those that
-//! failed ones stand for; how many types of failure, and of each its number and
-//! count; the same of shortfalls; how many values of facts, and of each the number that the store has given it, and its count;
-//! then, for each measure that there is a histogram of, its number, its length in bytes, and the histogram as the core stores
-//! it. Types, shortfalls and measures are numbered as in their lists, which only grow at their ends.
+//! Numbers are LEB128. In this order: the version of the form; samples; the milliseconds that they stand for, and those
+//! that failed ones stand for; how many types of failure, and of each its number and count; the same of shortfalls; how
+//! many values of facts, and of each the number that the store has given it, and its count; then, for each measure that
+//! there is a histogram of, its number, its length in bytes, and the histogram as the core stores it. Types, shortfalls
+//! and measures are numbered as in their lists, which only grow at their ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,16 +21,16 @@ const VERSION: u8 = 1;
 
 type Facts = BTreeMap<MonitoredFact, BTreeMap<String, u64>>;
 
-/// Why bytes are no rollup.
+/// Why bytes are not a rollup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredRollupError {
     /// Written by a later version.
     Version(u8),
-    /// A number that is none.
+    /// An invalid number.
     Number(Leb128Error),
-    /// A histogram that is none.
+    /// An invalid histogram.
     Histogram(StoredHistogramError),
-    /// A failure, shortfall, measure or value of that number is not known.
+    /// An unknown number of a failure, shortfall, measure or value.
     Unknown(&'static str, u64),
 }
 

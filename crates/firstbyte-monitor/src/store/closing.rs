@@ -1,6 +1,7 @@
 //! Hours and days that are over get rows of their own: an hour from its minutes, a day from its hours.
 //!
-//! An hour of a series is *open* from its first minute on, until it is closed: the table `open_hour` has a mark for it, and
+//! An hour of a series is *open* from its first minute on, until it is closed: the table `open_hour` has a mark for it,
+//! and
 //! `rollup_hour` has no row. What comes later than that is added to the row. So it is with days; a day is open from the first of
 //! its hours that is closed. Each change is one transaction, so every sample counts once, whenever a process ends.
 
@@ -19,7 +20,8 @@ const HOUR_LATE: i64 = 300;
 const DAY_LATE: i64 = 3_600;
 /// What begins so long after now is of a clock that was wrong.
 const FAR_AHEAD: i64 = 7 * 86_400;
-/// Rows that one step writes, at most, of times before and after now each: 250 hours have 15,000 minutes, which take about 0.1 s.
+/// Rows that one step writes, at most, of times before and after now each: 250 hours have 15,000 minutes, which take
+/// about 0.1 s.
 const ROWS: i64 = 250;
 
 /// What a step of closing did.
@@ -154,7 +156,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         Self { transaction, values, body: Vec::new(), closed }
     }
 
-    /// Adds `rollup` to what is at `number` of `step`, and says whether there was a row.
+    /// Adds `rollup` to row `number` of `step`, and says whether the row existed.
     pub(super) fn add(
         &mut self,
         step: Step,
@@ -179,7 +181,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         Ok(before.is_some())
     }
 
-    /// Counts what was added to a minute for the hour and the day that it lies in.
+    /// Counts an addition to a minute for its hour and its day.
     pub(super) fn count_minute(
         &mut self,
         series: SeriesId,
@@ -196,7 +198,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         }
     }
 
-    /// Counts what was added to a closed hour for the day that it lies in.
+    /// Counts an addition to a closed hour for its day.
     fn count_hour(&mut self, series: SeriesId, hour: i64, added: &Rollup) -> rusqlite::Result<()> {
         let day = hour.div_euclid(HOURS_OF_DAY);
         match self.add(Step::Day, series, day, added, true)? {

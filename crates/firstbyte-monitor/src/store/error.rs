@@ -10,14 +10,14 @@ use rusqlite::ErrorCode;
 pub enum StoreError {
     /// SQLite says so.
     Sqlite {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// Why it failed.
         source: rusqlite::Error,
     },
     /// A later program wrote it.
     Version {
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
         /// Its version.
         version: i64,
@@ -43,7 +43,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the file is no store, or a damaged one.
+    /// Whether the file is damaged, or not a store.
     pub fn is_corrupt(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
     }

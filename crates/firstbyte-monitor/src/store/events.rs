@@ -27,9 +27,9 @@ pub struct StoredEvent {
 pub struct Annotation {
     /// When, seconds since the Unix epoch.
     pub at: i64,
-    /// What.
+    /// Words of the annotation.
     pub text: String,
-    /// Whom it is about: series with all of these.
+    /// It is about the series that have all these tags.
     pub tags: BTreeMap<String, String>,
 }
 

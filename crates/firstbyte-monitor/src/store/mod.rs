@@ -1,8 +1,8 @@
-//! What months of measuring leave behind, in one SQLite file: series, rollups, events, annotations.
+//! The monitor's store, one SQLite file: series, rollups, events, annotations.
 //!
-//! In: samples by series, with how far raw files are folded in. Out: rollups by series, step and period. One connection
-//! writes ([`Store`]), any number read ([`StoreReader`]), none for long. Raw samples are in files beside it, which everything
-//! here but annotations and events can be made again from, as far as they go back.
+//! In: samples by series, and how far each raw file is folded in. Out: rollups by series, step and period. One
+//! connection writes ([`Store`]), any number read ([`StoreReader`]), and none holds a lock for long. Raw samples are in
+//! files next to the store. As far as these go back, everything except annotations and events can be rebuilt from them.
 
 mod closing;
 mod error;
@@ -30,20 +30,20 @@ pub use writer::{Flushed, Folded, Store};
 /// The number that a series has in a store, from 1.
 pub type SeriesId = u32;
 
-/// What tells a series from others, and what is known of it.
+/// Identity and labels of a series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeriesLabels {
-    /// What its target is called.
+    /// Name of its target.
     pub target: String,
     /// Its way to connect, as axes are written: "tls=1.2 family=6".
     pub variant: String,
-    /// What the vantage point is called; empty where it has no name.
+    /// Name of the vantage point; empty if it has none.
     pub place: String,
-    /// What its way is called: "TLS 1.2, IPv6".
+    /// Name of its variant, for people: "TLS 1.2, IPv6".
     pub variant_label: String,
-    /// What is visited, as it may be shown.
+    /// URL, without secrets.
     pub url: String,
-    /// Its target's.
+    /// Tags of its target.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -97,8 +97,8 @@ impl Step {
 /// The largest number of a period that has a key of its own.
 const MOST_NUMBER: i64 = i32::MAX as i64;
 
-/// The key of a row in the order of time: minutes and marks of open periods. What comes together is together, so that a flush
-/// of 2,000 series appends to 80 pages. In the order of series it would touch 2,000.
+/// The key of a row in the order of time: minutes and marks of open periods. What comes together is together, so that a
+/// flush of 2,000 series appends to 80 pages. In the order of series it would touch 2,000.
 fn time_key(number: i64, series: SeriesId) -> i64 {
     number.clamp(0, MOST_NUMBER) << 32 | i64::from(series)
 }
@@ -108,8 +108,9 @@ fn in_time_key(key: i64) -> (i64, SeriesId) {
     (key >> 32, SeriesId::try_from(key & 0xffff_ffff).unwrap_or(SeriesId::MAX))
 }
 
-/// The key of a row in the order of series: hours and days. They are read by series, a year of hours (8,760) at once, and written
-/// once: 2,000 series write a page of 8 kB each, twice, once an hour. That is 0.5 MB a minute beside 3.7 MB of raw samples.
+/// The key of a row of hours or days, ordered by series: they are read by series, a year of hours (8,760) at once. The
+/// price is paid at writing: 2,000 series write a page of 8 kB each, twice an hour, which is 0.5 MB a minute next to
+/// 3.7 MB of raw samples.
 fn series_key(series: SeriesId, number: i64) -> i64 {
     i64::from(series) << 32 | number.clamp(0, MOST_NUMBER)
 }

@@ -24,11 +24,11 @@ pub struct RollupAt {
     pub rollup: Rollup,
 }
 
-/// Who reads a store.
+/// A read-only connection to a store.
 pub struct StoreReader {
     connection: Connection,
     values: HashMap<u64, (MonitoredFact, String)>,
-    /// Whether answers have facts: of thousands of rollups they take the most time.
+    /// Whether to read facts, which take most of the time of reading thousands of rollups.
     with_facts: bool,
     /// Rows that could not be read since it was opened.
     damaged: u64,
@@ -58,8 +58,8 @@ impl StoreReader {
         all_series(&self.connection)
     }
 
-    /// The rollups of `series` whose periods begin from `from` on and before `until`, seconds since the Unix epoch, in their
-    /// order; with the histograms of `wanted` alone.
+    /// The rollups of `series` whose periods begin from `from` on and before `until`, seconds since the Unix epoch, in
+    /// their order; with the histograms of `wanted` alone.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -108,7 +108,7 @@ impl StoreReader {
         Ok(sum)
     }
 
-    /// Where the oldest rollup of `step` begins, of all series; absent where there is none.
+    /// Start of the oldest rollup of `step` in any series; `None` if the store has none.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -174,7 +174,8 @@ impl StoreReader {
         self.damaged
     }
 
-    /// Bodies with the numbers of the periods that they are of, in their order. A period that is not closed has several.
+    /// Bodies with the numbers of the periods that they are of, in their order. A period that is not closed has
+    /// several.
     fn bodies(
         &self,
         series: SeriesId,
@@ -269,7 +270,7 @@ impl StoreReader {
         Ok(open)
     }
 
-    /// The rollup of a body; none where it is damaged.
+    /// The rollup in a row; `None` if the row is damaged.
     fn restore(
         &mut self,
         body: &[u8],
@@ -285,7 +286,7 @@ impl StoreReader {
         if let Ok(rollup) = restore(&self.values) {
             return Ok(Some(rollup));
         }
-        // It may have values that are newer than what was read of them.
+        // The row may use values stored after `self.values` was read.
         self.values = fact_values(&self.connection)?;
         Ok(restore(&self.values).ok())
     }
@@ -296,8 +297,8 @@ const fn finer(number: i64, each: i64) -> Range<i64> {
     number * each..(number + 1) * each
 }
 
-/// Calls `found` with the rows of `series` in a table in the order of time. `sql` gives the first row between two keys, so a
-/// gap of months takes one step; a year of minutes takes 525,600, each about 3 µs.
+/// Calls `found` with the rows of `series` in a table in the order of time. `sql` gives the first row between two keys,
+/// so a gap of months takes one step; a year of minutes takes 525,600, each about 3 µs.
 fn each_of_series(
     connection: &Connection,
     sql: &str,

@@ -1,7 +1,7 @@
-//! What is deleted because it is old: a little at a time, so that nobody waits for it.
+//! Deletion of old rollups, a few at a time so that nothing waits for it.
 //!
-//! Minutes of an hour that is not closed stay, and so do hours of a day that is not. An hour is kept for at least as long as its
-//! minutes: whether it has a row says whether they are in it.
+//! Minutes of an hour that is not closed stay, and so do hours of a day that is not closed. An hour is kept at least as
+//! long as its minutes, because its row shows that they have been summed up.
 
 use rusqlite::params;
 
@@ -12,7 +12,8 @@ use super::{SeriesId, Step, Store, StoreError, in_series_key, series_key, time_k
 const ROWS: i64 = 2_000;
 /// Pages that one step gives back to the file system, at most.
 const PAGES: i64 = 256;
-/// Pages that stay free for rows to come. Deleting and writing keep pace, so to give back every page moves as many, each time.
+/// Pages that stay free for rows to come. Deleting and writing keep pace, so to give back every page moves as many,
+/// each time.
 const FREE_PAGES: i64 = 2_048;
 
 /// For how long rollups are kept, in seconds; absent is for good.

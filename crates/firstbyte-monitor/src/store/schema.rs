@@ -58,7 +58,7 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
         SELECT 'day', key >> 32, (key & 4294967295) * 86400, length(body) FROM rollup_day;
 "];
 
-/// A connection that writes, to a store that is made where there is none.
+/// Opens a store for writing, and creates it if it does not exist.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
     // Its owner's alone, as raw files are: SQLite's other files follow this one.
     OpenOptions::new()
@@ -79,8 +79,8 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "cache_size", -32_768)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // Once a minute by hand; earlier where the log has grown to 32 MB. A page that is written in each flush of a minute is
-        // then written to the file once.
+        // Once a minute by hand; earlier where the log has grown to 32 MB. A page that is written in each flush of a
+        // minute is then written to the file once.
         connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)
     };

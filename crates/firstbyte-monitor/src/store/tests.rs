@@ -276,7 +276,7 @@ fn whole_rollups_of_a_step_stand_in_place_of_what_is_there() {
     let times = bare.rollups(ids[0], Step::Hour, 0, NOW + 1, |_| true).unwrap();
     let without_facts = Rollup { facts: BTreeMap::new(), ..second.clone() };
     assert_eq!(times, [RollupAt { start: NOW, rollup: without_facts }]);
-    // What is summed up later is added.
+    // Later sums are added.
     let mut pending = PendingRollups::default();
     pending.add(ids[0], at(NOW + 60), &first);
     let mut others = PendingRollups::default();

@@ -1,7 +1,8 @@
-//! Writing: samples are summed up in memory, and what has come together is added to the store in one transaction.
+//! Writing: samples are summed up in memory, and a flush adds the sums to the store in one transaction.
 //!
-//! With it goes how far each raw file is folded in. So after a crash every sample counts once: what the store has not, is read
-//! again from there. Minutes are written; hours and days are made of them when they are over ([`super::closing`]).
+//! The same transaction says how far each raw file is folded in. So every sample counts once after a crash: samples
+//! that the store lacks are read again from the raw files. Only minutes are written; hours and days are summed up from
+//! them when they are over ([`super::closing`]).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::rollup::{MonitoredFact, Rollup};
 
-/// What was written goes from the log into the file this often, or when the log is long.
+/// Interval of checkpoints of the write-ahead log. A long log is checkpointed earlier.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 /// How far a raw file is folded in.
@@ -36,18 +37,18 @@ pub struct Folded {
 pub struct Flushed {
     /// Rollups of minutes written.
     pub written: u64,
-    /// Rollups in the store that were damaged: they begin anew with what was added.
+    /// Damaged rollups in the store: they start again from the additions.
     pub damaged: u64,
 }
 
-/// Who writes a store.
+/// The one connection that writes a store.
 pub struct Store {
     path: PathBuf,
     pub(super) connection: Connection,
-    /// Those given to values of facts.
+    /// Numbers of the values of facts.
     pub(super) values: Values,
     pub(super) values_are_known: bool,
-    /// What is not in the store yet.
+    /// Sums that are not in the store yet.
     open: PendingRollups,
     checkpointed: Monotonic,
 }
@@ -95,7 +96,7 @@ impl Values {
 }
 
 impl Store {
-    /// Opens the store at `path`, which is made where there is none.
+    /// Opens the store at `path`, and creates it if it does not exist.
     ///
     /// # Errors
     /// When it cannot be opened; see [`StoreError::is_corrupt`].
@@ -122,13 +123,13 @@ impl Store {
         for ending in ["-wal", "-shm"] {
             let mut to = aside.as_os_str().to_owned();
             to.push(ending);
-            // Where there is none, none is missed.
+            // The file may not exist.
             let _ = std::fs::rename(beside(ending), to);
         }
         Ok(aside)
     }
 
-    /// Where it is.
+    /// Path of the store's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -137,8 +138,8 @@ impl Store {
         &self.connection
     }
 
-    /// The numbers of series, in the order of `labels`. Those that are not known yet are added; of others the labels are brought
-    /// up to date.
+    /// The numbers of series, in the order of `labels`. Those that are not known yet are added; of others the labels
+    /// are brought up to date.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -206,10 +207,10 @@ impl Store {
         self.open.clear();
     }
 
-    /// Adds what was counted since the last time, and says how far raw files are in it.
+    /// Writes the sums since the last flush, and how far raw files are folded in.
     ///
     /// # Errors
-    /// When it cannot be written. Then nothing of it is, and what was counted waits for the next flush.
+    /// When the store cannot be written. Then nothing is written, and the sums wait for the next flush.
     pub fn flush(&mut self, folded: &[Folded]) -> Result<Flushed, StoreError> {
         self.know_values()?;
         let (open, values) = (&self.open, &mut self.values);
@@ -247,11 +248,11 @@ impl Store {
         }
     }
 
-    /// Puts whole rollups of one step, each with its series and where its period begins (seconds since the Unix epoch), in place of
-    /// what is there; other steps stay as they are. For who makes a store of something else than samples.
+    /// Replaces rollups of one step, each given with its series and the start of its period (seconds since the Unix
+    /// epoch). Other steps stay. For stores that are not made from samples.
     ///
     /// # Errors
-    /// When it cannot be written. Then none of them is.
+    /// When the store cannot be written. Then none of the rollups is.
     pub fn put_rollups<'a>(
         &mut self,
         step: Step,
@@ -344,9 +345,9 @@ impl Store {
         }
     }
 
-    /// Moves what was written into the file itself, as far as no reader needs what was before.
+    /// Moves the write-ahead log into the file, as far as readers allow.
     fn checkpoint(&self, how: &str) {
-        // Where it fails, the next one does it.
+        // If it fails, the next checkpoint does it.
         let _ = self.connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()));
     }
 }
@@ -357,7 +358,8 @@ impl Drop for Store {
     }
 }
 
-/// Begins a transaction that writes: whoever else writes is waited for, and nothing that is read in it changes meanwhile.
+/// Begins a transaction that writes: whoever else writes is waited for, and nothing that is read in it changes
+/// meanwhile.
 pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }

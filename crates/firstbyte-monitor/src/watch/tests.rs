@@ -96,7 +96,7 @@ vary = []
     );
     assert_eq!(series[4].cell.factors[1].value, "edge=2001:db8::1 tls=1.2 family=6");
     assert_eq!(series[4].timing.host, "a.test at 2001:db8::1");
-    // What has no address yet is measured as it is.
+    // A target without a known address is measured as usual.
     assert_eq!(names[6], "b.test, TLS 1.2, IPv4");
     assert_eq!(names[10..], ["c.test, as negotiated"]);
 }
@@ -244,8 +244,8 @@ async fn another_list_is_followed_and_no_sample_of_the_old_one_is_lost() {
     assert!(new[0] == 0 && (97..=101).contains(&new[1]), "{new:?}");
 }
 
-/// Visits 11 to 16 fail, of which the second is an extra one; so is the second success after them, and the other series of the
-/// target is tried when the outage begins.
+/// Visits 11 to 16 fail. The second failure and the second success after them are extra samples, and the other series
+/// of the target is tried when the outage begins.
 #[tokio::test(start_paused = true)]
 async fn failures_are_tried_again_at_once_and_shares_are_of_time() {
     let text = "[defaults]\nevery = \"10s\"\njitter = \"0%\"\n[[target]]\nurl = \"https://a.test/\"\n\

@@ -44,7 +44,7 @@ pub struct WebhookSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     states: Vec<EventState>,
-    /// What was sent last of each event.
+    /// Last state and end sent of each event.
     sent: HashMap<String, (EventState, Option<i64>)>,
 }
 
@@ -54,12 +54,12 @@ impl Choice {
         Self { states, sent: HashMap::new() }
     }
 
-    /// Notes `event`, which was there before this began.
+    /// Marks `event` as sent: it is older than this process.
     pub fn know(&mut self, event: &Event) {
         self.takes(event);
     }
 
-    /// Whether `event`, as it is now, is to be sent: it is taken as sent then.
+    /// Whether to send `event` in its present state. If so, it is marked as sent.
     pub fn takes(&mut self, event: &Event) -> bool {
         let Some(state) = EventState::of_event(event) else { return false };
         let now = (state, event.until());
@@ -97,7 +97,7 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    /// An outage of a shop, which ended where that is said.
+    /// An outage of a shop; it has ended if `ended` is given.
     pub(super) fn outage(id: &str, state: &str, ended: Option<&str>) -> Event {
         let mut json = json!({
             "format": "firstbyte/event", "version": 1, "kind": "outage", "id": id, "state": state,

@@ -107,7 +107,7 @@ mod tests {
         );
     }
 
-    /// Names of targets are anybody's: what is in them is no part of a template, and stays in its string.
+    /// Names of targets are not trusted: their text never acts as a template, and stays inside its JSON string.
     #[test]
     fn names_stay_values() {
         let targets = ["{{id}}", "\",\"state\":\"x", "a\0\n\u{1b}\u{202e}\\"];

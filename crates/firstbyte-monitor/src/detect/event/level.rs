@@ -18,7 +18,7 @@ pub enum Statistic {
     P90,
     /// The share of samples that fail.
     Failures,
-    /// The share of samples that come to their end as something else than what was asked for.
+    /// The share of samples that succeeded, but not in the requested way.
     Shortfalls,
 }
 
@@ -60,9 +60,9 @@ pub struct LevelEvent {
     pub version: u32,
     /// Stays the same for as long as the event is told.
     pub id: String,
-    /// Where it is in its life.
+    /// Its state: provisional, confirmed or withdrawn.
     pub state: State,
-    /// "ttfb", or "total" where the first byte did not change; of shares "failures" or "shortfalls".
+    /// "ttfb"; "total" if the first byte did not change; "failures" or "shortfalls" for shares.
     pub metric: String,
     /// The figure that changed.
     pub statistic: Statistic,
@@ -123,8 +123,8 @@ pub enum Size {
 }
 
 impl LevelEvent {
-    /// "Time to first byte at shop, IPv6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …". Values of tags and facts are
-    /// as they came: whoever prints it on a terminal escapes them.
+    /// "Time to first byte at shop, IPv6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …". Values of
+    /// tags and facts are as they came: whoever prints it on a terminal escapes them.
     pub fn sentence(&self) -> String {
         let mut text = phrase(&self.metric).to_owned();
         text.push_str(self.statistic.phrase());

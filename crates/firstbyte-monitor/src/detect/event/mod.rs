@@ -72,7 +72,7 @@ impl Event {
         matches!(self, Self::Level(event) if event.state == State::Withdrawn)
     }
 
-    /// Where it was seen.
+    /// Targets, places and variants that show it.
     pub const fn scope(&self) -> &Scope {
         match self {
             Self::Level(event) => &event.scope,
@@ -157,9 +157,9 @@ impl From<Certainty> for State {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cause {
-    /// What was negotiated or proven: the share of samples with each value.
+    /// A negotiated or proven fact: the share of samples with each value.
     Fact {
-        /// Its name, as rollups have it.
+        /// Name of the fact, as in rollups.
         fact: String,
         /// Before.
         before: BTreeMap<String, f64>,
@@ -196,7 +196,7 @@ pub struct Quorum {
     pub of: usize,
 }
 
-/// Where it was seen.
+/// The series that show an event, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// Targets that show it, by name.
@@ -205,7 +205,8 @@ pub struct Scope {
     pub of: usize,
     /// The fewest tags that tell the series that show it from those that do not.
     pub tags: BTreeMap<String, String>,
-    /// Of the series with these targets and tags, how many show it, by the tags that they are told apart by; "series" is all.
+    /// Of the series with these targets and tags, how many show it, by the tags that they are told apart by; "series"
+    /// is all.
     pub quorum: BTreeMap<String, Quorum>,
 }
 

@@ -41,9 +41,9 @@ pub struct OutageEvent {
     pub version: u32,
     /// Stays the same for as long as the event is told.
     pub id: String,
-    /// Where it is in its life.
+    /// Its state.
     pub state: OutageState,
-    /// When its first sample began that failed.
+    /// Start of the first failed sample.
     #[serde(with = "time_text")]
     pub began: i64,
     /// When the first sample after it began that did not fail; absent while it lasts.

@@ -2,15 +2,15 @@
 
 use super::{BLOCK, DAY, HOUR, Point, WEEKS};
 
-/// Fewest days of which a profile of the day is made, and fewest values of an hour of it.
+/// Fewest days for a profile of the day, and fewest values for each of its hours.
 const PROFILE: (i64, usize) = (7, 5);
-/// Fewest days of which weekdays are told apart.
+/// Fewest days to tell weekdays apart.
 const WEEKDAYS: i64 = WEEKS;
-/// Weekdays are taken off where days vary by so much less without them.
+/// The profile of weekdays is subtracted if that reduces the spread of days to at most this share.
 const WEEKDAYS_MATTER: f64 = 0.6;
-/// Of so many days the one farthest off is not counted.
+/// The day farthest off is dropped for each twenty days, rounded up.
 const OUTLYING_DAYS: usize = 20;
-/// Fewest values of a block that is made of hours.
+/// Fewest values of a block made of hours.
 const FEWEST_HOURS: usize = 3;
 
 /// The median of six hours.

@@ -1,4 +1,4 @@
-//! Series that are drawn, and what is found in them as time goes on.
+//! Random series, and the changes found in them as time passes.
 
 use super::failures::Counted;
 use super::*;
@@ -95,10 +95,10 @@ pub(super) fn changed(mut points: Vec<Point>, at: i64, change: f64) -> Vec<Point
     points
 }
 
-/// What was said of a series as it went on.
+/// Changes reported of a series over time.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Proposed, each once: the latest version, and when it was said first.
+    /// Proposed changes, each once: its latest version, and when it was first reported.
     pub(super) proposed: Vec<(Change, i64)>,
     /// Confirmed, and when.
     pub(super) confirmed: Vec<(Change, i64)>,

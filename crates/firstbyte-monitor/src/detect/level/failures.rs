@@ -17,19 +17,20 @@ pub struct Counted {
 
 /// The least difference of shares that counts.
 const GATE: f64 = 0.01;
-/// Twice the log-likelihood ratio that a change takes, to be proposed and to be confirmed: five standard errors and more.
+/// Twice the log-likelihood ratio that a change takes, to be proposed and to be confirmed: five standard errors and
+/// more.
 const RATIO: [f64; 2] = [22.0, 30.0];
 /// The same, of single samples: these are looked at often.
 const SUDDEN_RATIO: [f64; 2] = [30.0, 45.0];
-/// What another level has to save to be looked at.
+/// Cost of another level: it must save more than this to be considered.
 const PENALTY: f64 = 8.0;
-/// Fewest samples before, also after to be confirmed, and after, of those that are looked at one by one.
+/// Fewest samples before a change (and after it, to confirm it), and fewest after it to propose it.
 const FEWEST: [usize; 2] = [20, 4];
-/// Fewest of either, where they are of as long a time as those usually take.
+/// Fewest samples on a side that lasts as long as `FEWEST` samples usually take.
 const FEWEST_OF_LONG: usize = 8;
-/// Samples that are looked at one by one.
+/// Samples examined one by one.
 const WINDOW: usize = 400;
-/// Younger than this, a level is proposed only.
+/// A level younger than this is only proposed.
 const CONFIRMED_AFTER: usize = 4;
 
 /// Changes of the share, in order of time. `points` are hours.
@@ -100,7 +101,7 @@ pub fn sudden_failures(samples: &[Counted]) -> Vec<Change> {
     let mut steps: Vec<i64> = samples.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
     steps.sort_unstable();
     let usual = steps.get(steps.len() / 2).copied().unwrap_or(i64::MAX);
-    // A level lasts for so many samples, or for as long as so many take: who fails is asked less often.
+    // A level needs enough samples, or enough time: failing samples take longer, so fewer of them fit.
     let long = |from: usize, until: usize| {
         let lasted = samples[until - 1].at - samples[from].at;
         until - from >= FEWEST[0]
@@ -109,7 +110,7 @@ pub fn sudden_failures(samples: &[Counted]) -> Vec<Change> {
     let strength = |bounds: &[usize]| {
         let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
         let [before, after] = [sums.count(from, at), sums.count(at, until)];
-        // What has begun to go away is none.
+        // A level that has begun to recede does not count.
         let last = sums.count(at.max(until.saturating_sub(10)), until);
         let half = (share(before) + share(after)) / 2.0;
         let stays = (share(last) > half) == (share(after) > half);
@@ -229,7 +230,8 @@ impl Sums {
         (difference.abs() / GATE).min(ratio / RATIO[0])
     }
 
-    /// By how much blocks of one level vary more than chance has them vary: Pearson's χ² over its degrees of freedom, not below one.
+    /// By how much blocks of one level vary more than chance has them vary: Pearson's χ² over its degrees of freedom,
+    /// not below one.
     fn dispersion(&self, blocks: &[Counted], bounds: &[usize]) -> f64 {
         let mut square = 0.0;
         for pair in bounds.windows(2) {

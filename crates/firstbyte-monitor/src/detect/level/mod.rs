@@ -1,7 +1,8 @@
-//! Changes of one figure of one series: its median or p90, hour by hour or sample by sample; or its share of failures ([`failures`]).
+//! Changes of one figure of one series: its median or p90, hour by hour or sample by sample; or its share of failures
+//! ([`failures`]).
 //!
-//! In: values in the order of time. Out: changes, proposed or confirmed. Pure: nothing is drawn, nothing reads a clock.
-//! Method, and what was measured of it: `docs/statistics.md`, "Changes in a monitored series".
+//! In: values in order of time. Out: changes, proposed or confirmed. Pure: no random numbers, no clock.
+//! Method and measured error rates: `docs/statistics.md`, "Changes in a monitored series".
 
 mod blocks;
 #[cfg(test)]
@@ -30,11 +31,11 @@ use blocks::Deseasoned;
 pub(crate) const HOUR: i64 = 3_600_000;
 /// Milliseconds of a day.
 pub(crate) const DAY: i64 = 24 * HOUR;
-/// Milliseconds of what medians are taken of.
+/// Length of the blocks whose medians are compared, milliseconds.
 pub(crate) const BLOCK: i64 = 6 * HOUR;
 
-/// Days after which a week's course is known. Before that a level has to last for longer than working days or a weekend do, to
-/// be confirmed: so many medians of six hours.
+/// Days after which a week's course is known. Before that a level has to last for longer than working days or a weekend
+/// do, to be confirmed: so many medians of six hours.
 const WEEKS: i64 = 21;
 const YOUNG: usize = 24;
 
@@ -49,7 +50,7 @@ pub struct Point {
     pub samples: u64,
 }
 
-/// How large a change has to be. The largest of all that apply counts.
+/// Least size of a change. The largest limit that applies counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
     /// In the unit of the values.
@@ -113,11 +114,11 @@ pub enum Certainty {
 /// A change of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Whether it is to be relied on.
+    /// Proposed or confirmed.
     pub certainty: Certainty,
     /// Where the new level begins.
     pub at: i64,
-    /// Not before the first, not after the second.
+    /// The change lies between these times.
     pub between: [i64; 2],
     /// The level before.
     pub before: f64,

@@ -1,7 +1,7 @@
 //! What makes six-hour medians of one level differ: how large it is, and how it grows with the time between them.
 //!
-//! Noise is read off differences of medians that are some time apart (a variogram: Matheron 1963), so that it need not be known
-//! where levels change: a change is in few of these differences, and robust scales leave it out.
+//! Noise is read off differences of medians that are some time apart (a variogram: Matheron 1963), so that it need not
+//! be known where levels change: a change is in few of these differences, and robust scales leave it out.
 
 use super::blocks::middle;
 
@@ -67,7 +67,7 @@ impl Noise {
         ((common - COMMON[0]) / (COMMON[1] - COMMON[0])).clamp(0.0, 1.0)
     }
 
-    /// The standard error of the difference of the medians of so many values before a change and after it.
+    /// Standard error of the difference between the medians of `before` and `after` values around a change.
     pub(super) fn error(&self, before: usize, after: usize) -> f64 {
         let [a, b] = [before, after].map(|n| n.clamp(1, COMPARED));
         let across: f64 = (0..a)

@@ -1,5 +1,5 @@
-//! What may have changed in the last days: the division into two whose energy distance is largest (E-divisive: Matteson and
-//! James 2014), if it is large enough to matter.
+//! What may have changed in the last days: the division into two whose energy distance is largest (E-divisive: Matteson
+//! and James 2014), if it is large enough to matter.
 
 use super::blocks::Deseasoned;
 use super::noise::Noise;
@@ -22,7 +22,7 @@ pub(super) fn proposed(
     let newest = deseasoned.blocks.last()?.at;
     let first = deseasoned.blocks.partition_point(|block| block.at + WINDOW < newest).max(start);
     let values: Vec<f64> = deseasoned.blocks[start..].iter().map(|block| block.value).collect();
-    // The level before may be longer than the window; it has to be long enough.
+    // The level before may begin before the window, but must be long enough.
     let fewest = FEWEST_BEFORE.saturating_sub(first - start).max(1);
     let split = first + division(&values[first - start..], fewest, settings.shortest[0])?;
     let [before, after] = sides(&values[..split - start], &values[split - start..]);
@@ -30,7 +30,7 @@ pub(super) fn proposed(
     let noise = Noise::from_values(&residuals(&values, &[0, split - start, values.len()]));
     let gate = settings.propose.least(level(before), noise.spread);
     let errors = settings.errors[0] * noise.error(before.len(), after.len());
-    // What has begun to go away is not proposed.
+    // A change that has begun to recede is not proposed.
     let last = deseasoned.blocks[n - 1];
     let holds = newest - deseasoned.blocks[split].at < WINDOW
         && (last.value - level(before)).abs() > difference / 2.0

@@ -1,13 +1,13 @@
-//! Levels of six-hour medians: the cheapest division by absolute deviations (PELT's problem, Killick, Fearnhead and Eckley
-//! 2012, solved outright), less the changes that noise explains.
+//! Levels of six-hour medians: the cheapest division by absolute deviations (PELT's problem, Killick, Fearnhead and
+//! Eckley 2012, solved outright), less the changes that noise explains.
 
 use super::LevelSettings;
 use super::blocks::middle;
 use super::noise::{COMPARED, Noise};
 
-/// What another level has to save, in mean absolute deviations times the logarithm of the number of values.
+/// Cost of another level, in mean absolute deviations times the logarithm of the number of values.
 const PENALTY: f64 = 2.0;
-/// Values right before and after a change that are compared: noise that wanders changes little between them.
+/// Values compared right before and after a change: wandering noise changes little between them.
 const NEAREST: usize = 2;
 /// Standard errors of a change against noise from which no level was removed.
 const RAW_ERRORS: f64 = 3.5;
@@ -26,9 +26,9 @@ pub(super) struct Segments {
 
 /// The levels of `values`, all of whose changes are confirmed.
 ///
-/// The cheapest division proposes changes. The strongest is taken first, then the next one, and so on: each is
-/// compared with noise from which its own level and those taken before are removed. Noise that wanders is cheap to divide into many levels;
-/// removing one of them leaves it what it is.
+/// The cheapest division proposes changes. The strongest is taken first, then the next one, and so on: each is compared
+/// with noise from which its own level and those taken before are removed. Noise that wanders is cheap to divide into
+/// many levels; removing one of them leaves it what it is.
 pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSettings) -> Segments {
     let penalty = PENALTY * rough_scale(values) * (values.len() as f64).ln();
     let mut candidates = cheapest(values, shortest, penalty);
@@ -119,8 +119,8 @@ fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSet
     (difference / gate).min(difference / errors).min(difference / raw_errors).min(jump)
 }
 
-/// The largest difference, in the direction of the change, between the values right before and right after it. The value that the
-/// change lies in may belong to neither.
+/// The largest difference, in the direction of the change, between the values right before and right after it. The
+/// value that the change lies in may belong to neither.
 fn jump(values: &[f64], at: usize, grows: bool) -> f64 {
     let jump = |(end, start): (usize, usize)| {
         let before = values.get(end.checked_sub(NEAREST)?..end)?;

@@ -17,18 +17,18 @@ const FEWEST_BEFORE: usize = 36;
 const NEAR: usize = 30;
 /// The largest share of samples on the wrong side of the middle between both levels, before and after.
 const ASTRAY: [f64; 2] = [0.3, 0.15];
-/// The chance, at most, that what is seen after came of the share that was on that side before.
+/// Greatest probability that the values after the change came from the share that lay on that side before.
 const BY_CHANCE: f64 = 3e-6;
-/// Medians of so many samples have a usual spread.
+/// Samples in a batch. The spread of batch medians is the usual one.
 const BATCH: usize = 8;
-/// Of the difference so much is between the samples next to the change: what drifts is not sudden.
+/// Least share of the difference between the samples next to the change: a drift is not sudden.
 const SHARP: f64 = 0.6;
-/// Where no hours are known: the difference over the range of medians before, to be proposed and to be confirmed.
+/// Without known hours: least ratio of the difference to the range of medians before, to propose and to confirm.
 const RANGES: [f64; 2] = [1.5, 3.0];
 
-/// The change in the last of `samples`, in order of time, if it is larger than what is usual many times over.
+/// A change among the latest of `samples`, which are in order of time, if it is many times larger than usual.
 ///
-/// `known` is what its hours show. As long as there are too few of them, samples alone confirm it.
+/// `known` holds the findings from hours. While there are too few hours, samples alone confirm a change.
 pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -> Option<Change> {
     let samples = &samples[samples.len().saturating_sub(WINDOW)..];
     let n = samples.len();
@@ -41,7 +41,7 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
         .filter(|(at, _)| apart(&values, *at))
         .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?
         .0;
-    // Medians of thirty say roughly where it is; single samples say it exactly.
+    // Medians of thirty samples place it roughly, single samples exactly.
     let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
     let levels = [near_level(&values[..split], true), near_level(&values[split..], false)];
     let (at, between) = place(near, levels[0], levels[1])?;
@@ -118,8 +118,8 @@ fn difference(values: &[f64], at: usize) -> f64 {
     near_level(&values[at..], false) - near_level(&values[..at], true)
 }
 
-/// Whether values next to the place are on their side: nearly all after it, and before it so many that those after are not
-/// chance. Before tickets stop, every tenth visit or more has no session already.
+/// Whether values next to the place are on their side: nearly all after it, and before it so many that those after are
+/// not chance. Before tickets stop, every tenth visit or more has no session already.
 fn apart(values: &[f64], at: usize) -> bool {
     let (before, after) = (near_level(&values[..at], true), near_level(&values[at..], false));
     let half = before + (after - before) / 2.0;
@@ -134,7 +134,7 @@ fn apart(values: &[f64], at: usize) -> bool {
         && at_least(over as u64, right.len() as u64, share) <= BY_CHANCE
 }
 
-/// Whether every quarter of what came after is nearer to the new level than to the old one.
+/// Whether every quarter of the values after the change is nearer to the new level than to the old one.
 fn stayed(values: &[f64], before: f64, after: f64) -> bool {
     let quarter = values.len().div_ceil(4).max(3);
     values.chunks(quarter).all(|chunk| {

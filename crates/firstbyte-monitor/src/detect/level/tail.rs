@@ -1,4 +1,5 @@
-//! A change of the upper tail that leaves the median unchanged: more, or fewer, samples far above their neighbours' median.
+//! A change of the upper tail that leaves the median unchanged: more, or fewer, samples far above their neighbours'
+//! median.
 
 use std::sync::LazyLock;
 
@@ -17,11 +18,11 @@ const FEWEST_SLOW: usize = 4;
 const MOST_SLOW: f64 = 0.6;
 /// When so many of the last samples are alike, the median may be changing right now.
 const LAST: usize = 5;
-/// A sample is compared with the median of so many before and after it.
+/// A sample is compared with the median of this many samples before and after it.
 const REACH: usize = 15;
-/// Quantiles of the distances from that median that are tried as the limit between slow samples and others.
+/// Quantiles of the distances from that median, tried as the limit between slow and other samples.
 const LIMITS: [f64; 5] = [0.7, 0.8, 0.87, 0.93, 0.97];
-/// Samples next to the change whose p90 is told.
+/// Samples on each side of the change whose p90 is reported.
 const NEAR: usize = 100;
 
 /// The change of the tail in the last of `samples`, in order of time, if it is larger than chance brings.

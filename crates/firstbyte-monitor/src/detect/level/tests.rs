@@ -1,4 +1,4 @@
-//! What is found in drawn series, and what is not.
+//! Changes found in random series, and false alarms.
 
 use super::drawn::{DAYS, Shape, changed, failing, hours, visits, watched};
 use super::failures::{Counted, failure_changes, sudden_failures};
