@@ -22,7 +22,7 @@ pub(crate) const DAYS_VALID: i64 = 30;
 
 /// The enterprise number for examples (RFC 5612), and one below it: an extension that nobody knows.
 const PADDING_OID: [u64; 8] = [1, 3, 6, 1, 4, 1, 32_473, 1];
-/// Of an extension of more than 255 bytes beside its content: sequence, OID, octet string.
+/// Bytes of an extension besides its content if that exceeds 255 bytes: sequence, OID, octet string.
 const PADDING_OVERHEAD: usize = 19;
 
 /// A root and an intermediate that signs leaves.
@@ -32,17 +32,17 @@ pub struct Ca {
     intermediate: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// What a leaf is to be like.
+/// Options of a leaf certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeafOptions {
     /// Its key.
     pub key: LeafKey,
-    /// How many bytes leaf and intermediate have together (DER, as TLS sends them), within ten; as
-    /// many as they happen to need, about 950 with P-256, when absent. What is missing is random
-    /// bytes in an extension that is not critical. Where both need more, there is no intermediate: the
-    /// root has signed the leaf.
+    /// Size of leaf and intermediate together, within ten bytes (DER, as TLS sends them). If absent, no
+    /// padding: about 950 bytes with P-256. Padding is random bytes in an extension that is not
+    /// critical. If both certificates are larger than this, the root signs the leaf, and the chain has
+    /// no intermediate.
     pub chain_bytes: Option<usize>,
-    /// In how many days it expires, 30 when absent. A negative number: it expired so many days ago.
+    /// Days until it expires; 30 if absent. A negative number of days is in the past.
     pub days_left: Option<i64>,
 }
 
@@ -63,9 +63,9 @@ pub enum CertificateError {
     Refused(rcgen::Error),
     /// The chain is longer than it was asked to be.
     ChainTooShort {
-        /// What was asked for, in bytes.
+        /// The requested size, bytes.
         asked: usize,
-        /// What it has without any padding.
+        /// Size without padding, bytes.
         needed: usize,
     },
 }
@@ -107,7 +107,7 @@ impl Ca {
         Ok(Self { root_pem: root.pem(), root, intermediate })
     }
 
-    /// The root certificate, PEM: what clients are told to trust.
+    /// The root certificate that clients must trust, PEM.
     pub fn root_pem(&self) -> &str {
         &self.root_pem
     }
@@ -115,17 +115,17 @@ impl Ca {
     /// A new leaf for these DNS names and addresses.
     ///
     /// # Errors
-    /// A name is none.
+    /// A name is invalid.
     pub fn issue(&self, names: &[String]) -> Result<ServerCertificate, rcgen::Error> {
         let key = key()?;
         let leaf = leaf(names, &key, 0, DAYS_VALID, &self.intermediate)?;
         Ok(chain(&[&leaf, self.intermediate.as_ref()], &key))
     }
 
-    /// A new leaf for these DNS names and addresses, with the key and the size that are wanted.
+    /// A new leaf for these DNS names and addresses, with a chosen key and size.
     ///
     /// # Errors
-    /// A name is none, or the chain cannot be that short.
+    /// A name is invalid, or the chain cannot be that short.
     pub fn issue_with(
         &self,
         names: &[String],

@@ -1,8 +1,8 @@
 //! Captures: a tap in a host's own namespace, and the forwarder's view of the middle.
 //!
-//! A tap is independent evidence: it has its own socket, its own thread and the kernel's stamps for
-//! both directions. Files are written out a hundred times a second, so that whatever ends the
-//! process, they hold what had been seen.
+//! A tap is independent evidence: it has its own socket, its own thread and the kernel's timestamps for
+//! both directions. Files are flushed a hundred times a second, so they are nearly complete however
+//! the process ends.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

@@ -1,6 +1,7 @@
 //! A lab becomes another one while it runs, as its scenario says.
 //!
-//! In: changes with their times. Out: links and servers of hosts are others from then on; what came of it, for who asks.
+//! In: changes with their times. Out: links and servers of hosts are others from then on; what came of it, for who
+//! asks.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,7 +53,7 @@ pub(crate) struct ChangesThread {
 }
 
 impl ChangesThread {
-    /// Begins to wait, where there is anything to wait for.
+    /// Starts the thread that applies the changes, if there are any.
     pub(crate) fn start(scenario: &Scenario, changeable: Changeable) -> Result<Self, LabError> {
         let reports = Arc::default();
         if scenario.changes.is_empty() {

@@ -18,12 +18,12 @@ pub enum LabError {
     Namespaces {
         /// The kernel's reason.
         reason: String,
-        /// What, of what is known to forbid it, is set on this machine.
+        /// The setting of this machine that forbids it, if it is a known one.
         cause: Option<String>,
     },
     /// A step of the set-up was refused by the operating system.
     System {
-        /// What was being done.
+        /// The step that failed.
         step: String,
         /// The operating system's reason.
         reason: String,
@@ -67,9 +67,9 @@ pub enum LabError {
         host: String,
         /// Which server it is.
         kind: String,
-        /// What was observed.
+        /// The observed failure.
         reason: String,
-        /// What it wrote to stderr.
+        /// Its stderr.
         output: String,
     },
     /// The certificates could not be made.
@@ -79,9 +79,9 @@ pub enum LabError {
     },
     /// The lab has no such host.
     UnknownHost {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The existing names.
         known: Vec<String>,
     },
     /// The command could not be started.

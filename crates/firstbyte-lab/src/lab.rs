@@ -215,7 +215,7 @@ impl Lab {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner).ended()
     }
 
-    /// What has changed so far of what the scenario says will.
+    /// Changes of the scenario that have been applied so far.
     pub fn changes(&self) -> Vec<ChangeReport> {
         self.changes.reports()
     }
@@ -261,7 +261,7 @@ impl Lab {
     }
 
     fn with_servers<T>(&self, look: impl FnOnce(&Servers) -> T) -> T {
-        // Whoever panicked left servers that are there, or are not.
+        // A panic elsewhere leaves each server either running or ended, so the list is still valid.
         look(&self.servers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

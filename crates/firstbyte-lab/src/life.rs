@@ -125,7 +125,7 @@ fn front<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, caller: Pid, main: &mut O
             }
         }
         Tie::None => {
-            // A group leader cannot start a session; a child of one just forked is none.
+            // A group leader cannot start a session, but a newly forked child is not a group leader.
             let _ = setsid();
         }
     }

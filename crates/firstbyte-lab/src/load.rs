@@ -1,8 +1,8 @@
 //! Load on a server: as many connections as it makes, one request on each, from several clients at once.
 //!
-//! In: where the server is, and bounds. Out: what it made ([`LoadReport`]). The clients are threads, each with one connection
-//! at a time (a closed loop); each connection is made anew, has one response, and is closed. Load is bounded by number and
-//! by time, and nothing is measured of single connections: a capture does that.
+//! In: where the server is, and bounds. Out: what it made ([`LoadReport`]). The clients are threads, each with one
+//! connection at a time (a closed loop); each connection is made anew, has one response, and is closed. Load is bounded
+//! by number and by time, and nothing is measured of single connections: a capture does that.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A server, and who trusts it.
 #[derive(Debug, Clone)]
 pub struct LoadTarget {
-    /// Where it is.
+    /// Its address and port.
     pub address: SocketAddr,
     /// Its name.
     pub name: String,
-    /// The root certificate that it is trusted by, PEM.
+    /// The root certificate to trust, PEM.
     pub root_pem: String,
 }
 
@@ -68,10 +68,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Clients that offer sessions if they are to be `resumed`: each of them has made one connection to have one.
+    /// Prepares clients. With `resumed` each makes one connection first, to get a session that it will offer.
     ///
     /// # Errors
-    /// The server cannot be reached, or the name or the certificate is none.
+    /// The server cannot be reached, or the name or the certificate is invalid.
     pub fn prepare(target: &LoadTarget, clients: usize, resumed: bool) -> io::Result<Self> {
         let wrong = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
         let name = ServerName::try_from(target.name.clone())
@@ -157,8 +157,8 @@ impl Load {
     }
 }
 
-/// One that offers P-384 alone: a server of OpenSSL works longer on it than this client, so that it is the server that is
-/// the limit, where both are on one machine.
+/// One that offers P-384 alone: a server of OpenSSL works longer on it than this client, so that it is the server that
+/// is the limit, where both are on one machine.
 fn client(roots: RootCertStore, resumed: bool) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = rustls::crypto::CryptoProvider {
         kx_groups: vec![aws_lc_rs::kx_group::SECP384R1],

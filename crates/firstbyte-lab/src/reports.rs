@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct ServerReport {
     /// Its host.
     pub host: String,
-    /// What it is: `nginx 1.22.1`, `Caddy 2.6.2`, `built-in (rustls)`, or nginx with what serves
-    /// HTTP/3 beside it.
+    /// Software: `nginx 1.22.1`, `Caddy 2.6.2`, `built-in (rustls)`, or nginx and the server that adds
+    /// HTTP/3.
     pub kind: String,
 }
 
@@ -58,11 +58,11 @@ pub struct CaptureStats {
     pub frames: u64,
     /// Frames missed, because more came than could be taken.
     pub dropped: u64,
-    /// Why nothing more is written, if that is so.
+    /// Why nothing more is written, if it stopped.
     pub failure: Option<String>,
 }
 
-/// What became of the frames so far.
+/// Counts of frames so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForwarderStats {
     /// Delivered.

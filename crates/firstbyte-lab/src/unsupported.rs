@@ -1,4 +1,4 @@
-//! The lab where there is none: the same names, and an error instead of a lab.
+//! The lab on unsupported systems: the same names, with an error instead of a lab.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub fn up(_scenario: &Scenario, _options: &LabOptions) -> Result<RunningLab, Lab
     Err(LabError::Unsupported)
 }
 
-/// A running lab, of which there is none here.
+/// A running lab; never exists on this system.
 #[derive(Debug)]
 pub struct Lab(Infallible);
 
@@ -98,7 +98,7 @@ impl Lab {
         match self.0 {}
     }
 
-    /// What has changed so far of what the scenario says will.
+    /// Changes of the scenario that have been applied so far.
     pub fn changes(&self) -> Vec<ChangeReport> {
         match self.0 {}
     }
@@ -124,7 +124,7 @@ impl Lab {
     }
 }
 
-/// A lab that is up, of which there is none here.
+/// A lab that is up; never exists on this system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningLab(Infallible);
 
@@ -134,7 +134,7 @@ impl RunningLab {
         match self.0 {}
     }
 
-    /// None.
+    /// No lab runs on this system.
     pub fn all() -> Vec<Self> {
         Vec::new()
     }

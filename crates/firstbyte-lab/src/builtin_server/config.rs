@@ -47,11 +47,11 @@ pub struct Config {
     /// Whether small writes over TCP wait until those before them are acknowledged, as they do where
     /// nobody sets TCP_NODELAY. Session tickets are such a write, and the response after them the next.
     pub nagle: bool,
-    /// URLs without query, and where they are redirected to (301).
+    /// Redirects (301): from URLs without query to their destinations.
     pub redirects: BTreeMap<String, String>,
-    /// What is answered at single paths, whatever the name.
+    /// Content of single paths, for every host name.
     pub content: BTreeMap<String, Content>,
-    /// Where requests are written down.
+    /// The access log, if requests are logged.
     pub access_log: Option<AccessLog>,
 }
 
@@ -140,10 +140,10 @@ pub enum EarlyData {
     /// Accepted, and answered before the handshake has ended. Every ticket serves once, so that
     /// nothing can be replayed (RFC 8446 §8.1).
     Accept,
-    /// Accepted, and answered once the client's Finished is there, as HAProxy does: nothing is gained
-    /// by it, and replays are harmless.
+    /// Accepted, and answered once the client's Finished has arrived, as HAProxy does: it saves no time,
+    /// and replays are harmless.
     AfterFinished,
-    /// Tickets allow it, and it is rejected whenever it comes; the session is resumed nevertheless.
+    /// Tickets allow it, but the server always rejects it. The session is resumed all the same.
     Reject,
     /// Accepted, and every request in it answered 425 (Too Early), RFC 8470 §5.2.
     TooEarly,

@@ -1,5 +1,4 @@
-//! The bodies of the built-in server: text of any size, of which there is one piece in memory, shared
-//! by all responses.
+//! Bodies of the built-in server: text of any size. All responses share one piece in memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::respond::{Connection, Site};
 
-/// Answers the requests of one connection until it ends; `early` says whether what was read last
-/// came in early data.
+/// Answers the requests of one connection until it ends. `early` says whether the bytes read last
+/// arrived as early data.
 pub(super) async fn serve<S>(
     stream: S,
     h2: bool,

@@ -2,12 +2,11 @@
 //! loopback.
 //!
 //! It serves a page of a chosen size at `/`, any other size at `/bytes/N`, and a redirect to `/` at
-//! `/redirect` (and others where it is told to); at `/w` it writes as the query says, with pauses
-//! (`pattern`). All of it over HTTP/1.1, HTTP/2 and HTTP/3; it takes early data and answers it in its first
-//! flight, resumes sessions in the ways it is told to, and can take its time before the ServerHello
-//! and before the response. What it did is in two headers of every response,
-//! `x-firstbyte-early-data` and `x-firstbyte-resumed`, and in its access log. It needs no namespace
-//! and no privilege.
+//! `/redirect` (and other configured redirects). At `/w` it writes as the query says, with pauses
+//! (`pattern`). It does so over HTTP/1.1, HTTP/2 and HTTP/3. It answers early data in its first flight,
+//! resumes sessions in configured ways, and can delay the ServerHello and the response. Every response
+//! and the access log say whether the request came in early data and whether the session was resumed
+//! (`x-firstbyte-early-data`, `x-firstbyte-resumed`). It needs no namespace and no privilege.
 
 mod config;
 mod filling;
@@ -89,7 +88,7 @@ impl Drop for Handle {
 /// Starts a server in a thread of its own.
 ///
 /// # Errors
-/// Certificate and key are of no use, or the system refuses a socket or a thread.
+/// Certificate or key are invalid, or the system refuses a socket or a thread.
 pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError> {
     let https = address(&listeners.https, TcpListener::local_addr)?;
     let http = address(&listeners.http, TcpListener::local_addr)?;

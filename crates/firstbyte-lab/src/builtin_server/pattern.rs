@@ -1,7 +1,7 @@
-//! How an answer at `/w` is written: what its query says, and the body that does so.
+//! Response patterns of `/w`: parsing of the query, and the body that follows it.
 //!
 //! `/w?think=12&head=300&writes=1000,400@50x3`: 12 ms after the request a head of 300 bytes with the
-//! body's first 1,000, then three times 400 bytes, each 50 ms after what was written before.
+//! body's first 1,000, then three times 400 bytes, each 50 ms after the write before.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ const DEFAULT_BYTES: usize = 2_000;
 pub(super) struct Pattern {
     /// Time between the request and the head.
     pub(super) think_time: Duration,
-    /// About how many bytes the head has over HTTP/1.1, where it is not longer anyway.
+    /// Approximate least size of the head over HTTP/1.1, bytes.
     pub(super) head_bytes: usize,
     writes: Vec<Write>,
 }
@@ -35,13 +35,13 @@ pub(super) struct Pattern {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Write {
     bytes: usize,
-    /// Time since what was written before; `None` is at once. The first one without is written with the
-    /// head, any other alone.
+    /// Time since the write before; `None` is at once. If the first write has none, it is sent with the
+    /// head; any other is sent alone.
     wait: Option<Duration>,
 }
 
 impl Pattern {
-    /// The pattern of a query; `None` if it is none.
+    /// The pattern of a query; `None` if the query is malformed.
     pub(super) fn parse(query: &str) -> Option<Self> {
         let mut pattern = Self { think_time: Duration::ZERO, head_bytes: 0, writes: Vec::new() };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -147,7 +147,7 @@ impl Body for Written {
                     self.state = State::Flushing;
                 }
                 (_, wait) => {
-                    // What was given before leaves first: nothing more is to be had now.
+                    // Yields first, so that the earlier writes leave.
                     let wait = wait.unwrap_or_default();
                     self.state = State::Waiting(Box::pin(async move {
                         tokio::task::yield_now().await;

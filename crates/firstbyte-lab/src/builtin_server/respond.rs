@@ -42,16 +42,16 @@ pub(super) struct Site {
     /// Of all requests.
     pub(super) requests: Numbers,
     pub(super) early_data: EarlyData,
-    /// From URLs without query to where they are redirected.
+    /// Redirects, by URL without query.
     pub(super) redirects: HashMap<String, HeaderValue>,
-    /// By path: what is answered there.
+    /// Content, by path.
     pub(super) content: HashMap<String, Served>,
-    /// `h3=":443"`, where there is HTTP/3 to be advertised.
+    /// `h3=":443"`, if the server advertises HTTP/3.
     pub(super) alt_svc: Option<HeaderValue>,
     pub(super) access_log: Option<AccessLog>,
 }
 
-/// What is answered at one path.
+/// Content of one path.
 pub(super) struct Served {
     pub(super) content_type: HeaderValue,
     pub(super) body: Bytes,
@@ -165,7 +165,7 @@ impl Site {
 }
 
 impl Served {
-    /// Fonts are asked for as from another origin, which has to be allowed (Fetch §3.2).
+    /// Allows other origins: browsers request fonts with CORS (Fetch §3.2).
     fn response(&self) -> Response<Answer> {
         let mut response = with_body(StatusCode::OK, Answer::Served(self.body.clone()));
         let headers = response.headers_mut();
@@ -188,13 +188,13 @@ fn with_body(status: StatusCode, body: Answer) -> Response<Answer> {
     response
 }
 
-/// How `/w` is to be answered.
+/// The pattern of a request for `/w`.
 fn pattern(uri: &Uri) -> Option<Pattern> {
     (uri.path() == "/w").then(|| Pattern::parse(uri.query().unwrap_or_default()))?
 }
 
-/// Makes a head about so long over HTTP/1.1, where it is shorter. HPACK and QPACK do not shorten the
-/// padding (RFC 7541 appendix B: `X` has 8 bits).
+/// Pads a shorter head to about `bytes` over HTTP/1.1. HPACK and QPACK do not shorten the padding
+/// (RFC 7541 appendix B: `X` has 8 bits).
 fn pad(headers: &mut HeaderMap, bytes: usize) {
     /// The status line, the date that HTTP/1.1 adds, and the empty line.
     const REST: usize = 17 + 37 + 2;

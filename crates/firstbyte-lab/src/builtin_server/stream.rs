@@ -1,7 +1,7 @@
-//! One TLS connection over TCP, on which the server may speak before the handshake has ended.
+//! A TLS connection over TCP on which the server may write before the handshake has ended.
 //!
-//! In: a socket, the server's configurations. Out: a stream of plaintext. Ready-made streams give
-//! out early data only once the client's Finished is there; then 0-RTT would save nothing.
+//! In: a socket, the server's configurations. Out: a stream of plaintext. Existing stream types deliver
+//! early data only once the client's Finished has arrived; then 0-RTT would save nothing.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::pin::Pin;
@@ -81,7 +81,7 @@ async fn hello(
     }
 }
 
-/// Tells the peer why there will be no connection.
+/// Sends the alert that says why the server refuses the connection.
 async fn refuse(
     socket: &mut TcpStream,
     error: rustls::Error,
@@ -135,7 +135,7 @@ impl TlsStream {
         }
     }
 
-    /// Handles what has come; an error is told to the peer as far as it can be now.
+    /// Processes received records. On an error it sends the alert as far as the socket accepts it now.
     fn process(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.tls.process_new_packets().map(drop).map_err(|error| {
             let _ = self.poll_push(cx);

@@ -107,7 +107,7 @@ fn frame_of(ethertype: [u8; 2], header: &[u8], payload: &[u8]) -> Vec<u8> {
     [&[0; 12], ethertype.as_slice(), header, payload].concat()
 }
 
-/// The Internet checksum (RFC 1071) over parts, of which all but the last have an even length.
+/// The Internet checksum (RFC 1071) over parts. All parts except the last must have an even length.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum: u32 = words

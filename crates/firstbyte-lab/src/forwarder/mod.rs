@@ -147,7 +147,7 @@ impl Forwarder {
         }
     }
 
-    /// Takes what has arrived; false if nothing had.
+    /// Receives the frames that have arrived; false if there were none.
     fn receive(&mut self) -> bool {
         let mut received = false;
         for port in 0..self.ports.len() {

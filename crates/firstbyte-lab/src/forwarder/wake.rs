@@ -1,12 +1,12 @@
-//! How early to wake up so as to be awake in time.
+//! The margin by which the forwarder wakes up before a frame is due.
 //!
-//! A sleeping thread wakes up late, by a few microseconds on bare metal and by a hundred where a
-//! halted virtual processor has to be resumed. The margin follows what is observed; the stretch from
-//! waking up until a frame is due is waited out awake.
+//! A sleeping thread wakes up late: by a few microseconds on bare metal, and by a hundred if a halted
+//! virtual processor must be resumed. The margin follows the observed lateness. From waking up until
+//! the frame is due, the thread spins.
 
 const LEAST_NS: u64 = 20_000;
 const MOST_NS: u64 = 250_000;
-/// Awake by this much before the frame is due.
+/// Aim to be awake this long before the frame is due.
 const SLACK_NS: u64 = 10_000;
 
 /// An estimate of how late wake-ups are at worst, within reason.

@@ -12,7 +12,7 @@ use crate::scenario::{Family, LinkSettings, PathSettings, Rate};
 use opening::OpeningLoss;
 use random::Random;
 
-/// A point in time in nanoseconds; of which clock is the caller's business.
+/// A point in time in nanoseconds, of a clock that the caller chooses.
 pub type Nanos = u64;
 
 /// The state of one direction of a link.
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// It is as `settings` say from now on. What is on its way stays as it was; random decisions go on.
+    /// Applies `settings` from now on. Packets on their way keep theirs; the random sequence continues.
     pub fn change(&mut self, settings: &LinkSettings) {
         self.serialiser = settings.rate.map(|rate| Serialiser::new(rate, settings.queue));
         self.ipv4.change(&settings.ipv4, settings.queue);

@@ -1,12 +1,12 @@
-//! The packets with which TCP connections open, lost on purpose: always the same ones, however often a
-//! scenario is run.
+//! Deliberate loss of the packets that open TCP connections: the same packets in every run of a
+//! scenario.
 //!
-//! In: IP packets in one direction. Out: which of them are lost. What is sent again passes, once as many
+//! In: IP packets in one direction. Out: which of them are lost. Retransmissions pass once as many packets
 //! as configured have been lost. Only the last few thousand connections are remembered.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Connections that are remembered; one that is forgotten would lose its first packets again.
+/// Most connections remembered. A forgotten connection loses its first packets again.
 const REMEMBERED: usize = 4_096;
 const TCP: u8 = 6;
 const SYN: u8 = 0x02;
@@ -79,8 +79,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// `None` for what is not TCP, for fragments and for IPv6 with extension headers: hosts of a lab send
-    /// neither in TCP.
+    /// `None` for other protocols than TCP, for fragments and for IPv6 with extension headers. Hosts of a
+    /// lab send neither of the latter in TCP.
     fn parse(packet: &[u8]) -> Option<Self> {
         let length = |at: usize| Some(usize::from(u16::from_be_bytes(bytes(packet, at)?)));
         let (header, end, protocol, addresses) = match packet.first()? >> 4 {

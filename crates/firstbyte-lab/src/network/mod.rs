@@ -178,9 +178,9 @@ struct Missing {
     cubic: bool,
     /// To keep nothing of a connection for the next one.
     metrics_save: bool,
-    /// To have room for what is received.
+    /// Permits larger receive buffers.
     receive_memory: bool,
-    /// To let programs listen that are not root.
+    /// Permits ordinary users to listen on low ports.
     open_ports: bool,
 }
 

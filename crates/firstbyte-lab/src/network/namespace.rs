@@ -31,9 +31,9 @@ impl Namespace {
         setns(&self.descriptor, CloneFlags::CLONE_NEWNET)
     }
 
-    /// Runs `action` in it with the calling thread, which is back where it was afterwards.
+    /// Runs `action` on the calling thread inside this namespace, then returns to the former one.
     ///
-    /// Sockets opened there belong to it for good.
+    /// Sockets that `action` opens stay in this namespace.
     pub(crate) fn within<T>(&self, action: impl FnOnce() -> T) -> nix::Result<T> {
         let outside = Self::current()?;
         self.enter()?;

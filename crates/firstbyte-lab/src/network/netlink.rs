@@ -167,7 +167,7 @@ impl Netlink {
         let quick = route.quick_acks.then_some(RouteMetric::QuickAck(1));
         let milliseconds = |time: Duration| RouteMetric::RtoMin(time.as_millis() as u32);
         let rto_min = route.rto_min.map(milliseconds);
-        // The kernel takes a timeout from the route only where it is locked.
+        // The kernel takes a timeout from the route only if the metric is locked.
         let locked = rto_min.as_ref().map(|_| RouteMetric::Lock(1 << RTAX_RTO_MIN));
         let metrics = [window, control, quick, locked, rto_min];
         let metrics: Vec<_> = metrics.into_iter().flatten().collect();

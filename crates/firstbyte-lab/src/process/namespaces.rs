@@ -23,8 +23,9 @@ pub(crate) fn enter_new() -> Result<(), LabError> {
     }
     let (user, group) = (geteuid(), getegid());
     unshare(flags | CloneFlags::CLONE_NEWUSER).map_err(|error| refused(error.desc()))?;
-    // What a program's file gives capabilities to (`setcap cap_net_raw=ep`) is hidden from its own user: its files in /proc
-    // are root's, those below as well, and those by which a lab is found. In the new namespace it has nothing to hide.
+    // What a program's file gives capabilities to (`setcap cap_net_raw=ep`) is hidden from its own user: its files in
+    // /proc are root's, those below as well, and those by which a lab is found. In the new namespace it has nothing to
+    // hide.
     prctl::set_dumpable(true).map_err(|error| refused(error.desc()))?;
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
@@ -37,7 +38,7 @@ pub(crate) fn enter_new() -> Result<(), LabError> {
     Ok(())
 }
 
-/// The error for namespaces that the kernel does not give, with what is known to forbid them.
+/// The error for namespaces that the kernel refuses, with the setting that forbids them if it is a known one.
 pub(super) fn refused(reason: &str) -> LabError {
     let set_to = |file: &str, value: &str| {
         fs::read_to_string(file).is_ok_and(|content| content.trim() == value)

@@ -1,8 +1,8 @@
-//! Labs that are up: found, entered and ended without any file of state.
+//! Running labs: found, entered and ended without state files.
 //!
-//! A lab describes itself in an anonymous memory file (memfd) that its process holds open, beside
-//! the network namespaces of its hosts. Whoever may look into the process finds both in
-//! `/proc/PID/fd`, and they are gone when it is.
+//! The process of a lab holds open an anonymous memory file (memfd) that describes the lab, and the
+//! network namespaces of its hosts. Processes with permission find both in `/proc/PID/fd`. They vanish
+//! with the process.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -125,8 +125,8 @@ impl RunningLab {
 
     /// Runs a command on one of its hosts, the client if none is named, and returns its exit code.
     ///
-    /// The command is a process of the lab: it ends with it. The calling process must have only one
-    /// thread; it stays where it is.
+    /// The command is a process of the lab and ends with it. The calling process must have only one
+    /// thread, and stays in its own namespace.
     pub fn run(&self, host: Option<&str>, command: &mut Command) -> Result<i32, LabError> {
         let host = host.unwrap_or(&self.about.client);
         let network = self.network(host)?;

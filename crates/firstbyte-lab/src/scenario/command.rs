@@ -1,7 +1,7 @@
-//! A server host's own program: what is started, with which files.
+//! A server host's own program: its command line and its files.
 //!
-//! In: the file's `command`, `package` and `files`. Out: words and texts in which the places that only the
-//! running lab knows are still to be filled in.
+//! In: the file's `command`, `package` and `files`. Out: words and texts with placeholders that the
+//! running lab fills in.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const OF_THE_LAB: [&str; 6] =
 pub struct CommandSettings {
     /// The program, by name or path, and its arguments; at least the program.
     words: Vec<String>,
-    /// The Debian package that has the program, for the message where it is missing.
+    /// The Debian package of the program, named by the error if the program is missing.
     pub package: Option<String>,
     /// Files in the server's directory: name and content.
     files: BTreeMap<String, String>,

@@ -1,6 +1,6 @@
-//! What a server host answers at single paths: documents, style sheets, pictures, fonts.
+//! Content of single paths of a server host: documents, style sheets, pictures, fonts.
 //!
-//! In: the file's `content`. Out: bodies with their types, each as long as it is said to be.
+//! In: the file's `content`. Out: bodies with their media types, each of the configured length.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) fn check(
     checked.collect()
 }
 
-/// A path that means the same in every configuration file, and is none of those that servers have by themselves.
+/// Whether a path needs no escaping in any server's configuration, and is not one that the servers answer anyway.
 fn is_plain_path(path: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/".contains(c);
     let own = path == "/w" || path == "/redirect" || path.starts_with("/bytes/");

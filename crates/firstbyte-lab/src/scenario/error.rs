@@ -1,4 +1,4 @@
-//! What can be wrong with a scenario. Every message names the file, the key and what is allowed.
+//! Errors of scenarios. Every message names the file, the key and the permitted values.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub enum ScenarioError {
     /// No shipped scenario has this name.
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// Names of the shipped scenarios.
         shipped: Vec<String>,
     },
     /// The file cannot be read.
@@ -43,18 +43,18 @@ pub enum ScenarioError {
         file: String,
         /// Where in it, the second time.
         key: String,
-        /// What is there twice.
+        /// The duplicate value.
         value: String,
-        /// Where it was first.
+        /// The key that had it first.
         first: String,
     },
-    /// Something needed is not there.
+    /// Something needed is missing.
     Missing {
         /// The file.
         file: String,
         /// Where in it.
         key: String,
-        /// What is needed.
+        /// The missing thing.
         needed: String,
     },
 }

@@ -46,9 +46,9 @@ pub struct Scenario {
     pub hosts: Vec<Host>,
     /// The file as it was written.
     pub source: String,
-    /// The directory that the file is in; the working directory where there is none.
+    /// The directory of the file; the working directory if the scenario has no file.
     pub directory: PathBuf,
-    /// What it becomes while it runs, in the order of time.
+    /// Changes while it runs, in order of time.
     pub changes: Vec<Change>,
 }
 
@@ -87,11 +87,11 @@ pub struct Host {
 pub struct ResolverSettings {
     /// Time between a question and its answer.
     pub answer_delay: Duration,
-    /// So much longer for questions for AAAA.
+    /// Additional delay of AAAA queries.
     pub aaaa_delay: Duration,
 }
 
-/// What a host is there for.
+/// Role of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Runs the user's command.
@@ -195,7 +195,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Its file is in `directory`, seen from where it was said to be.
+    /// Moves its file into `directory`, which is relative to the former directory.
     fn move_to(&mut self, directory: &Path) {
         self.directory = self.directory.join(directory);
         self.changes.iter_mut().for_each(|change| change.scenario.move_to(directory));

@@ -57,9 +57,9 @@ pub struct ServerSettings {
     pub groups: Vec<KexGroup>,
     /// The certificate's key and end, and the size of the chain.
     pub leaf: LeafOptions,
-    /// Whether it serves HTTP/3 at UDP port 443; beside nginx the built-in server does that.
+    /// Whether it serves HTTP/3 at UDP port 443. For nginx, the built-in server does that.
     pub http3: bool,
-    /// Whether QUIC connections have to prove their address by a Retry.
+    /// Whether the server validates the address of QUIC clients by a Retry.
     pub retry: bool,
     /// Whether small writes wait for the acknowledgement of those before (Nagle's algorithm, RFC 1122
     /// §4.2.3.4); the built-in server only.
@@ -81,12 +81,12 @@ pub struct ServerSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerChoice {
-    /// nginx where it is installed and can do what is asked for, the built-in server elsewhere.
+    /// nginx if it is installed and supports all settings, otherwise the built-in server.
     #[default]
     Auto,
-    /// nginx, and an error where it is not installed.
+    /// nginx; an error if it is not installed.
     Nginx,
-    /// Caddy, and an error where it is not installed.
+    /// Caddy; an error if it is not installed.
     Caddy,
     /// The built-in server.
     Builtin,
@@ -282,8 +282,8 @@ impl ServerSettings {
     }
 }
 
-/// `auto` is the built-in server where nginx cannot do what is asked for, and nginx where it has
-/// lines of its own.
+/// `auto` is the built-in server if nginx does not support the settings, and nginx if the host has
+/// `nginx` directives of its own.
 fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, ScenarioError> {
     let directives = !settings.nginx_directives.is_empty();
     let wanted = match settings.choice {

@@ -63,7 +63,7 @@ pub(super) enum WrittenSize {
 }
 
 impl WrittenSize {
-    /// Bytes; `None` for a text that is no size.
+    /// Bytes; `None` for a text that is not a size.
     pub(super) fn bytes(&self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(*bytes),

@@ -18,7 +18,10 @@ pub(super) struct Program {
     pub(super) name: String,
 }
 
-/// The program that a command names; what it names where that is not here.
+/// The program that a command names.
+///
+/// # Errors
+/// The name of a program that is not installed.
 pub(super) fn find(settings: &CommandSettings, paths: &Paths) -> Result<Program, String> {
     let mut words = settings.words(paths);
     let name = words.remove(0);

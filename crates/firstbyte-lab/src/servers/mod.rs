@@ -65,9 +65,9 @@ struct Running {
     /// nginx, Caddy or a program of the scenario's.
     process: Option<Spawned>,
     start_limit: Duration,
-    /// Alone, or for HTTP/3 beside nginx, or behind one that passes requests on.
+    /// Built-in servers: alone, for HTTP/3 with nginx, or behind a server that forwards requests.
     builtin: Vec<builtin_server::Handle>,
-    /// What its process had taken of the processor when it was up.
+    /// Processor time its process had used when it was ready.
     taken_before: Option<ProcessorTime>,
 }
 
@@ -97,8 +97,8 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Ends the server of a host, and starts it as `scenario` has it, with the same certificate where nothing else is asked
-    /// for. Connections that are open are cut; who comes in between is refused.
+    /// Ends the server of a host, and starts it as `scenario` has it, with the same certificate where nothing else is
+    /// asked for. Connections that are open are cut; who comes in between is refused.
     pub(crate) fn change(
         &mut self,
         scenario: &Scenario,
@@ -273,7 +273,7 @@ impl Running {
     }
 }
 
-/// What is installed on this machine, looked for when it is needed.
+/// Installed servers, looked up when first needed.
 #[derive(Default)]
 struct Installed {
     nginx: Option<Option<nginx::Installed>>,
@@ -290,7 +290,7 @@ impl Installed {
     }
 }
 
-/// What is needed to start one server.
+/// Everything needed to start one server.
 struct Start<'a> {
     host: &'a Host,
     settings: &'a ServerSettings,
@@ -304,7 +304,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// The server that is asked for, and behind it the built-in one where that is asked for too.
+    /// Starts the chosen server, and the built-in one behind it if the settings want a backend.
     fn all(self, choice: ServerChoice, installed: &mut Installed) -> Result<Running, LabError> {
         let backend = self.settings.backend.then(|| self.spawn_backend()).transpose()?;
         let mut running = self.software(choice, installed)?;

@@ -1,4 +1,4 @@
-//! nginx as a server of the lab: found where it is installed, configured in the lab's scratch space.
+//! nginx as a server of the lab: finds the installed one, and configures it in the lab's scratch space.
 
 use std::fs;
 use std::io;
@@ -163,7 +163,7 @@ fn tls_directives(settings: &ServerSettings) -> Vec<String> {
     lines
 }
 
-/// Bodies by their number: a path may be one that is no file's name.
+/// Writes bodies under their numbers, because a path may not be a valid file name.
 fn write_content(directory: &Path, settings: &ServerSettings) -> io::Result<()> {
     fs::create_dir_all(directory.join("content"))?;
     for (number, content) in settings.content.values().enumerate() {
@@ -172,7 +172,7 @@ fn write_content(directory: &Path, settings: &ServerSettings) -> io::Result<()> 
     Ok(())
 }
 
-/// What is answered at single paths. A location with a header field of its own has none of the server's.
+/// Locations of single paths. A location with an `add_header` of its own inherits none, so `Alt-Svc` is repeated.
 fn content(directory: &Path, settings: &ServerSettings) -> String {
     let at = directory.display();
     let alt_svc = if settings.http3 { ALT_SVC } else { "" };
@@ -186,8 +186,7 @@ fn content(directory: &Path, settings: &ServerSettings) -> String {
     locations.collect()
 }
 
-/// From URLs to where they are redirected: the scenario's check has left nothing in them that means
-/// something to nginx.
+/// Redirects. The scenario's check has refused URLs with characters that mean something to nginx.
 fn redirects(settings: &ServerSettings) -> String {
     if settings.redirects.is_empty() {
         return String::new();

@@ -19,7 +19,7 @@ struct Stat {
     system: u64,
 }
 
-/// What the process and those below it have taken so far; none where it is gone.
+/// Processor time of a process and its descendants so far; `None` if it has ended.
 pub(super) fn of_tree(root: u32) -> Option<ProcessorTime> {
     let entries = fs::read_dir("/proc").ok()?.flatten();
     let processes = entries.filter_map(|entry| {

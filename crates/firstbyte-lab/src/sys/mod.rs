@@ -22,7 +22,7 @@ pub(crate) use ring::{PacketRing, RingSize};
 /// The caller must have only one thread: in the child of a many-threaded process even an allocation
 /// may wait for ever for a lock whose owner was not copied. [`crate::process`] checks that.
 pub(crate) fn fork_with(child: impl FnOnce() -> i32) -> nix::Result<Pid> {
-    // What is still buffered would be written twice.
+    // The child would write buffered output a second time.
     let _ = io::stdout().flush();
     // SAFETY: the process has one thread (this function's contract), so that the child is a
     // complete copy in which everything that was allowed before the fork still is.
@@ -52,7 +52,7 @@ pub(crate) fn start_with_signals(command: &mut Command, blocked: SigSet) -> &mut
     unsafe { command.pre_exec(set) }
 }
 
-/// Gives the calling thread precedence over all ordinary ones, where that is permitted.
+/// Gives the calling thread precedence over all ordinary ones, if permitted.
 pub(crate) fn prefer_this_thread() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: `priority` is a valid parameter block that outlives the call; thread 0 is the caller.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use firstbyte_rings::{PacketSocket, RingMemory};
 
-/// Size of a block, of which the kernel allocates each as contiguous memory.
+/// Size of a block. The kernel allocates each block as contiguous memory.
 const BLOCK_BYTES: usize = 65_536;
-/// What precedes a frame in its slot: `tpacket2_hdr`, `sockaddr_ll`, alignment.
+/// Bytes before a frame in its slot: `tpacket2_hdr`, `sockaddr_ll`, alignment.
 const SLOT_OVERHEAD: usize = 96;
 
 /// How many frames a ring holds, and how long they may be.
@@ -63,7 +63,7 @@ impl PacketRing {
             socket.ignore_outgoing()?;
         }
         let ring = socket.map_slots(BLOCK_BYTES, blocks, slot_bytes)?;
-        // Bound last: nothing is received before the ring is there.
+        // Bound last, so that nothing is received before the ring exists.
         ring.receive_from(interface)?;
         Ok(Self { ring, slot_bytes, slots, next: 0 })
     }

@@ -1,5 +1,4 @@
-//! When TCP acknowledges what has come, and how long it waits for an acknowledgement: a host's own to
-//! say.
+//! TCP's delayed acknowledgements and retransmission timeouts, which a scenario sets for each host.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -63,7 +62,7 @@ fn delay_ms(client: &str, ipv6: bool) -> u64 {
     delay / 1_000_000
 }
 
-/// What is lost is sent again after the server's own shortest timeout, not after the kernel's 200 ms.
+/// The server retransmits after its own minimum timeout, not after the kernel's 200 ms.
 pub(crate) fn retransmission_timeout() {
     for (settings, least_ms, most_ms) in [("", 190, 300), (r#"rto_min = "60ms""#, 55, 110)] {
         for address in [SERVER_V4, SERVER_V6] {

@@ -1,4 +1,4 @@
-//! QUIC through the lab's links: HTTP/3 from the built-in server, beside nginx, and from Caddy.
+//! QUIC through the lab's links: HTTP/3 from the built-in server, alone and with nginx, and from Caddy.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -294,8 +294,8 @@ impl Client {
             bytes += part.remaining();
         }
         let milliseconds = now_ms() - begun;
-        // Tickets leave the server when the client's Finished has come: after an early answer that is a
-        // round trip later, and beside any other it is not said which arrives first.
+        // The server sends tickets when the client's Finished arrives. After an early answer that is a round
+        // trip later; with any other answer the order of arrival is undefined.
         tokio::time::sleep(Duration::from_secs_f64(2.0 * ROUND_TRIP_MS / 1e3)).await;
         drop((stream, requests));
         let _ = driving.await;

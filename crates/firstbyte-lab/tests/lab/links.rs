@@ -73,8 +73,8 @@ pub(crate) fn loss() {
     in_lab(&scenario(lossy, ""), &builtin(), |lab| {
         let server = udp_server(lab, SERVER_V4);
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
-        // In parts that fit into the socket's buffer: what is lost there is not the link's. The link counts what it
-        // loses, and so it is known when all of a part is through.
+        // In bursts that fit into the socket's buffer: losses there would not be the link's. The link counts its
+        // losses, so the test knows when all of a burst is through.
         let lost_so_far = || lab.forwarder_stats().lost as usize;
         let mut received = 0;
         for sent in (0..SENT).step_by(BURST).map(|before| before + BURST) {
@@ -161,8 +161,8 @@ pub(crate) fn families() {
     }
 }
 
-/// Loses the request, over IPv4 alone: the kernel sends it again after its retransmission timeout of at least 200 ms. Later
-/// packets of the connection, and other connections, are not held up.
+/// Loses the request, over IPv4 alone: the kernel sends it again after its retransmission timeout of at least 200 ms.
+/// Later packets of the connection, and other connections, are not held up.
 pub(crate) fn opening_loss() {
     const TRIES: u64 = 3;
     let lossy = r#"down = { delay = "10ms", drop_data = 1, ipv6 = { drop_data = 0 } }"#;

@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         (Some("--alone"), Some(name)) => return run_in_this_process(name),
         _ => {}
     }
-    // There are none.
+    // No test is ignored.
     if arguments.iter().any(|argument| argument == "--ignored") {
         return ExitCode::SUCCESS;
     }
@@ -159,7 +159,7 @@ fn run_in_process_of_its_own(name: &'static str, failed: &Mutex<Vec<&'static str
     }
 }
 
-/// The tests whose names have one of these parts; all if there are none.
+/// The tests whose names contain one of `wanted`; all tests if `wanted` is empty.
 fn selected<'a>(wanted: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
     TESTS
         .iter()

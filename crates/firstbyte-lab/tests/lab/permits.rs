@@ -1,8 +1,8 @@
 //! How many tests run side by side, in all suites of labs and browsers together.
 //!
 //! Most of these tests sleep through emulated round trips, so several at once take little longer than one. A test takes
-//! one permit, a browser two, and a test whose bounds are tighter than a busy machine allows takes all of them, as does a
-//! browser in a lab.
+//! one permit, a browser two, and a test whose bounds are tighter than a busy machine allows takes all of them, as does
+//! a browser in a lab.
 //!
 //! A permit is a lock (flock(2)) on a source file of this suite: locks need only the right to read, processes of all
 //! users share them, and the kernel releases them however a process ends.
@@ -31,7 +31,7 @@ impl Permits {
         Self::take(2)
     }
 
-    /// For a test of exact times, or of what else runs on the machine.
+    /// For a test of exact times, or of other processes on the machine.
     pub(crate) fn all() -> Self {
         Self::take(COUNT)
     }

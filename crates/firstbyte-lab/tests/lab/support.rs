@@ -222,7 +222,7 @@ pub(crate) fn read_capture(file: &Path) -> (Vec<Packet>, u64) {
     (packets, dropped.expect("the capture was finished"))
 }
 
-/// The least of some times: whatever else the machine has to do only adds.
+/// The least of some times: other load on the machine only adds.
 pub(crate) fn fastest(times: impl IntoIterator<Item = f64>) -> f64 {
     times.into_iter().min_by(f64::total_cmp).expect("a time")
 }

@@ -28,7 +28,8 @@ fn zoo() -> Zoo {
 struct Exchange {
     /// Milliseconds between request and first byte.
     first_ms: f64,
-    /// Milliseconds between request and last byte: from the first on they are too few where that was read late.
+    /// Milliseconds between the request and the last byte. Counted from the first byte they would be too few if that
+    /// was read late.
     last_ms: f64,
     answer: Vec<u8>,
     version: ProtocolVersion,
@@ -163,7 +164,7 @@ pub(crate) fn patterns() {
         let line = zoo.server(server, &Wanted::default()).expect("what is usual");
         in_lab(&scenario("", &line), &LabOptions::default(), |lab| {
             let config = Arc::new(client_config(lab, &[&rustls::version::TLS13]));
-            // What is loaded or compiled with the first request is not the pattern's.
+            // The first request loads or compiles code, which would add to the pattern's times.
             Exchange::run(&config, "/w");
             for (path, first_ms, rest_ms, bytes) in [
                 ("/w?think=30&writes=1000", 30.0, 0.0, 1_000),
@@ -220,7 +221,7 @@ pub(crate) fn early_data() {
     assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
-/// HTTP/2 where it is spoken and wanted, and a ServerHello as late as wanted.
+/// HTTP/2 if the server supports it and the client wants it, and a ServerHello as late as configured.
 pub(crate) fn handshakes() {
     const DELAY_MS: u32 = 25;
     let zoo = zoo();

@@ -58,8 +58,7 @@ impl Client {
             None => None,
         };
         if in_early_data {
-            // Tickets follow the client's Finished: they are here before the answer to what is asked
-            // after it.
+            // Tickets follow the client's Finished, so they arrive before the answer to a later request.
             let (_, headers, _) = send(&mut requests, path).await.unwrap();
             assert_eq!(headers["x-firstbyte-early-data"], "0");
         }
@@ -109,7 +108,7 @@ fn serves_pages_and_says_what_it_did() {
     });
     let entries = subject.log.entries();
     assert_eq!((entries[0].protocol.as_str(), entries[0].resumed), ("HTTP/3.0", Some(false)));
-    // The ticket of the first connection was there when the second began.
+    // The first connection's ticket had arrived when the second connection began.
     assert_eq!(entries[1].resumed, Some(true));
 }
 

@@ -93,7 +93,7 @@ fn first_flight(
     (connection, tcp)
 }
 
-/// Reads, without writing, until the response's header is there.
+/// Reads, without writing, until the response's header is complete.
 fn read_only(connection: &mut ClientConnection, tcp: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
@@ -122,7 +122,7 @@ fn early_data_is_answered_before_the_clients_finished() {
     assert_eq!(connection.handshake_kind(), Some(HandshakeKind::Resumed));
     assert!(connection.wants_write(), "the Finished has not left yet");
 
-    // What follows the Finished, on the same connection, is no early data any more.
+    // Data after the Finished on the same connection is not early data.
     connection.writer().write_all(REQUEST).unwrap();
     while connection.wants_write() {
         connection.write_tls(&mut tcp).unwrap();
