@@ -15,7 +15,7 @@ impl Worker {
     /// Starts the next store job that is due, one at a time.
     pub(super) fn have_store_kept(&mut self) {
         let now = Monotonic::now();
-        // While samples are missing from rows, closing would have to add them to closed rows one by one later.
+        // Samples that come after their hour is closed are added to its rows one by one.
         let may_close = self.backlog.is_empty() && !self.store_fails;
         if self.until_flush().is_zero() {
             self.flush();
