@@ -273,7 +273,7 @@ impl ClosedSteps {
     }
 }
 
-/// Numbers of the last finished steps; sums of closed steps stay valid until these change.
+/// Hour numbers of now and of the latest settled time. The closed steps stay the same as long as these do.
 pub(super) fn steps_over() -> [i64; 2] {
     [now(), now() - SETTLED].map(|at| Step::Hour.number(at))
 }

@@ -65,7 +65,7 @@ pub(super) fn is_moment(seconds: i64) -> bool {
     (0..=LAST).contains(&seconds)
 }
 
-/// The period between two times, the first of which must be earlier.
+/// The period between two times. The first must be earlier.
 pub(super) fn period(
     names: [&str; 2],
     from: i64,

@@ -95,7 +95,6 @@ impl State {
     }
 }
 
-/// Answers `request`.
 pub(super) async fn answer(state: &State, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let answer = match allowed(state, &head) {

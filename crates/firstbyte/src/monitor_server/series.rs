@@ -206,7 +206,7 @@ pub(super) fn quantile(times: &ExponentialHistogram, q: f64) -> Option<u64> {
     u64::try_from(value.as_nanos()).ok()
 }
 
-/// Reason for the client why the store cannot be read. The path of the store is not disclosed.
+/// Tells the client why the store cannot be read, but not where it is.
 pub(super) fn unreadable(error: StoreError) -> Refusal {
     tracing::info!(%error, "the store cannot be read");
     let why = match &error {

@@ -35,7 +35,7 @@ pub enum LabPlan {
     Exec {
         /// Scenario of the lab.
         scenario: String,
-        /// Host to run on; the client when absent.
+        /// Host to run on; the client if absent.
         host: Option<String>,
         /// The command and its arguments.
         #[serde(with = "words")]

@@ -40,7 +40,7 @@ pub struct MonitorPlan {
 pub enum MonitorSource {
     /// The targets of a TOML file.
     File(PathBuf),
-    /// Three edges in a lab, of which one changes.
+    /// Three edges in a lab; one of them changes.
     Demo,
     /// URLs, all measured with the same settings.
     Urls {

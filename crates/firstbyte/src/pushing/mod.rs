@@ -32,7 +32,7 @@ use crate::recording::{Figures, Observer};
 use crate::webhooks::Tell;
 use queue::{Parcel, Queue};
 
-/// Bytes of a response body that are looked at.
+/// Maximum number of bytes read of a response body.
 const MOST_OF_ANSWER: usize = 4_096;
 /// Characters of a receiver's reason for a refusal that are shown.
 const MOST_OF_REASON: usize = 200;

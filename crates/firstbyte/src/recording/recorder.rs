@@ -46,12 +46,15 @@ use crate::webhooks::Notices;
 /// Maximum number of samples per write. Writes to a busy disk can take half a second each, so a small batch would limit
 /// the number of samples per second.
 const MOST_AT_ONCE: usize = 10_000;
-/// Interval between syncs of raw samples. Each sync costs a page of the file and two or three of the file system's
-/// journal; with a sync for each of 33 samples a second, these pages were most of the bytes written.
+/// Interval between syncs of raw samples.
+///
+/// Each sync costs a page of the file and two or three of the file system's journal. With a sync for each of 33 samples
+/// a second, these pages were most of the bytes written.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// Interval between store updates, longer if an update takes long. Series are measured in no particular order, so each
-/// update writes most pages that hold the minute's rows: with 2,000 series a minute 3.2 MB a minute, or 5.9 MB when
-/// updating every five seconds (measured with rows of 370 bytes).
+/// Interval between store updates, longer if an update takes long.
+///
+/// Series are measured in no particular order, so each update writes most pages that hold the minute's rows: with 2,000
+/// series a minute 3.2 MB a minute, or 5.9 MB when updating every five seconds (measured with rows of 370 bytes).
 const FLUSH_EVERY: Duration = Duration::from_secs(10);
 /// More pending rollups than this are flushed sooner: with 50,000 series a minute, ten seconds of them take some 80 MB.
 const MANY_SUMS: usize = 2_000;

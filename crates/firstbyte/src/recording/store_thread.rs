@@ -93,7 +93,7 @@ impl StoreThread {
         lock(&self.store)
     }
 
-    /// Ends it.
+    /// Ends the thread.
     pub(super) fn finish(self) {
         drop(self.jobs);
         if let Err(panicked) = self.thread.join() {

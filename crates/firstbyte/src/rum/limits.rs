@@ -75,9 +75,10 @@ pub(super) struct Rates {
     all: Allowance,
     /// Allowances by a hash that only this process can compute, so that addresses are not even in memory.
     sources: HashMap<u64, Allowance>,
-    /// Allowances shared by sources that found no room in `sources`, by a part of their hash. A source that has used
-    /// some of its allowance is never evicted from either map: a client who could evict others could evict itself and
-    /// start again with a full allowance.
+    /// Allowances shared by sources that found no room in `sources`, by a part of their hash.
+    ///
+    /// A source that has used some of its allowance is never evicted from either map: a client who could evict others
+    /// could evict itself and start again with a full allowance.
     shared: HashMap<u64, Allowance>,
     hasher: RandomState,
     /// When idle sources were last removed, which visits all of them.

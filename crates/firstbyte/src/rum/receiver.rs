@@ -61,7 +61,7 @@ pub struct Received {
     pub refused: BTreeMap<&'static str, u64>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared {
     inner: Mutex<Inner>,
     /// Origins whose pages are accepted; all if empty.

@@ -4,9 +4,9 @@
 //! are in UTC. An existing file is continued if it has the same cells and options and is not too long. Otherwise the
 //! day gets another file.
 //!
-//! A sample's round is the period of its day that it falls into: for a series measured every minute, the tenth minute
-//! is round 10. So samples of one round are from the same time, also after a pause or failures, and can be compared as
-//! pairs. If jitter puts two samples into one period, the second one gets the next round.
+//! A sample's round is the number of its period within its UTC day: for a series measured every minute, a sample at
+//! 00:10 has round 10. So samples of one round are from the same time, also after a pause or failures, and can be
+//! compared as pairs. If jitter puts two samples into one period, the second one gets the next round.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::{Creation, RunError, RunWriter};
 
 /// Maximum number of files per day, for users who change the configuration often.
 const MOST_FILES: u32 = 1_000;
-/// A longer file is not continued, because all of it would have to be read first. In bytes.
+/// Longer files (in bytes) are not continued, because all of them would have to be read first.
 const LONGEST_CONTINUED: u64 = 1 << 30;
 
 /// Writes each sample into the file of its day.

@@ -17,7 +17,7 @@ use super::read::{LineRules, Part, header, read_line};
 
 /// Maximum duration of a sample, in nanoseconds.
 const MARGIN_NS: u64 = 600 * 1_000_000_000;
-/// Shorter ranges are read from their beginning, in bytes.
+/// Ranges shorter than this (in bytes) are read from their beginning.
 const WORTH_SEARCHING: u64 = 256 << 10;
 
 /// A row and its place in the file.

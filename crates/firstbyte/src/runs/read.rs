@@ -66,7 +66,7 @@ impl BadLine {
 const BLOCK: usize = 1 << 20;
 /// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 256 << 20;
-/// A smaller file is read by one thread. In bytes.
+/// Files smaller than this (in bytes) are read by one thread.
 const WORTH_THREADS: u64 = 8 << 20;
 
 impl Run {
