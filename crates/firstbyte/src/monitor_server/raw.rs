@@ -66,7 +66,7 @@ impl RawSeries {
             .collect()
     }
 
-    /// URL of the series' page.
+    /// Link to the series' page.
     fn address(&self, more: &[(&str, String)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(self.parameters());

@@ -50,9 +50,9 @@ pub(crate) struct Push {
 pub(crate) struct PushPace {
     /// Time limit for a response.
     attempt: Duration,
-    /// Pause between the first and the second attempt; it doubles after each attempt,
+    /// Pause between the first and the second attempt; it doubles after each attempt.
     first_pause: Duration,
-    /// up to this one, even if the receiver asks for more.
+    /// Maximum pause between attempts, even if the receiver asks for more.
     longest_pause: Duration,
     /// How long to retry, counted from when the metrics were collected.
     give_up: Duration,

@@ -49,9 +49,9 @@ pub(crate) struct Webhook {
 pub(crate) struct Pace {
     /// Time limit for a response.
     attempt: Duration,
-    /// Pause between the first and the second attempt; it doubles after each attempt,
+    /// Pause between the first and the second attempt; it doubles after each attempt.
     first_pause: Duration,
-    /// up to this one.
+    /// Maximum pause between attempts.
     longest_pause: Duration,
     /// How long to retry, counted from when the event was found.
     give_up: Duration,
