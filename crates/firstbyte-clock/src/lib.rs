@@ -1,8 +1,7 @@
 //! The only module that reads a clock.
 //!
-//! Two clocks, two types: [`Monotonic`] is read by this process, [`Realtime`] is what the kernel
-//! writes into packet stamps. A [`Timebase`] maps both onto a connection's offsets; there is no
-//! other way from one to the other.
+//! Two clocks, two types: this process reads [`Monotonic`], and the kernel writes [`Realtime`] into packet timestamps.
+//! A [`Timebase`] maps both onto a connection's offsets; there is no other way from one to the other.
 #![allow(clippy::disallowed_methods, reason = "this is the module that reads clocks")]
 
 use std::time::Duration;
@@ -14,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Monotonic(i64);
 
-/// Nanoseconds since the Unix epoch (`CLOCK_REALTIME`), the clock of kernel packet stamps.
+/// Nanoseconds since the Unix epoch (`CLOCK_REALTIME`), the clock of kernel packet timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Realtime(i64);
 
@@ -24,7 +23,7 @@ impl Monotonic {
         Self(read(ClockId::CLOCK_MONOTONIC))
     }
 
-    /// Time from `earlier` to `self`; zero when `earlier` is later.
+    /// Time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
@@ -50,7 +49,7 @@ impl Realtime {
         Self(read(ClockId::CLOCK_REALTIME))
     }
 
-    /// A stamp as the kernel writes it.
+    /// Converts a kernel timestamp.
     pub const fn from_timespec(seconds: i64, nanoseconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
     }
@@ -77,7 +76,7 @@ fn read(clock: ClockId) -> i64 {
     clock_gettime(clock).map_or(0, |t| Realtime::from_timespec(t.tv_sec(), t.tv_nsec()).0)
 }
 
-/// Both clocks as the runtime's paused one has it: for tests that wait for nothing.
+/// Both clocks driven by the runtime's paused clock, for tests without waiting.
 #[cfg(feature = "simulated")]
 pub mod simulated {
     use std::cell::Cell;
@@ -91,15 +90,15 @@ pub mod simulated {
         static ORIGIN: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
-    /// Where the simulated clocks begin, nanoseconds: some day, and an hour after the machine's start.
+    /// Start of the simulated clocks in nanoseconds: an arbitrary day, and an hour after boot.
     const REALTIME: i64 = 1_700_000_000_000_000_000;
     const MONOTONIC: i64 = 3_600_000_000_000;
 
-    /// Has both clocks of this thread follow the runtime's until it is dropped.
+    /// Makes both clocks of this thread follow the runtime's clock until it is dropped.
     pub struct SimulatedClock(());
 
     impl SimulatedClock {
-        /// To be called within a runtime whose clock is paused.
+        /// Call this within a runtime whose clock is paused.
         pub fn start() -> Self {
             ORIGIN.set(Some(super::timer_now()));
             Self(())
@@ -112,7 +111,7 @@ pub mod simulated {
         }
     }
 
-    /// What the kernel would stamp at this time of the runtime's clock.
+    /// The kernel timestamp for this time of the runtime's clock.
     pub fn stamp_at(at: Instant) -> Realtime {
         let origin = ORIGIN.get().expect("the clock is simulated");
         let since = at.checked_duration_since(origin).unwrap_or_default();
@@ -125,12 +124,12 @@ pub mod simulated {
     }
 }
 
-/// What the calling thread has taken of a processor so far.
+/// Processor time that the calling thread has used so far.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadTime(ProcessorTime);
 
 impl ThreadTime {
-    /// Asks the kernel (getrusage(2)); none where it does not tell threads apart, or time is simulated.
+    /// Asks the kernel (getrusage(2)); `None` if it does not distinguish threads, or time is simulated.
     pub fn now() -> Option<Self> {
         #[cfg(feature = "simulated")]
         if simulated::read(ClockId::CLOCK_MONOTONIC).is_some() {
@@ -156,7 +155,7 @@ impl ThreadTime {
         None
     }
 
-    /// What it has taken since `earlier`.
+    /// Processor time used since `earlier`.
     pub const fn since(self, earlier: Self) -> ProcessorTime {
         ProcessorTime {
             user: self.0.user.saturating_sub(earlier.0.user),
@@ -175,14 +174,15 @@ pub struct Timebase {
 impl Timebase {
     /// Makes this moment the origin.
     pub fn start() -> Self {
-        // The tightest of a few tries avoids one that was interrupted.
+        // Use the tightest of several tries, in case one was interrupted.
         (0..4).map(|_| Self::bracketed()).min_by_key(|(apart, _)| *apart).map_or_else(
             || Self { monotonic: Monotonic::now(), realtime: Realtime::now() },
             |(_, base)| base,
         )
     }
 
-    /// Reading one clock between two readings of the other bounds how far apart they are: so many nanoseconds.
+    /// Reads one clock between two readings of the other, which bounds their distance; returns the bound in
+    /// nanoseconds.
     fn bracketed() -> (i64, Self) {
         let before = Monotonic::now();
         let realtime = Realtime::now();
@@ -195,12 +195,12 @@ impl Timebase {
         self.realtime
     }
 
-    /// Where a time read by this process lies.
+    /// Offset of a time read by this process.
     pub fn offset(&self, at: Monotonic) -> Offset {
         Offset::from_nanos(at.0 - self.monotonic.0)
     }
 
-    /// Where a kernel stamp lies.
+    /// Offset of a kernel timestamp.
     pub fn kernel_offset(&self, at: Realtime) -> Offset {
         Offset::from_nanos(at.0 - self.realtime.0)
     }
@@ -210,16 +210,16 @@ impl Timebase {
         Stamp::user(self.offset(Monotonic::now()))
     }
 
-    /// As if the wall clock were put forward by `step` from here on.
+    /// Simulates that the wall clock is set forward by `step` from here on.
     #[cfg(feature = "simulated")]
     pub fn with_wall_clock_behind(mut self, step: Duration) -> Self {
         self.realtime.0 -= i64::try_from(step.as_nanos()).unwrap_or(0);
         self
     }
 
-    /// How far the wall clock was stepped since the origin: kernel stamps are off by as much.
+    /// How far the wall clock was stepped since the origin; kernel timestamps are off by the same amount.
     pub fn stepped(&self) -> Duration {
-        /// Nanoseconds that count for nothing here.
+        /// Negligible distance between the clock readings, in nanoseconds.
         const CLOSE: i64 = 1_000;
         let now = match Self::bracketed() {
             (apart, now) if apart <= CLOSE => now,
@@ -231,17 +231,17 @@ impl Timebase {
     }
 }
 
-/// The time of day, for dates that programs write.
+/// The time of day, for dates in output.
 pub fn wall_time() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
 
-/// Wall-clock time that has passed since `then`; zero when it lies in the future.
+/// Wall-clock time since `then`; zero if it lies in the future.
 pub fn wall_time_since(then: std::time::SystemTime) -> Duration {
     then.elapsed().unwrap_or_default()
 }
 
-/// Now, as a part of a file's name: `20261121-140509`, in UTC.
+/// The current time for a file name: `20261121-140509`, in UTC.
 pub fn file_stamp() -> String {
     time_stamp().replace(['-', ':', 'Z'], "").replace('T', "-")
 }
@@ -251,12 +251,12 @@ pub fn day_stamp() -> String {
     day_stamp_of(i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0))
 }
 
-/// The day of a moment, seconds since the Unix epoch, in UTC.
+/// The UTC day of a time in seconds since the Unix epoch.
 pub fn day_stamp_of(unix_seconds: i64) -> String {
     stamp_of(unix_seconds).split('T').next().unwrap_or_default().to_owned()
 }
 
-/// Now, as RFC 3339 has it, in UTC: `2026-11-21T14:05:09Z`.
+/// The current time in RFC 3339 format, in UTC: `2026-11-21T14:05:09Z`.
 pub fn time_stamp() -> String {
     stamp_of(i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0))
 }
@@ -276,7 +276,7 @@ fn stamp_of(unix_seconds: i64) -> String {
     )
 }
 
-/// Now, for the runtime's timers.
+/// The current time of the runtime's timers.
 pub fn timer_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_threads_time_is_its_own_and_what_it_took() {
         let (wall, before) = (Monotonic::now(), ThreadTime::now().unwrap());
-        // Another thread's work is none of this one's.
+        // Another thread's work does not count.
         std::thread::spawn(|| {
             let begun = ThreadTime::now().unwrap();
             while ThreadTime::now().unwrap().since(begun).sum() < Duration::from_millis(40) {}
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn both_clocks_map_to_the_same_offset() {
         let base = Timebase::start();
-        // Between the two readings the process may have to wait for a processor.
+        // The process may have to wait for a processor between the two readings.
         let apart = (0..20).map(|_| {
             let user = base.now().at;
             base.kernel_offset(Realtime::now()).since(user)

@@ -1,4 +1,4 @@
-//! The system calls of packet sockets, each as a safe function, and the mapping of a ring.
+//! System calls of packet sockets as safe functions, and the memory mapping of a ring.
 #![allow(
     unsafe_code,
     reason = "socket options that no safe crate has, memory shared with the kernel"
@@ -14,7 +14,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// `PACKET_IGNORE_OUTGOING` of `linux/if_packet.h`, Linux 4.20.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-/// `enum tpacket_versions` there.
+/// `enum tpacket_versions` of `linux/if_packet.h`.
 const TPACKET_V2: libc::c_int = 1;
 const TPACKET_V3: libc::c_int = 2;
 
@@ -23,28 +23,28 @@ const TPACKET_V3: libc::c_int = 2;
 pub struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
-    /// A socket that receives nothing until it is bound: whole frames, or without their link headers.
+    /// Opens a socket that receives nothing until it is bound. Frames are whole, or without their link headers.
     ///
     /// # Errors
     /// Missing privilege (`CAP_NET_RAW`).
     pub fn open(link_headers: bool) -> nix::Result<Self> {
         let kind = if link_headers { SockType::Raw } else { SockType::Datagram };
-        // Without a protocol nothing is received, until `bind` names one.
+        // Without a protocol the socket receives nothing until `bind` names one.
         socket(AddressFamily::Packet, kind, SockFlag::SOCK_CLOEXEC, None).map(Self)
     }
 
-    /// Asks for the kernel's times, in nanoseconds.
+    /// Enables kernel timestamps, in nanoseconds.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn ask_for_times(&self) -> nix::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
     }
 
-    /// Leaves out what this side sends.
+    /// Ignores packets sent by this host.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn ignore_outgoing(&self) -> nix::Result<()> {
         self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
     }
@@ -52,17 +52,17 @@ impl PacketSocket {
     /// Attaches a filter program.
     ///
     /// # Errors
-    /// One that the kernel does not take.
+    /// The kernel rejects the program.
     pub fn attach(&self, program: &mut [libc::sock_filter]) -> nix::Result<()> {
         let length = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::EINVAL)?;
         let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Takes what passes `interface`, whomever it is for.
+    /// Receives everything that passes `interface`, whatever its destination.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn be_promiscuous(&self, interface: u32) -> nix::Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: interface as libc::c_int,
@@ -73,28 +73,27 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
     }
 
-    /// Chooses a ring of slots, one a frame (TPACKET_V2).
+    /// Selects a ring of slots, one per frame (TPACKET_V2).
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn choose_slots(&self) -> nix::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)
     }
 
-    /// Chooses a ring of blocks (TPACKET_V3), with `reserve` bytes of room before each frame.
+    /// Selects a ring of blocks (TPACKET_V3), with `reserve` bytes of room before each frame.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn choose_blocks(&self, reserve: libc::c_uint) -> nix::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V3)?;
         self.set(libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)
     }
 
-    /// Makes the ring of slots that was chosen: `blocks` of `block_bytes` contiguous memory, in slots of
-    /// `slot_bytes`.
+    /// Creates the selected ring of slots: `blocks` of `block_bytes` contiguous memory, in slots of `slot_bytes`.
     ///
     /// # Errors
-    /// Sizes that the kernel does not take, too little memory.
+    /// Sizes that the kernel does not accept, or too little memory.
     pub fn map_slots(
         self,
         block_bytes: usize,
@@ -112,7 +111,7 @@ impl PacketSocket {
         self.map(block_bytes * blocks)
     }
 
-    /// Makes the ring of blocks that was chosen. One that is not full is handed over after `retire_ms`.
+    /// Creates the selected ring of blocks. The kernel hands over a partly filled block after `retire_ms`.
     ///
     /// # Errors
     /// As [`Self::map_slots`].
@@ -122,7 +121,7 @@ impl PacketSocket {
         blocks: usize,
         retire_ms: u32,
     ) -> nix::Result<RingMemory> {
-        // Of no meaning in this version, but checked.
+        // Meaningless in this version, but the kernel checks it.
         const FRAME_BYTES: usize = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes as u32,
@@ -140,8 +139,8 @@ impl PacketSocket {
     fn map(self, bytes: usize) -> nix::Result<RingMemory> {
         let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new shared mapping at an address of the kernel's choosing aliases nothing; its
-        // length is the one that the ring was just given.
+        // SAFETY: a new shared mapping at an address of the kernel's choosing aliases nothing; its length is the length
+        // that the ring was just given.
         let memory = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &self.0, 0) }?;
         Ok(RingMemory { socket: self, memory: memory.cast(), length })
     }
@@ -175,10 +174,10 @@ impl PacketSocket {
     }
 }
 
-/// What kind of device an interface is (`ARPHRD_…` of `linux/if_arp.h`).
+/// Device type of an interface (`ARPHRD_…` of `linux/if_arp.h`).
 ///
 /// # Errors
-/// Missing privilege, no such interface.
+/// Missing privilege, or no such interface.
 pub fn hardware_type(interface: u32) -> nix::Result<u16> {
     let socket = PacketSocket::open(true)?;
     socket.bind(interface, 0)?;
@@ -204,7 +203,7 @@ const fn link_address(interface: u32, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// A packet socket with its ring: the memory, and nothing of what is in it.
+/// A packet socket with the memory of its ring. The contents are for the caller to read.
 #[derive(Debug)]
 pub struct RingMemory {
     socket: PacketSocket,
@@ -216,7 +215,7 @@ pub struct RingMemory {
 unsafe impl Send for RingMemory {}
 
 impl RingMemory {
-    /// Begins to receive what passes `interface`; 0 is all of them.
+    /// Starts to receive the packets of `interface`; 0 means all interfaces.
     ///
     /// # Errors
     /// No such interface, or it is down.
@@ -224,17 +223,17 @@ impl RingMemory {
         self.socket.bind(interface, libc::ETH_P_ALL as u16)
     }
 
-    /// Where it begins, page aligned; mapped as long as this value lives.
+    /// Start of the memory, page aligned; mapped as long as this value lives.
     pub const fn start(&self) -> NonNull<u8> {
         self.memory
     }
 
-    /// Frames that passed the filter and found the ring full, since this was last asked.
+    /// Number of frames that passed the filter but found the ring full since the last call.
     ///
     /// # Errors
     /// The interface went away.
     pub fn take_drops(&self) -> nix::Result<u64> {
-        // Begins like what TPACKET_V3 has, of which the kernel then gives as much.
+        // TPACKET_V3's structure begins with the same fields, and the kernel returns only as much as fits.
         let mut counts = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         // SAFETY: PACKET_STATISTICS writes at most `length` bytes, which is the size of `counts`.
@@ -251,10 +250,10 @@ impl RingMemory {
         Ok(counts.tp_drops.into())
     }
 
-    /// Sends a frame out of the interface that is received from.
+    /// Sends a frame from the interface that the socket receives from.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn send(&self, frame: &[u8]) -> nix::Result<()> {
         // SAFETY: the buffer is valid for its length during the call.
         let sent =
@@ -265,7 +264,7 @@ impl RingMemory {
 
 impl Drop for RingMemory {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `map`; what was borrowed from it is gone with this value.
+        // SAFETY: exactly the mapping made in `map`; borrows of it end with this value.
         let _ = unsafe { munmap(self.memory.cast(), self.length.get()) };
     }
 }

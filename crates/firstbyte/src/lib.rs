@@ -1,8 +1,8 @@
 //! Where did the time before the first byte go?
 //!
-//! The program: `cli` reads what the user wants, and has it measured (`firstbyte-probe`), read (`firstbyte-capture`),
-//! predicted (`prediction`) and shown (`firstbyte-report`). The pure half (model, split, statistics, stored forms) is
-//! `firstbyte-core`; the emulated network is `firstbyte-lab`.
+//! The program: `cli` parses the user's request and has it measured (`firstbyte-probe`), read (`firstbyte-capture`),
+//! predicted (`prediction`) and shown (`firstbyte-report`). The pure half (model, split, statistics, stored formats) is
+//! in `firstbyte-core`, and the emulated network in `firstbyte-lab`.
 
 pub mod cli;
 mod exposition;

@@ -1,10 +1,10 @@
-//! Work by all processors, with the same result as by one.
+//! Runs work on all processors, with the same result as on one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-/// `work` of 0 to `count`, by as many threads as there are processors; results in order.
+/// Runs `work` for 0 to `count` on as many threads as there are processors; returns the results in order.
 pub(crate) fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
@@ -28,16 +28,18 @@ pub(crate) fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> T + Sy
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Threads of [`in_turn`]: each holds what it works on in memory.
+/// Maximum number of threads of [`in_turn`]; each holds its current work in memory.
 const MOST_THREADS: usize = 8;
-/// Results of [`in_turn`] for each thread that are under way or wait for their turn.
+/// Results of [`in_turn`] per thread that are in progress or wait for their turn.
 const AHEAD: usize = 2;
 
-/// `work` of 0 to `count`, by as many threads as there are processors, eight at most; `take` has the results one by
-/// one, in order, while others are being made. Few are kept, however many there are.
+/// Runs `work` for 0 to `count` on as many threads as there are processors, at most eight.
+///
+/// `take` receives the results one by one and in order, while others are computed. Only a few are kept, however many
+/// there are.
 ///
 /// # Errors
-/// The first of `take`, after which no more work is begun.
+/// The first error of `take`, after which no more work is started.
 pub(crate) fn in_turn<T: Send, E>(
     count: usize,
     work: impl Fn(usize) -> T + Sync,
@@ -59,7 +61,7 @@ pub(crate) fn in_turn<T: Send, E>(
         }
         let _end = EndOfAll { turns: &turns, only_if_panicking: false };
         for n in 0..count {
-            // Without a result a thread has died: its panic goes on where threads are joined.
+            // Without a result, a thread has panicked; the panic continues where threads are joined.
             let Some(result) = turns.wait(n) else { break };
             take(result)?;
             turns.lock().taken = n + 1;
@@ -93,7 +95,7 @@ impl<T> Turns<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room, and says what to work on; nothing where there is no more.
+    /// Waits for room and returns the next number to work on; `None` if there is no more.
     fn begin(&self, count: usize) -> Option<usize> {
         let full = |state: &mut State<T>| {
             !state.ended && state.next < count && state.next >= state.taken + self.ahead
@@ -113,7 +115,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// Ends the work of all, whichever way a thread is left.
+/// Ends the work of all threads when dropped, however a thread exits.
 struct EndOfAll<'a, T> {
     turns: &'a Turns<T>,
     only_if_panicking: bool,

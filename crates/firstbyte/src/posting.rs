@@ -1,7 +1,7 @@
-//! One request to somebody else's HTTP server: a `POST`, and what it was answered with; the thread that makes them.
+//! Sends single `POST` requests to other HTTP servers, on a separate thread.
 //!
-//! In: where, with which header fields, a body. Out: the answer's status and, where it is asked for, its beginning. Nothing is tried
-//! again here, and nothing of a secret is in what goes wrong.
+//! In: a destination, header fields and a body. Out: the status of the response and, if requested, the beginning of its
+//! body. Nothing is retried here, and errors contain no secrets.
 
 use std::io;
 use std::pin::Pin;
@@ -25,10 +25,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-/// Whose certificates are believed.
+/// TLS client configuration with the trusted certificates.
 pub(crate) type Tls = Arc<ClientConfig>;
 
-/// With the system's roots.
+/// Trusts the system's root certificates.
 pub(crate) fn system_tls() -> io::Result<Tls> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -42,10 +42,11 @@ pub(crate) fn tls_with(roots: RootCertStore) -> io::Result<Tls> {
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// What a thread works on.
+/// A task of a thread.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A thread called `name` that works on all of `work` at once, until all of it is done, or for `end` from when `ending` says so.
+/// Spawns a thread called `name` that runs all of `work` concurrently until it is done, or until `end` after `ending`
+/// changes.
 pub(crate) fn work_on_thread(
     name: &str,
     work: Vec<Work>,
@@ -61,7 +62,7 @@ pub(crate) fn work_on_thread(
             }
             let finished = async { while all.join_next().await.is_some() {} };
             let time_is_up = async {
-                // Also where nobody is left who could say so.
+                // Also returns if the sender is gone.
                 let _ = ending.changed().await;
                 tokio::time::sleep(end).await;
             };
@@ -70,32 +71,32 @@ pub(crate) fn work_on_thread(
                 () = time_is_up => {}
             }
         });
-        // A name that is being looked up does not hold up the end.
+        // Do not wait for a running name lookup.
         runtime.shutdown_background();
     })
 }
 
-/// Where requests go, and what all of them bring.
+/// Destination of requests, and the headers of all of them.
 pub(crate) struct Destination {
     host: String,
     port: u16,
-    /// Path and query: they may be secret.
+    /// Path and query, which may be secret.
     path: Secret<String>,
     headers: HeaderMap,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-/// An answer.
+/// Response to a request.
 pub(crate) struct PostAnswer {
     pub(crate) status: StatusCode,
-    /// When it wants to be asked again.
+    /// Requested delay before the next attempt.
     pub(crate) retry_after: Option<Duration>,
-    /// Its beginning.
+    /// Beginning of the body.
     pub(crate) body: Vec<u8>,
 }
 
 impl Destination {
-    /// Requests to `target` of `content_type`, where none of `headers` says otherwise.
+    /// Requests to `target` with `content_type`, unless `headers` override it.
     pub(crate) fn new(
         target: &Target,
         content_type: &'static str,
@@ -133,8 +134,10 @@ impl Destination {
         })
     }
 
-    /// Posts `body` with further header fields, over a connection of its own, and reads `kept` bytes of the answer's body at
-    /// most. What goes wrong comes back in words.
+    /// Posts `body` with further header fields over a new connection, and reads at most `kept` bytes of the response
+    /// body.
+    ///
+    /// Errors are texts.
     pub(crate) async fn post(
         &self,
         further: &[(&'static str, &str)],
@@ -165,7 +168,7 @@ impl Destination {
             .map_err(|_| "its URL is not usable".to_owned())?;
         *request.headers_mut() = self.headers.clone();
         for (name, value) in further {
-            // All of them are ASCII.
+            // All values are ASCII.
             if let Ok(value) = HeaderValue::try_from(*value) {
                 request.headers_mut().insert(*name, value);
             }
@@ -193,7 +196,7 @@ where
     Ok(PostAnswer { status: head.status, retry_after: seconds.map(Duration::from_secs), body })
 }
 
-/// What came of `body`, up to `kept` bytes: the status counts, not what is said about it.
+/// The first bytes of `body`, up to `kept`. Read errors are ignored, because the status is what matters.
 async fn beginning(mut body: Incoming, kept: usize) -> Vec<u8> {
     let mut begun = Vec::new();
     while begun.len() < kept {

@@ -1,6 +1,6 @@
-//! What was read as views need it: compared, with the sample in the middle of every cell.
+//! Compares a dataset and prepares it for views, with the median sample of every cell.
 //!
-//! In: a [`Dataset`]. Out: a [`Study`], for as long as somebody looks at it.
+//! In: a [`Dataset`]. Out: a [`Study`], which borrows from it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use firstbyte_report::study::{
 };
 use firstbyte_report::{dates, shell};
 
-/// Everything a study is made of.
+/// All parts of a study.
 pub(crate) struct Material {
     title: String,
     date: String,
@@ -38,22 +38,22 @@ pub(crate) struct Material {
     unlike_answers: Vec<String>,
 }
 
-/// How samples are compared.
+/// How to compare samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ComparisonChoices<'a> {
-    /// The axis that leads.
+    /// Axis to compare by.
     pub(crate) by: Option<&'a str>,
-    /// Also percentile by percentile.
+    /// Also compares percentile by percentile.
     pub(crate) with_percentiles: bool,
-    /// Times get verdicts even where the answers differ.
+    /// Gives verdicts on times even if the responses differ.
     pub(crate) compare_unlike: bool,
 }
 
 impl Material {
-    /// Compares what is in `data`.
+    /// Compares the samples of `data`.
     ///
     /// # Errors
-    /// When a sample of it cannot be read.
+    /// If one of its samples cannot be read.
     pub(crate) fn from_dataset(
         data: &Dataset,
         choices: ComparisonChoices<'_>,
@@ -96,12 +96,12 @@ impl Material {
         })
     }
 
-    /// The answers of each variant with its name, if they are not all alike.
+    /// The responses of each variant with its name, if they are not all alike.
     pub(crate) fn unlike_answers(&self) -> &[String] {
         &self.unlike_answers
     }
 
-    /// Gives `view` the study.
+    /// Passes the study to `view`.
     pub(crate) fn show<T>(&self, data: &Dataset, view: impl FnOnce(&Study<'_>) -> T) -> T {
         let study = Study {
             title: &self.title,
@@ -122,7 +122,7 @@ impl Material {
     }
 }
 
-/// What browsers' network panels show: looked for where the samples in the middle have any.
+/// Figures of browsers' network panels, if the median samples have any.
 fn panels(
     data: &Dataset,
     medians: &[Option<AttributedConnection>],
@@ -142,7 +142,7 @@ fn panels(
     Ok(ways.filter_map(|(cell, times)| times.view(cell.name())).collect())
 }
 
-/// What visits take of the processor: of samples spread over the run, as many of each way as give a median.
+/// Processor time of visits, from samples spread over the run; enough of each way for a median.
 fn processors(
     data: &Dataset,
     medians: &[Option<AttributedConnection>],
@@ -166,7 +166,7 @@ fn processors(
     Ok(views)
 }
 
-/// As [`compare::compare`] has it, by all processors.
+/// Like [`compare::compare`], on all processors.
 fn compared(data: &Dataset, table: &Table, axes: &[Axis], settings: &Settings) -> Comparison {
     let cells = data.cells.len();
     let design = Design::new(&data.cells, axes);
@@ -177,7 +177,7 @@ fn compared(data: &Dataset, table: &Table, axes: &[Axis], settings: &Settings) -
     compare::conclude(summaries, pairs, design.base_missing, settings)
 }
 
-/// The ways that are compared, percentile by percentile, by all processors.
+/// Compares the ways percentile by percentile, on all processors.
 fn percentiles(
     data: &Dataset,
     table: &Table,
@@ -189,7 +189,7 @@ fn percentiles(
     side_by_side(pairs.len(), of_pair).concat()
 }
 
-/// The answers of each cell with its name, if they are not all alike.
+/// The responses of each cell with its name, if they are not all alike.
 fn unlike_answers(data: &Dataset, table: &Table) -> Vec<String> {
     let cells = 0..data.cells.len();
     if find_difference(cells.clone().filter_map(|cell| table.answers(cell))).is_none() {
@@ -202,8 +202,9 @@ fn unlike_answers(data: &Dataset, table: &Table) -> Vec<String> {
     cells.filter_map(described).collect()
 }
 
-/// For each cell the sample in the middle by total, of those that count. Its time is attributed by what connections to the
-/// same address show of the server.
+/// For each cell, the sample with the median total among those that count.
+///
+/// Its time is attributed with what connections to the same address show about the server.
 fn medians(data: &Dataset) -> Result<Vec<Option<AttributedConnection>>, RunError> {
     let mut by_cell: Vec<Vec<(u64, usize)>> = vec![Vec::new(); data.cells.len()];
     for (index, row) in data.rows.iter().enumerate().filter(|(_, row)| row.counts()) {
@@ -228,10 +229,10 @@ fn medians(data: &Dataset) -> Result<Vec<Option<AttributedConnection>>, RunError
     Ok(middles.into_iter().map(|middle| middle.map(attribute)).collect())
 }
 
-/// Connections of each cell that the server is known by, at most.
+/// Maximum number of connections of each cell that the server model is fitted to.
 const FITTED: usize = 12;
 
-/// Why samples failed, for each cell, the most frequent reason first.
+/// Reasons of failed samples for each cell, the most frequent first.
 fn failures(data: &Dataset) -> Result<Vec<FailureView>, RunError> {
     const AT_ONCE: usize = 1_000;
     let failed = data.rows.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Labels of series that are exposed: few, short, and each set of them once, whatever targets and tags are called.
+//! Labels of exposed series: few, short, and unique, whatever targets and tags are called.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use firstbyte_report::Style;
 
 use crate::recording::Figures;
 
-/// Series that are exposed, at most: each is some hundred of Prometheus'.
+/// Maximum number of exposed series; each becomes some hundred Prometheus series.
 pub(crate) const MOST_EXPOSED: usize = 2_000;
-/// Labels of one series, at most.
+/// Maximum number of labels per series.
 const MOST_LABELS: usize = 48;
-/// Of all labels of one series, as the text format has them.
+/// Maximum size of all labels of one series in the text format, in bytes.
 const MOST_LABEL_BYTES: usize = 4_096;
-/// Labels that series have whatever their tags are called, and those that Prometheus gives a meaning of its own.
+/// Labels that series have whatever their tags are called, and those with a special meaning in Prometheus.
 const TAKEN: [&str; 7] = ["target", "variant", "place", "type", "metric", "budget", "le"];
 
-/// The labels of series that are exposed.
+/// Labels of all exposed series.
 #[derive(Default)]
 pub(crate) struct Exposed {
-    /// Of each, by the places of the series' figures.
+    /// Labels of each exposed series, with the index of its figures.
     pub(super) labels: Vec<(usize, Labels)>,
     all: Arc<Vec<SeriesLabels>>,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Exposed {
 /// The labels of one series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels {
-    /// Names and values, by name.
+    /// Names and values, sorted by name.
     pub(super) pairs: Vec<(String, String)>,
-    /// `name="value",…`
+    /// Text form: `name="value",…`
     pub(super) text: String,
 }
 
@@ -40,18 +40,18 @@ impl Exposed {
         let first = series.iter().enumerate().take(MOST_EXPOSED);
         let labels = first.filter_map(|(place, labels)| {
             let labels = Labels::from_series(labels)?;
-            // Of two of the same labels, Prometheus would take neither.
+            // Prometheus would accept neither of two series with the same labels.
             seen.insert(labels.text.clone()).then_some((place, labels))
         });
         Self { labels: labels.collect(), all: series }
     }
 
-    /// Whether it is of the series that `figures` are of.
+    /// Whether these are the labels of the series in `figures`.
     pub(crate) fn is_of(&self, figures: &Figures) -> bool {
         Arc::ptr_eq(&self.all, &figures.labels)
     }
 
-    /// Those of the series that `figures` are of.
+    /// The labels of the series in `figures`; reuses these if they match.
     pub(crate) fn of_now(self: &Arc<Self>, figures: &Figures) -> Arc<Self> {
         match self.is_of(figures) {
             true => Arc::clone(self),
@@ -59,7 +59,7 @@ impl Exposed {
         }
     }
 
-    /// Those that `later` does not have any more.
+    /// The labels that are missing in `later`.
     pub(crate) fn gone_in(&self, later: &Self) -> Self {
         let still: HashSet<&str> =
             later.labels.iter().map(|(_, labels)| labels.text.as_str()).collect();
@@ -68,7 +68,7 @@ impl Exposed {
         Self { labels, all: Arc::clone(&self.all) }
     }
 
-    /// How many series there are, exposed or not.
+    /// Number of series, exposed or not.
     pub(super) fn all(&self) -> usize {
         self.all.len()
     }
@@ -79,7 +79,7 @@ impl Exposed {
 }
 
 impl Labels {
-    /// None where they are too many or too long.
+    /// Returns `None` if the labels are too many or too long.
     fn from_series(series: &SeriesLabels) -> Option<Self> {
         let SeriesLabels { target, variant, place, tags, .. } = series;
         let mut labels: BTreeMap<String, &str> = BTreeMap::new();
@@ -89,7 +89,7 @@ impl Labels {
             labels.insert("place".to_owned(), place);
         }
         for (axis, value) in axes(variant) {
-            // A named variant is "variant" already.
+            // A named variant is already in "variant".
             labels.entry(label_name(axis)).or_insert(value);
         }
         for (tag, value) in tags {
@@ -111,7 +111,7 @@ impl Labels {
     }
 }
 
-/// The axes of a way, "tls=1.2 family=6", with their values.
+/// Axes and values of a way such as "tls=1.2 family=6".
 fn axes(variant: &str) -> Vec<(&str, &str)> {
     let mut axes: Vec<(&str, &str)> = Vec::new();
     for factor in variant.split(' ') {
@@ -122,24 +122,24 @@ fn axes(variant: &str) -> Vec<(&str, &str)> {
     axes
 }
 
-/// `name` as a label may be called.
+/// `name` as a valid label name.
 fn label_name(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let safe: String = name.chars().map(letter).collect();
-    // Prometheus keeps two underscores for itself.
+    // Prometheus reserves names that begin with two underscores.
     match safe.starts_with(|c: char| c.is_ascii_digit()) || safe.starts_with("__") {
         true => format!("tag_{}", safe.trim_start_matches('_')),
         false => safe,
     }
 }
 
-/// A label's value: for terminals that somebody reads this in, without control characters but ends of lines.
+/// Value of a label without control characters except line ends, because people read it on terminals.
 fn label_value(value: &str) -> String {
     let style = Style { unicode: true, ..Style::default() };
     value.split('\n').map(|line| style.safe(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// With what the text format escapes.
+/// Escapes a value for the text format.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -162,7 +162,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Labels that try to be something else.
+    /// Labels that try to break the format.
     pub(in super::super) fn hostile() -> SeriesLabels {
         labels(
             "a\"b\\c\nd\u{1b}[31m",

@@ -1,7 +1,7 @@
-//! Figures of a recorder as monitoring systems take them: what is exposed is said once, and written in several forms.
+//! Exposes a recorder's figures to monitoring systems: the metrics are defined once and written in several formats.
 //!
-//! In: figures and their series' labels. Out: Prometheus' text or protobuf, for who asks; requests of remote-write or OTLP, to be
-//! sent. What each metric means is in `docs/formats.md`, "What a monitor answers".
+//! In: figures and the labels of their series. Out: Prometheus text or protobuf, for scrapes; remote-write or OTLP
+//! requests, to be sent. `docs/formats.md`, "What a monitor answers", explains each metric.
 
 mod labels;
 mod otlp;
@@ -25,10 +25,10 @@ pub(crate) use prometheus::{PROTOBUF_KIND, protobuf};
 pub(crate) use remote_write::{WriteOptions, remote_write};
 pub(crate) use text::{TEXT_KIND, text};
 
-/// What all names of metrics begin with.
+/// Prefix of all metric names.
 const PREFIX: &str = "firstbyte_monitor_";
 
-/// A request's body, and how many series or data points are in it.
+/// Body of a request, and the number of series or data points in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) body: Vec<u8>,
@@ -42,23 +42,23 @@ enum Kind {
     Histogram,
 }
 
-/// What series of one metric have in common.
+/// Properties shared by all series of one metric.
 #[derive(Clone, Copy, Debug)]
 struct Family {
-    /// After [`PREFIX`].
+    /// Name without [`PREFIX`].
     name: &'static str,
     kind: Kind,
     help: &'static str,
 }
 
-/// Whose a value is.
+/// The series that a value belongs to.
 #[derive(Clone, Copy)]
 struct Owner<'a> {
-    /// The series' labels; absent of what is the monitor's own.
+    /// Labels of the series; absent for the monitor's own metrics.
     series: Option<&'a Labels>,
-    /// One label more. Its value needs no escaping.
+    /// One more label, whose value needs no escaping.
     more: Option<(&'static str, &'a str)>,
-    /// From when on it is counted, nanoseconds since 1970.
+    /// Start of counting, in nanoseconds since 1970.
     since: u64,
 }
 
@@ -75,14 +75,14 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// A form that figures are written in. A family comes before its values, and all of these before the next family.
+/// An output format. Each family comes before all its values, and these come before the next family.
 trait Exposition {
     fn family(&mut self, family: Family);
     fn number(&mut self, owner: Owner<'_>, value: f64);
     fn histogram(&mut self, owner: Owner<'_>, times: &ObservedTimes);
 }
 
-/// A family that series have, and the values of one series in it.
+/// A metric of each series, and a function that writes the values of one series.
 type SeriesFamily = (Family, fn(&mut dyn Exposition, Owner<'_>, &SeriesFigures));
 
 const SERIES_FAMILIES: [SeriesFamily; 9] = [
@@ -183,7 +183,7 @@ const SERIES_FAMILIES: [SeriesFamily; 9] = [
     ),
 ];
 
-/// Writes all figures: the monitor's own, then those of series.
+/// Writes all figures: the monitor's own, then those of the series.
 fn expose(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition) {
     expose_monitor(exposed, figures, out);
     expose_series(exposed, figures, out);
@@ -202,7 +202,7 @@ fn expose_series(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition)
     }
 }
 
-/// A figure of one promise; absent where there are no samples to judge by.
+/// A metric of each promise; absent if there are no samples to judge by.
 type BudgetFamily = (Family, fn(&Judged) -> Option<f64>);
 
 const BUDGET_FAMILIES: [BudgetFamily; 3] = [
@@ -234,7 +234,7 @@ const BUDGET_FAMILIES: [BudgetFamily; 3] = [
     ),
 ];
 
-/// What a promise is judged by, unless it is one of a certificate.
+/// Sample counts that a promise is judged by; absent for promises about certificates.
 fn samples_beyond(judged: &Judged) -> Option<&SamplesBeyond> {
     judged.judgement.as_ref()?.samples_beyond()
 }
@@ -299,7 +299,7 @@ fn expose_monitor(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition
     out.histogram(own, &figures.lateness);
 }
 
-/// Why a monitor is not ready.
+/// Reason why a monitor is not ready.
 pub(crate) const fn not_ready(health: &Health) -> Option<&'static str> {
     if !health.runs {
         Some("the recorder has not started yet")

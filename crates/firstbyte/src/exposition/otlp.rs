@@ -1,8 +1,8 @@
-//! OpenTelemetry's protocol: `ExportMetricsServiceRequest`, compressed by gzip, in requests of bounded size. Counters are
-//! cumulative sums, histograms exponential ones.
+//! OpenTelemetry protocol: `ExportMetricsServiceRequest`, compressed with gzip, in requests of bounded size. Counters
+//! are cumulative sums, histograms are exponential.
 //!
-//! Names are as OpenTelemetry writes them, without what they have as a type or a unit: what turns them into Prometheus' puts
-//! that back, and finds the names that `/metrics` has.
+//! Names follow OpenTelemetry's rules, without suffixes for type and unit. Converters to Prometheus add these suffixes
+//! again, which yields the names in `/metrics`.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,14 +14,15 @@ use super::protobuf::{Field, Message, read_fields};
 use super::{Batch, Exposed, Exposition, Family, Kind, Owner, expose};
 use crate::recording::{Figures, ObservedTimes};
 
-/// Data points of one request, at most.
+/// Maximum number of data points in a request.
 const MOST_POINTS: u64 = 5_000;
-/// Buckets from the first to the last that is in use, at most: OpenTelemetry's own limit. Beyond, the scale becomes smaller.
+/// Maximum number of buckets from the first to the last used one, OpenTelemetry's own limit. With more, the scale is
+/// reduced.
 const MOST_IN_A_ROW: usize = 160;
 /// `AggregationTemporality`: since the start.
 const CUMULATIVE: u64 = 2;
 
-/// All figures, as they are at `at`, nanoseconds since 1970. `resource` says whose they are.
+/// Writes all figures at the time `at`, in nanoseconds since 1970. `resource` describes their origin.
 pub(crate) fn otlp(
     exposed: &Exposed,
     figures: &Figures,
@@ -42,7 +43,7 @@ pub(crate) fn otlp(
     requests.done
 }
 
-/// How many data points were not taken, and why, where `answer` says so.
+/// Number of rejected data points and the reason, if `answer` reports a partial success.
 pub(crate) fn rejected(answer: &[u8]) -> Option<(u64, String)> {
     let partial_success = read_fields(answer)?.into_iter().find_map(|field| match field {
         (1, Field::Bytes(message)) => Some(message),
@@ -63,11 +64,11 @@ struct ExportRequests<'a> {
     resource: &'a BTreeMap<String, String>,
     at: u64,
     family: Option<Family>,
-    /// Of the family, as fields of its data.
+    /// Points of the current family, as fields of its data.
     points: Message,
-    /// Those that are whole, as fields of their scope.
+    /// Finished metrics, as fields of their scope.
     metrics: Message,
-    /// Data points of the request.
+    /// Number of data points in the request.
     number: u64,
     done: Vec<Batch>,
 }
@@ -98,7 +99,7 @@ impl ExportRequests<'_> {
                     data.uint(2, CUMULATIVE);
                 }
                 if kind == Kind::Counter {
-                    // It never becomes less.
+                    // The sum is monotonic.
                     data.uint(3, 1);
                 }
             });
@@ -128,13 +129,13 @@ impl ExportRequests<'_> {
             });
         });
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-        // Nothing fails that writes into memory.
+        // Writing into memory cannot fail.
         if let Ok(body) = gzip.write_all(request.as_bytes()).and_then(|()| gzip.finish()) {
             self.done.push(Batch { body, points });
         }
     }
 
-    /// A data point; the attributes of its owner are in its field `attributes`.
+    /// Writes a data point, with its owner's attributes in field `attributes`.
     fn point(&mut self, owner: Owner<'_>, attributes: u32, write: impl FnOnce(&mut Message)) {
         if self.number >= MOST_POINTS {
             self.end_request();
@@ -187,7 +188,7 @@ impl Exposition for ExportRequests<'_> {
     }
 }
 
-/// A name and a text.
+/// Writes an attribute with a string value.
 fn attribute(message: &mut Message, field: u32, name: &str, value: &str) {
     message.message(field, |pair| {
         pair.text(1, name);

@@ -1,5 +1,5 @@
-//! Prometheus' protobuf: `io.prometheus.client.MetricFamily`, one behind the other, each with its length before it.
-//! Histograms are native ones, with the classic buckets beside them.
+//! Prometheus protobuf: a sequence of `io.prometheus.client.MetricFamily`, each with its length before it. Histograms
+//! are native ones, with the classic buckets as well.
 
 use firstbyte_core::stats::ExponentialHistogram;
 
@@ -7,15 +7,15 @@ use super::protobuf::Message;
 use super::{Exposed, Exposition, Family, Kind, Owner, PREFIX, expose};
 use crate::recording::{BOUNDS, Figures, ObservedTimes};
 
-/// What it is sent as.
+/// Content type of the format.
 pub(crate) const PROTOBUF_KIND: &str = "application/vnd.google.protobuf; \
     proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// What is not above it is in the zero bucket: Go's client has the same. Ours has exact zeros alone, as times are whole
-/// nanoseconds; with a threshold an empty histogram is known as a native one, too.
+/// Upper bound of the zero bucket, the same as in Go's client. Only exact zeros fall below it, since times are whole
+/// nanoseconds. With a threshold, an empty histogram is recognised as a native one, too.
 pub(super) const ZERO_THRESHOLD: f64 = f64::from_bits(0x37f0_0000_0000_0000);
 
-/// All figures.
+/// Writes all figures.
 pub(crate) fn protobuf(exposed: &Exposed, figures: &Figures) -> Vec<u8> {
     let mut families = MetricFamilies::default();
     expose(exposed, figures, &mut families);
@@ -26,7 +26,7 @@ pub(crate) fn protobuf(exposed: &Exposed, figures: &Figures) -> Vec<u8> {
 #[derive(Default)]
 struct MetricFamilies {
     written: Message,
-    /// Where the family under way begins, and its kind.
+    /// Start and kind of the family being written.
     family: Option<(usize, Kind)>,
 }
 
@@ -102,7 +102,7 @@ impl Exposition for MetricFamilies {
     }
 }
 
-/// Spans and deltas, as `fields` of `histogram`.
+/// Writes spans and deltas as fields of `histogram`.
 pub(super) fn positive_buckets(
     histogram: &mut Message,
     [span_field, delta_field]: [u32; 2],

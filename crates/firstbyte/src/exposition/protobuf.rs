@@ -1,7 +1,7 @@
-//! Messages in the encoding of Protocol Buffers, written field by field, and read in the same way.
+//! Writes and reads Protocol Buffers messages field by field.
 //!
-//! Three forms need it, of which each has a dozen messages that are written once: labels and buckets go straight into the bytes
-//! that are sent.
+//! Three formats need it, each with about a dozen messages that are written only once. So labels and buckets go
+//! directly into the bytes to send.
 
 use firstbyte_core::leb128::{put_leb128, take_leb128};
 
@@ -9,7 +9,7 @@ const VARINT: u32 = 0;
 const EIGHT_BYTES: u32 = 1;
 const LENGTH_DELIMITED: u32 = 2;
 
-/// A message under way. Fields of its own that are not written are zero or empty to who reads it.
+/// A message being written. Readers take fields that are not written as zero or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Message(Vec<u8>);
 
@@ -54,39 +54,39 @@ impl Message {
         self.bytes(field, value.as_bytes());
     }
 
-    /// A message within this one.
+    /// A nested message.
     pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         self.key(field, LENGTH_DELIMITED);
         self.delimited(write);
     }
 
-    /// `write`, with its length before it.
+    /// Writes a nested message with its length before it.
     pub(super) fn delimited(&mut self, write: impl FnOnce(&mut Self)) {
         let begin = self.0.len();
         write(self);
         self.put_length_at(begin);
     }
 
-    /// Puts the length of all that comes from `begin` on before it.
+    /// Inserts the length of everything from `begin` on before it.
     pub(super) fn put_length_at(&mut self, begin: usize) {
         let mut length = Vec::with_capacity(5);
         put_leb128(&mut length, (self.0.len() - begin) as u128);
         self.0.splice(begin..begin, length);
     }
 
-    /// A repeated `uint64`, packed.
+    /// A packed repeated `uint64`.
     pub(super) fn packed_uints(&mut self, field: u32, values: impl IntoIterator<Item = u64>) {
         self.message(field, |packed| {
             values.into_iter().for_each(|value| put_leb128(&mut packed.0, u128::from(value)));
         });
     }
 
-    /// A repeated `sint64`, packed.
+    /// A packed repeated `sint64`.
     pub(super) fn packed_sints(&mut self, field: u32, values: impl IntoIterator<Item = i64>) {
         self.packed_uints(field, values.into_iter().map(zigzag));
     }
 
-    /// Fields that were written elsewhere.
+    /// Appends fields encoded elsewhere.
     pub(super) fn append(&mut self, fields: &[u8]) {
         self.0.extend(fields);
     }
@@ -108,7 +108,7 @@ const fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
-/// What a field holds; which of the types it is, who reads it knows.
+/// Value of a field; only the reader knows its exact type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     Number(u64),
@@ -117,7 +117,7 @@ pub(super) enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, with their numbers; none where it is no message.
+/// The fields of a message with their numbers; `None` if the bytes are not a message.
 pub(super) fn read_fields(mut rest: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
     let mut fields = Vec::new();
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Prometheus' remote-write 1.0: `prometheus.WriteRequest`, compressed by snappy, in requests of bounded size.
+//! Prometheus remote-write 1.0: `prometheus.WriteRequest`, compressed with snappy, in requests of bounded size.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use super::protobuf::Message;
 use super::{Batch, Exposed, Exposition, Family, Kind, Owner, PREFIX, expose, expose_series};
 use crate::recording::{BOUNDS, Figures, ObservedTimes};
 
-/// Series of one request, at most, and what it takes before it is compressed: receivers have limits of their own.
+/// Maximum number of series in a request, and its maximum size before compression: receivers have their own limits.
 const MOST_POINTS: u64 = 5_000;
 const MOST_BYTES: usize = 1_000_000;
-/// The value that says that a series has ended: a NaN of these bits.
+/// Stale marker: a NaN with these bits says that a series has ended.
 const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 
-/// How figures are written.
+/// Options of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteOptions<'a> {
-    /// Histograms are native ones; else they have classic buckets.
+    /// Writes native histograms instead of classic buckets.
     pub(crate) native: bool,
-    /// Labels of all series that do not have one of that name.
+    /// Labels to add to all series that do not have a label of that name.
     pub(crate) labels: &'a BTreeMap<String, String>,
-    /// When the figures are of, milliseconds since 1970.
+    /// Time of the figures, in milliseconds since 1970.
     pub(crate) at_ms: i64,
 }
 
-/// All figures; and that the series of `gone`, with the figures that they had, have ended.
+/// Writes all figures, and marks the series of `gone`, with their last figures, as ended.
 pub(crate) fn remote_write(
     exposed: &Exposed,
     figures: &Figures,
@@ -50,9 +50,9 @@ pub(crate) fn remote_write(
 
 struct WriteRequests<'a> {
     options: WriteOptions<'a>,
-    /// Whatever is written now has ended.
+    /// Whether the series being written have ended.
     is_gone: bool,
-    /// Of the family that values are of.
+    /// Name of the current family.
     name: &'static str,
     request: Message,
     points: u64,
@@ -63,7 +63,7 @@ impl WriteRequests<'_> {
     fn end_request(&mut self) {
         let request = std::mem::take(&mut self.request);
         let points = std::mem::take(&mut self.points);
-        // It refuses what is larger than 4 GB alone.
+        // The encoder fails only for more than 4 GB.
         if let (true, Ok(body)) =
             (points > 0, snap::raw::Encoder::new().compress_vec(request.as_bytes()))
         {
@@ -90,7 +90,7 @@ impl WriteRequests<'_> {
             }
         }
         labels.push(("__name__", &name));
-        // As receivers want them.
+        // Receivers require sorted labels.
         labels.sort_unstable();
         self.request.message(1, |series| {
             for (name, value) in labels {

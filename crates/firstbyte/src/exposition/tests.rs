@@ -1,4 +1,4 @@
-//! The same figures in each form.
+//! The same figures in every format.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use super::labels::tests::{hostile, labels};
 use super::protobuf::{Field, read_fields};
 use super::*;
 
-/// The messages, or texts, in field `number`.
+/// Contents of the messages or strings in field `number`.
 fn within(message: &[u8], number: u64) -> Vec<&[u8]> {
     let of_number = |(found, field)| match field {
         Field::Bytes(bytes) if found == number => Some(bytes),
@@ -62,7 +62,7 @@ fn exposed(labels: firstbyte_monitor::store::SeriesLabels) -> Exposed {
 fn a_monitor_is_ready_while_all_is_kept() {
     let well = Health { runs: true, ..Health::default() };
     assert_eq!(not_ready(&well), None);
-    // What was lost before is counted, and over.
+    // Earlier losses are counted but do not make the monitor unready.
     assert_eq!(not_ready(&Health { lost: 3, ..well }), None);
     for (health, part) in [
         (Health { runs: false, ..well }, "not started"),
@@ -163,7 +163,7 @@ fn two_thousand_series_stay_small() {
     let all = (0..MOST_EXPOSED).map(|n| labels(&n.to_string(), "as negotiated", &[])).collect();
     let exposed = Exposed::from_labels(Arc::new(all));
     let mut one = two_samples();
-    // As far apart as times may be: no more buckets than there may be.
+    // Times as far apart as possible still need at most the maximum number of buckets.
     for times in &mut one.times {
         (1..3_000_u64).for_each(|n| times.add(Duration::from_nanos(n.pow(3))));
     }
@@ -175,7 +175,7 @@ fn unpacked(batch: &Batch) -> Vec<u8> {
     snap::raw::Decoder::new().decompress_vec(&batch.body).unwrap()
 }
 
-/// Labels, and what is written about them: field 2, a sample, or 4, a histogram.
+/// Labels, and the fields written for them: field 2, a sample, or 4, a histogram.
 type Written = (Vec<(String, String)>, Vec<(u64, Vec<u8>)>);
 
 fn written(request: &[u8]) -> Vec<Written> {
@@ -332,7 +332,7 @@ fn otlp_has_sums_gauges_and_exponential_histograms() {
     assert_eq!((number(total, 5), number(total, 6)), (0.09_f64.to_bits(), zigzag(5)));
     let [least, most] = [12, 13].map(|field| f64::from_bits(number(total, field)));
     assert_eq!((least, most), (0.03, 0.06));
-    // OpenTelemetry's index is Prometheus' less one.
+    // OpenTelemetry's index is one less than Prometheus'.
     let positive = within(total, 8)[0];
     assert_eq!(number(positive, 1), zigzag(-162));
     let counts = within(positive, 2)[0];

@@ -5,21 +5,21 @@ use std::fmt::Write as _;
 use super::{Exposed, Exposition, Family, Kind, Owner, PREFIX, expose};
 use crate::recording::{BOUNDS, Figures, ObservedTimes};
 
-/// What it is sent as.
+/// Content type of the format.
 pub(crate) const TEXT_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All figures.
+/// Writes all figures.
 pub(crate) fn text(exposed: &Exposed, figures: &Figures) -> String {
     let mut text = Text::default();
     expose(exposed, figures, &mut text);
     text.written
 }
 
-/// Text under way. Writing into a `String` cannot fail.
+/// Text being written. Writing into a `String` cannot fail.
 #[derive(Default)]
 struct Text {
     written: String,
-    /// Of the family that values are of.
+    /// Name of the current family.
     name: &'static str,
 }
 

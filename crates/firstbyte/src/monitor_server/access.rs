@@ -1,7 +1,8 @@
-//! Who is answered: whoever brings the token; without one, who asks this machine by its own name.
+//! Access control: requests need the token; without a configured token, they must name this machine.
 //!
-//! Only this machine reaches a loopback address, but so do pages in its browser: by names that somebody has point there (DNS
-//! rebinding), and by sending what needs no leave. So names other than this machine's are refused, and what is sent is JSON.
+//! Only this machine reaches a loopback address, but so do pages in its browser: through names that somebody points to
+//! it (DNS rebinding), and with requests that need no preflight. So names other than this machine's are refused, and
+//! submitted data must be JSON.
 
 use std::fmt;
 use std::fs::File;
@@ -16,19 +17,19 @@ use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
 
-/// The fewest characters of a token: nobody tries so many.
+/// Minimum number of characters in a token, too many to guess.
 const FEWEST: usize = 16;
 const MOST: usize = 1_000;
 
-/// What requests have to bring.
+/// The secret that requests must carry.
 #[derive(Debug)]
 pub(crate) struct Token(Secret<String>);
 
-/// Why there is no token.
+/// Reason why a token cannot be used.
 #[derive(Debug)]
 pub(crate) enum TokenError {
     Io(io::Error),
-    /// Too short, too long, or with something in it that a header cannot carry.
+    /// Too short, too long, or with characters that a header cannot carry.
     Unusable,
 }
 
@@ -42,12 +43,12 @@ impl fmt::Display for TokenError {
 }
 
 impl Token {
-    /// What it says.
+    /// The secret itself.
     pub(crate) fn into_secret(self) -> Secret<String> {
         self.0
     }
 
-    /// Reads a file that has one, with or without a line end.
+    /// Reads a token from a file, with or without a line end.
     ///
     /// # Errors
     /// [`TokenError`].
@@ -65,20 +66,21 @@ impl Token {
         }
     }
 
-    /// Whether `headers` bring it.
+    /// Whether `headers` contain the token.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let brought = headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let (scheme, rest) = brought.split_at_checked(7).unwrap_or_default();
         scheme.eq_ignore_ascii_case(b"bearer ") && self.is(rest.trim_ascii())
     }
 
-    /// Whether it is `word`.
+    /// Whether the token equals `word`.
     pub(super) fn is(&self, word: &[u8]) -> bool {
         verify_slices_are_equal(self.0.reveal().as_bytes(), word).is_ok()
     }
 
-    /// Name and value of the cookie of who brought it once: nobody gets from it back to the token. Monitors of one host have cookies
-    /// of several names, since browsers tell hosts apart and not ports.
+    /// Name and value of the cookie for people who have signed in. The token cannot be derived from it.
+    ///
+    /// Monitors on one host use different cookie names, because browsers separate cookies by host but not by port.
     pub(super) fn cookie(&self) -> (String, String) {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.reveal().as_bytes());
         let hex = |what: &[u8]| -> String {
@@ -89,7 +91,7 @@ impl Token {
         (format!("firstbyte_{name}"), hex(b"firstbyte monitor: the page's cookie"))
     }
 
-    /// Whether `headers` bring its cookie.
+    /// Whether `headers` contain the token's cookie.
     pub(super) fn cookie_is_in(&self, headers: &HeaderMap) -> bool {
         let (name, value) = self.cookie();
         let pairs =
@@ -100,7 +102,7 @@ impl Token {
     }
 }
 
-/// Whether a request names this machine as nobody else can.
+/// Whether a request names this machine by a name that nobody else can control.
 pub(super) fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     let named = match (uri.authority(), headers.get(HOST)) {
         (Some(authority), _) => authority.clone(),
@@ -108,7 +110,7 @@ pub(super) fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
             Ok(authority) => authority,
             Err(_) => return false,
         },
-        // HTTP/1.0; no browser's.
+        // HTTP/1.0, which no browser uses.
         (None, None) => return true,
     };
     let host = named.host().trim_start_matches('[').trim_end_matches(']');

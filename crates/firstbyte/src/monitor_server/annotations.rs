@@ -1,4 +1,4 @@
-//! What people say happened: taken, checked, and handed to the recorder, who alone writes the store.
+//! Annotations from people: parsed, checked, and handed to the recorder, which alone writes to the store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::answers::Refusal;
 use super::parameters::{is_moment, moment};
 use crate::recording::Observer;
 
-/// Of an annotation, as it is sent.
+/// Maximum size of a request body, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 const MOST_TEXT: usize = 2_000;
 const MOST_TAGS: usize = 32;
 const MOST_TAG: usize = 200;
-/// How long it may take to be sent.
+/// Time limit for the request body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take to be kept: the recorder looks every few seconds.
+/// Time limit for storing it; the recorder looks every few seconds.
 const KEEP_PATIENCE: Duration = Duration::from_secs(30);
 
-/// As it is sent.
+/// An annotation in a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sent {
@@ -43,7 +43,7 @@ enum When {
     Text(String),
 }
 
-/// As it is answered.
+/// An annotation in a response.
 #[derive(Serialize)]
 pub(super) struct Shown {
     at: i64,
@@ -62,7 +62,7 @@ pub(super) fn now() -> i64 {
     i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(i64::MAX)
 }
 
-/// Has what `body` says kept.
+/// Stores the annotation in `body`.
 pub(super) async fn keep(
     headers: &HeaderMap,
     body: Incoming,
@@ -71,7 +71,7 @@ pub(super) async fn keep(
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
-        // Which a page of another site cannot send unasked.
+        // Another site's page cannot send this type without a preflight.
         let what = "expected a JSON annotation: send Content-Type: application/json";
         return Err(Refusal::Because(StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned()));
     }
@@ -118,7 +118,7 @@ fn read(bytes: &[u8], now: i64) -> Result<Annotation, String> {
     Ok(Annotation { at, text, tags })
 }
 
-/// Whether this can be kept as an annotation.
+/// Checks whether `text` and `tags` can be stored as an annotation.
 ///
 /// # Errors
 /// What is wrong with it.

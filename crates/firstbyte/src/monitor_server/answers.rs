@@ -1,4 +1,4 @@
-//! Answers as they are sent.
+//! Responses of the monitor's server.
 
 use bytes::Bytes;
 use firstbyte_blackbox::Answer;
@@ -7,18 +7,18 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 
-/// How a token is brought.
+/// Challenge that asks for a token.
 pub(super) const BEARER: &str = "Bearer realm=\"firstbyte\"";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Why something is not answered as asked.
+/// Reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// What is wrong with the request.
+    /// The request is wrong, with an explanation (status 400).
     Bad(String),
-    /// Another status than 400.
+    /// Another status than 400, with an explanation.
     Because(StatusCode, String),
-    /// The methods that there are.
+    /// The method is not allowed; these are.
     Method(&'static str),
 }
 
@@ -64,7 +64,7 @@ pub(super) fn of_kind(status: StatusCode, kind: &'static str, body: Bytes) -> An
     answer
 }
 
-/// JSON that is text already.
+/// A response with JSON that is already text.
 pub(super) fn json_text(status: StatusCode, mut json: String) -> Answer {
     json.push('\n');
     of_kind(status, "application/json", Bytes::from(json))

@@ -1,7 +1,7 @@
-//! One series over a period, with all that it has: phases, failures and facts from step to step.
+//! One series over a period in full detail: phases, failures and facts step by step.
 //!
-//! In: a series and a period. Out: points with the medians of phases, quantiles of the total, failures by type and how often each fact
-//! had which value.
+//! In: a series and a period. Out: points with the medians of phases, quantiles of the total, failures by type, and the
+//! number of samples for each value of each fact.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,11 +19,11 @@ use super::parameters::{Parameters, period};
 use super::series::{SeriesName, quantile, step_named, unreadable};
 
 const DAY: i64 = 86_400;
-/// Points where the step is chosen here: as many as a chart has room for.
+/// Number of points if the server chooses the step: as many as fit into a chart.
 const USUAL_POINTS: i64 = 400;
 const MOST_POINTS: i64 = 11_000;
 
-/// A series and a period, as asked for.
+/// A series and a period named in a query.
 pub(super) struct HistoryQuery {
     name: SeriesName,
     step: Option<Step>,
@@ -47,7 +47,7 @@ pub(super) struct History {
     until: i64,
     /// Rollups of the period that cannot be read.
     damaged: u64,
-    /// Of the whole period.
+    /// Summary of the whole period.
     sum: HistoryPoint,
     points: Vec<HistoryPoint>,
 }
@@ -57,7 +57,7 @@ struct HistoryPoint {
     at: i64,
     #[serde(flatten)]
     total: Sum,
-    /// Of each phase, the median.
+    /// Median of each phase, in nanoseconds.
     phases_ns: BTreeMap<&'static str, u64>,
     parts_ns: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ impl HistoryQuery {
             let from = step.number(start) * step.seconds();
             let read = reader.rollups(series, step, from, until, |_| true).map_err(unreadable)?;
             match longer(step).filter(|_| self.step.is_none() && read.is_empty()) {
-                // Minutes are not kept for as long as hours are.
+                // Minutes are not kept as long as hours.
                 Some(next) => step = next,
                 None => break (from, read),
             }

@@ -1,7 +1,7 @@
-//! What a monitor answers over HTTP: how it is, Prometheus' scrapes, what is in its store, probes as blackbox_exporter has them.
+//! HTTP server of a monitor: health, Prometheus scrapes, the store's contents, and probes like blackbox_exporter's.
 //!
-//! In: a recorder's figures and the store, read alone; what people say happened goes to the recorder. A thread of its own, whose
-//! work measuring does not wait for; looks at the store are threads' of their own in turn, one at a time.
+//! In: a recorder's figures, and the store (read only); annotations from people go to the recorder. The server has its
+//! own thread, which measurements never wait for. Store reads run on other threads, one at a time.
 
 mod access;
 mod annotations;
@@ -37,37 +37,37 @@ pub(crate) use reload::{ReloadRequest, ReloadRequests, reload_channel};
 
 const LIMITS: ServerLimits = ServerLimits {
     connections: 64,
-    // Scrapers keep theirs open from one to the next.
+    // Scrapers keep connections open from one scrape to the next.
     head: Duration::from_secs(150),
     answer: Duration::from_secs(60),
 };
 
-/// What a server answers from, and where.
+/// Inputs of a server.
 pub(crate) struct ServerOptions {
-    /// Where it listens.
+    /// Socket to accept connections from.
     pub(crate) listener: TcpListener,
-    /// What requests have to bring.
+    /// Token that requests must carry.
     pub(crate) token: Option<Token>,
-    /// Modules that `/probe` is answered by.
+    /// File with the modules for `/probe`.
     pub(crate) modules: Option<PathBuf>,
-    /// The store.
+    /// Path of the store.
     pub(crate) store: PathBuf,
-    /// What is measured, and what came of it.
+    /// Series being measured and their figures.
     pub(crate) observer: Observer,
-    /// Who reads the configuration again; nobody where it is not of a file.
+    /// Requests a reload of the configuration; absent if it does not come from a file.
     pub(crate) reloads: Option<ReloadRequests>,
 }
 
-/// Why a server could not be started.
+/// Reason why a server cannot start.
 #[derive(Debug)]
 pub(crate) enum ServerError {
-    /// The system's reason.
+    /// A system error.
     System(io::Error),
-    /// What is wrong with the modules.
+    /// The modules are invalid, with an explanation.
     Modules(String),
 }
 
-/// A handle on the thread.
+/// Handle of the server's thread.
 pub(crate) struct MonitorServer {
     address: SocketAddr,
     end: oneshot::Sender<()>,
@@ -75,7 +75,7 @@ pub(crate) struct MonitorServer {
 }
 
 impl MonitorServer {
-    /// Begins to answer.
+    /// Starts the server.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -96,7 +96,7 @@ impl MonitorServer {
                     let state = Rc::clone(&state);
                     async move { routes::answer(&state, request).await }
                 };
-                // Who started it is told, and listens for as long.
+                // The caller is waiting for this message.
                 let _ = begun.send(Ok(()));
                 let end = async { drop(ended.await) };
                 let served = runtime.block_on(async {
@@ -108,7 +108,7 @@ impl MonitorServer {
                 if let Err(error) = served {
                     tracing::info!(%error, "the server stopped");
                 }
-                // A look at the store that nobody waits for any more does not hold up the end.
+                // Do not wait for store reads whose results nobody needs any more.
                 runtime.shutdown_background();
             })
             .map_err(ServerError::System)?;
@@ -117,14 +117,14 @@ impl MonitorServer {
         Ok(Self { address, end, thread })
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it. Answers that are under way are cut short.
+    /// Ends the server. Responses in progress are cut short.
     pub(crate) fn finish(self) {
-        // It may have ended by itself.
+        // The thread may have ended by itself.
         let _ = self.end.send(());
         if let Err(panicked) = self.thread.join() {
             std::panic::resume_unwind(panicked);
@@ -132,10 +132,10 @@ impl MonitorServer {
     }
 }
 
-/// The exporter of `modules`.
+/// Creates the exporter for the `modules` file.
 ///
 /// # Errors
-/// What is wrong with them, with the file and the line.
+/// What is wrong with the modules, with the file and the line.
 pub(crate) fn exporter(modules: PathBuf) -> Result<Exporter, String> {
     Exporter::new(ExporterOptions {
         config_file: modules,

@@ -1,9 +1,9 @@
-//! Which of the forms of `/metrics` a request asks for.
+//! Chooses the format of `/metrics` that a request accepts.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// Forms of `/metrics`.
+/// Formats of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -11,7 +11,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Protobuf where it is asked for by name, at least as much as text; text for all others.
+    /// Protobuf if the request names it with at least the quality of text; text otherwise.
     pub(super) fn asked_in(headers: &HeaderMap) -> Self {
         let (mut protobuf, mut text) = (0.0_f64, 0.0_f64);
         let fields = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-/// One of the things that a request accepts.
+/// One media range of an `Accept` field.
 struct Range {
     kind: String,
     proto: String,
@@ -45,7 +45,7 @@ impl Range {
             match name.trim().to_ascii_lowercase().as_str() {
                 "proto" => range.proto = value.to_owned(),
                 "encoding" => range.encoding = value.to_ascii_lowercase(),
-                // What cannot be read is not wanted.
+                // An unreadable quality means not acceptable.
                 "q" => range.quality = value.parse().unwrap_or(0.0),
                 _ => {}
             }

@@ -1,7 +1,8 @@
-//! Every series over a period, a row each: what the page's first view is made of.
+//! Every series over a period, one row each: the data of the page's first view.
 //!
-//! In: a period. Out: for each series what its samples came to, its median and p95 from step to step, and how it is now. A look reads
-//! one histogram of each rollup, and no facts. Of steps that are over, the sums stay in memory: later looks read what is new.
+//! In: a period. Out: for each series its sample counts, its median and p95 step by step, and its current state. A read
+//! takes one histogram of each rollup, and no facts. Sums of finished steps stay in memory, so later reads only need
+//! the new steps.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -26,24 +27,25 @@ use super::series::{quantile, step_named, unreadable};
 
 const TOTAL: Measure = Measure::Metric(Metric::Total);
 const DAY: i64 = 86_400;
-/// Points of a row, at most: a row is a hundred pixels wide or two.
+/// Maximum number of points per row; a row is 100 to 200 pixels wide.
 const MOST_POINTS: i64 = 200;
-/// Rollups that one look reads, where it may choose a longer step.
+/// Maximum number of rollups per read, if the step may be lengthened.
 const MOST_READ: i64 = 60_000;
-/// So long after its end nothing is added to a step any more: samples are over, and the recorder writes every few seconds.
+/// Seconds after the end of a step when nothing is added to it any more: its samples are over, and the recorder writes
+/// every few seconds.
 const SETTLED: i64 = 600;
-/// Periods whose closed steps stay in memory: a day, a week, a month.
+/// Number of periods whose closed steps stay in memory: a day, a week, a month.
 const MOST_KEPT: usize = 3;
-/// Readers at once, and the fewest series that are worth one.
+/// Maximum number of concurrent readers, and the minimum number of series per reader.
 const READERS: usize = 4;
 const FEWEST_OF_READER: usize = 200;
 
-/// A period, as asked for.
+/// A period named in a query.
 pub(super) struct OverviewQuery {
     target: Option<String>,
     step: Option<Step>,
     period: Range<i64>,
-    /// These series alone, by their places.
+    /// Only these series, by position.
     part: Option<Range<usize>>,
 }
 
@@ -58,7 +60,7 @@ pub(super) struct Overview {
     #[serde(skip_serializing_if = "is_none")]
     damaged: u64,
     rows: Vec<OverviewRow>,
-    /// How many there are in the store.
+    /// Number of series in the store.
     #[serde(skip)]
     pub(super) series: usize,
 }
@@ -81,27 +83,27 @@ struct OverviewRow {
     #[serde(flatten)]
     sum: Sum,
     now: Option<Now>,
-    /// What is promised, and how that stands.
+    /// Promises and whether they are kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     budgets: Vec<BudgetShown>,
-    /// Of each step of the period that has samples: which one, from 0.
+    /// Numbers of the steps with samples, from 0 at the start of the period.
     steps: Vec<i64>,
     medians_ns: Vec<Option<u64>>,
     p95s_ns: Vec<Option<u64>>,
     failures_of_steps: Vec<u64>,
 }
 
-/// What the samples of a time came to.
+/// Summary of the samples in a period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sum {
     samples: u64,
     failures: u64,
-    /// By time.
+    /// Share of the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_share: Option<f64>,
     failures_by_type: BTreeMap<String, u64>,
     unverified: u64,
-    /// Samples that the figures are of.
+    /// Samples that the quantiles are computed from.
     count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     median_ns: Option<u64>,
@@ -136,13 +138,13 @@ fn failures_by_type(rollup: &Rollup) -> BTreeMap<String, u64> {
     rollup.failures.iter().map(|(kind, number)| (kind.to_string(), *number)).collect()
 }
 
-/// The hour that is under way, and the one before it.
+/// Summary of the current hour and the one before it.
 #[derive(Serialize)]
 struct Now {
     from: i64,
     #[serde(flatten)]
     sum: Sum,
-    /// Of the name service and of each part, the median.
+    /// Medians of the name lookup and of each part, in nanoseconds.
     parts_ns: BTreeMap<&'static str, u64>,
 }
 
@@ -157,7 +159,7 @@ impl Now {
     }
 }
 
-/// A promise, as it stands with the samples of now.
+/// A promise and its state with the current samples.
 #[derive(Serialize)]
 struct BudgetShown {
     budget: String,
@@ -223,7 +225,7 @@ struct StepFigures {
     failures: u64,
 }
 
-/// Steps of one series, summed up.
+/// Figures and sum of a series' steps.
 #[derive(Clone, Default)]
 struct Summed {
     steps: Vec<StepFigures>,
@@ -246,12 +248,12 @@ impl Summed {
     }
 }
 
-/// Which store, which step, from when until when.
+/// Store, step, start and end.
 type ClosedKey = (u64, &'static str, i64, i64);
-/// Series with their closed steps.
+/// Closed steps of each series.
 type ClosedSeries = Arc<Mutex<HashMap<SeriesId, Arc<Summed>>>>;
 
-/// Sums of steps that are over, of the last few periods that were asked for.
+/// Sums of closed steps for the last few requested periods.
 #[derive(Clone, Default)]
 pub(super) struct ClosedSteps(Arc<Mutex<VecDeque<(ClosedKey, ClosedSeries)>>>);
 
@@ -271,18 +273,18 @@ impl ClosedSteps {
     }
 }
 
-/// Which steps are over now: sums of those that are stay as they are until this is another.
+/// Hour numbers of now and of the latest settled time. The closed steps stay the same as long as these do.
 pub(super) fn steps_over() -> [i64; 2] {
     [now(), now() - SETTLED].map(|at| Step::Hour.number(at))
 }
 
-/// How a look is to read.
+/// Inputs of a read.
 pub(super) struct Look {
-    /// What is measured now.
+    /// Series being measured now.
     pub(super) measured: Arc<Vec<SeriesLabels>>,
     pub(super) budgets: Arc<Budgets>,
     pub(super) closed: ClosedSteps,
-    /// Whether earlier steps may still grow: raw samples are being summed up again.
+    /// Whether earlier steps may still grow, because raw samples are being summed up again.
     pub(super) catches_up: bool,
 }
 
@@ -308,7 +310,7 @@ impl OverviewQuery {
         Ok(Self { target, step, period, part: None })
     }
 
-    /// The last `days` up to now, as the page asks for them; of some of the series.
+    /// The last `days` up to now, as the page requests them, for some of the series.
     pub(super) fn ahead(days: i64, part: Range<usize>) -> Self {
         let until = now();
         Self { target: None, step: None, period: until - days * DAY..until, part: Some(part) }
@@ -327,7 +329,7 @@ impl OverviewQuery {
             answer.series = all.len();
             let has_samples = answer.rows.iter().any(|row| row.sum.samples > 0);
             match longer(step).filter(|_| self.step.is_none() && !has_samples) {
-                // Minutes are not kept for as long as hours are.
+                // Minutes are not kept as long as hours.
                 Some(next) => step = next,
                 None => return Ok(answer),
             }
@@ -351,7 +353,7 @@ impl OverviewQuery {
         let stretch = Stretch { step, from, closed_until, until };
         let known: Vec<Option<Arc<Summed>>> =
             all.iter().map(|(id, _)| closed.get(id).cloned()).collect();
-        // Of a disk several are answered in the time of one.
+        // A disk answers several readers in the time of one.
         let each = all.len().div_ceil(READERS).max(FEWEST_OF_READER);
         let parts: Vec<Result<Part, Refusal>> = std::thread::scope(|scope| {
             let begin = |(all, known)| {
@@ -387,15 +389,15 @@ impl OverviewQuery {
     }
 }
 
-/// What one reader read.
+/// Result of one reader.
 struct Part {
     rows: Vec<OverviewRow>,
-    /// Steps that were not in memory.
+    /// Closed steps that were not in memory.
     closed: Vec<(SeriesId, Arc<Summed>)>,
     damaged: u64,
 }
 
-/// A period by its steps, the first of which are over.
+/// A period divided into steps; steps before `closed_until` are closed.
 #[derive(Clone, Copy)]
 struct Stretch {
     step: Step,
@@ -405,7 +407,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Rows of `all`, of which steps that are over are `known`.
+    /// Rows of `all`, whose closed steps are in `known`.
     fn part(
         self,
         reader: &mut StoreReader,
@@ -445,7 +447,7 @@ impl Stretch {
     }
 }
 
-/// The hour of the last second before `until`, and the one before that.
+/// Summary of the hour that contains the last second before `until`, and of the hour before it.
 fn now_of(reader: &mut StoreReader, id: SeriesId, until: i64) -> Result<Option<Now>, StoreError> {
     let hour = Step::Hour.seconds();
     let from = (Step::Hour.number(until - 1) - 1).max(0) * hour;
@@ -491,7 +493,7 @@ fn row(
     }
 }
 
-/// The shortest step of which neither a row has too many, nor all of `series` rows together.
+/// The shortest step with which neither one row nor all `series` rows together exceed their limits.
 fn step_for(period: &Range<i64>, series: usize) -> Step {
     let fits = |step: &Step| {
         let points = (period.end - period.start) / step.seconds();
@@ -501,7 +503,7 @@ fn step_for(period: &Range<i64>, series: usize) -> Step {
     Step::ALL.into_iter().find(fits).unwrap_or(Step::Day)
 }
 
-/// The step after `step`.
+/// The next longer step.
 pub(super) const fn longer(step: Step) -> Option<Step> {
     match step {
         Step::Minute => Some(Step::Hour),
@@ -571,7 +573,7 @@ mod tests {
         assert!(near(shop.sum.median_ns, 10.0) && near(shop.medians_ns[0], 10.0));
         let now = shop.now.as_ref().unwrap();
         assert!(near(now.sum.median_ns, 30.0) && near(now.parts_ns.get("server").copied(), 15.0));
-        // What comes later is there, although the rest is out of memory.
+        // Later samples are included even though the rest comes from memory.
         add(&mut store, ids[0], until - 30, Some(30));
         store.flush(&[]).unwrap();
         assert_eq!(ask(&query).unwrap().rows[0].sum.samples, 5);

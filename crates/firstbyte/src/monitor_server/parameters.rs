@@ -1,17 +1,17 @@
-//! The query of a request, each parameter checked.
+//! Validated query parameters of a request.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::answers::Refusal;
 
-/// The last second that can be asked for: the end of the year 9999.
+/// Latest accepted time: the end of the year 9999, in seconds since the Unix epoch.
 const LAST: i64 = 253_402_300_799;
 
 pub(super) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Those of `query`, of which `known` are understood.
+    /// Parses `query`, which may contain only `known` parameters.
     pub(super) fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Refusal> {
         let query = query.unwrap_or_default().as_bytes();
         let mut all: Vec<(String, String)> = Vec::new();
@@ -40,7 +40,7 @@ impl Parameters {
         self.get(name).filter(|value| !value.is_empty()).ok_or_else(missing)
     }
 
-    /// A moment, seconds since the Unix epoch.
+    /// A parameter that is a time, in seconds since the Unix epoch.
     pub(super) fn moment(&self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let bad = || {
@@ -51,7 +51,7 @@ impl Parameters {
     }
 }
 
-/// Seconds since the Unix epoch, as a number or as RFC 3339 has them.
+/// Parses a number of seconds since the Unix epoch, or an RFC 3339 time.
 pub(crate) fn moment(text: &str) -> Option<i64> {
     let seconds = match text.parse::<i64>() {
         Ok(seconds) => seconds,
@@ -60,12 +60,12 @@ pub(crate) fn moment(text: &str) -> Option<i64> {
     (0..=LAST).contains(&seconds).then_some(seconds)
 }
 
-/// Whether `seconds` is a moment.
+/// Whether `seconds` is in the accepted range.
 pub(super) fn is_moment(seconds: i64) -> bool {
     (0..=LAST).contains(&seconds)
 }
 
-/// From and until, of which the one before has to be first.
+/// The period between two times. The first must be earlier.
 pub(super) fn period(
     names: [&str; 2],
     from: i64,

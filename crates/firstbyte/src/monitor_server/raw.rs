@@ -1,7 +1,8 @@
-//! Raw samples, out of the run file of their day: those of a minute, one whole, two periods beside each other.
+//! Raw samples from the daily run files: the samples of a minute, one complete sample, or two periods compared.
 //!
-//! In: names and times, checked. Out: JSON, or a page of the reports'. For one sample whole, and for periods, a day's file is read as a
-//! whole, by a look of its own kind: of one that is a gigabyte long that takes seconds, and looks at the store do not wait for it.
+//! In: validated names and times. Out: JSON, or a report page. A complete sample and a comparison need the whole file
+//! of a day. They are limited separately, because reading a file of a gigabyte takes seconds and store reads must not
+//! wait for it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,14 +23,15 @@ use crate::recording::{RawFile, raw_files, series_labels};
 use crate::runs::{Dataset, PlacedRow, Run, RunError, rows_of_period};
 use crate::study::{ComparisonChoices, Material};
 
-/// Samples of an answer, at most.
+/// Maximum number of samples in a response.
 const MOST_SAMPLES: usize = 1_000;
-/// What is read for one page, at most.
+/// Maximum number of bytes read for one page.
 const MOST_BYTES: u64 = 4 << 30;
-/// A sample is written when it is over: one that began before midnight may be in the next day's file.
+/// Maximum duration of a sample in seconds. Samples are written when they end, so one that began before midnight may be
+/// in the next day's file.
 const LONGEST_SAMPLE: i64 = 3_600;
 
-/// A series, as its raw files name it.
+/// A series, with the names that its raw files use.
 struct RawSeries {
     target: String,
     variant: String,
@@ -45,7 +47,7 @@ impl RawSeries {
         })
     }
 
-    /// Its cell in `run`.
+    /// Cell of the series in a run with this header.
     fn cell_in(&self, header: &RunHeader) -> Option<u16> {
         let labels = series_labels(header)?;
         let is_it = |labels: &firstbyte_monitor::store::SeriesLabels| {
@@ -64,7 +66,7 @@ impl RawSeries {
             .collect()
     }
 
-    /// The address of its view.
+    /// Link to the series' page.
     fn address(&self, more: &[(&str, String)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(self.parameters());
@@ -73,7 +75,7 @@ impl RawSeries {
     }
 }
 
-/// The files in which samples of `period` may be.
+/// Files that may contain samples of `period`.
 fn files_of(directory: &Path, period: &Range<i64>) -> Result<Vec<RawFile>, Refusal> {
     let all = raw_files(directory).map_err(|error| unreadable(&error))?;
     let [first, last] = [period.start, period.end + LONGEST_SAMPLE].map(day_stamp_of);
@@ -90,7 +92,7 @@ fn run_unreadable(error: RunError) -> Refusal {
     unreadable(&error.to_string())
 }
 
-/// A period in nanoseconds since the Unix epoch.
+/// Converts a period from seconds to nanoseconds since the Unix epoch.
 fn nanoseconds(period: &Range<i64>) -> Range<u64> {
     let ns = |seconds: i64| seconds.unsigned_abs().saturating_mul(1_000_000_000);
     ns(period.start)..ns(period.end)
@@ -108,7 +110,7 @@ pub(super) struct SamplesFound {
     version: u32,
     from: i64,
     until: i64,
-    /// Raw files of the period that there are.
+    /// Number of raw files that exist for the period.
     files: usize,
     more: bool,
     samples: Vec<SampleFound>,
@@ -175,7 +177,7 @@ const fn standing(standing: Standing) -> &'static str {
     }
 }
 
-/// One sample, by its file and where its line begins.
+/// One sample, by file and offset of its line.
 pub(super) struct SampleQuery {
     series: RawSeries,
     file: String,
@@ -197,13 +199,13 @@ impl SampleQuery {
         })
     }
 
-    /// Its page.
+    /// HTML page of the sample.
     pub(super) fn page(&self, directory: &Path) -> Result<String, Refusal> {
         let gone = || {
             let what = format!("{} has no such sample, or was deleted", self.file);
             Refusal::Because(http::StatusCode::NOT_FOUND, what)
         };
-        // By the directory's own list: a name is no path.
+        // Look the name up in the directory listing, so that it cannot be a path.
         let files = raw_files(directory).map_err(|error| unreadable(&error))?;
         let file = files.into_iter().find(|file| file.name == self.file).ok_or_else(gone)?;
         let run = Run::read(&file.path).map_err(run_unreadable)?;
@@ -241,7 +243,7 @@ fn way_name<'a>(label: &'a str, variant: &'a str) -> &'a str {
     }
 }
 
-/// Two periods of one series.
+/// Two periods of one series to compare.
 pub(super) struct CompareQuery {
     series: RawSeries,
     base: Range<i64>,
@@ -272,7 +274,7 @@ impl CompareQuery {
         Ok(Self { series, base, other })
     }
 
-    /// The page that `compare` makes, of these two.
+    /// HTML page that `compare` makes of the two periods.
     pub(super) fn page(&self, directory: &Path) -> Result<String, Refusal> {
         let periods = [&self.base, &self.other];
         let mut files: Vec<RawFile> = Vec::new();
@@ -305,7 +307,7 @@ impl CompareQuery {
                     .iter()
                     .position(|period| nanoseconds(period).contains(&row.started_unix_ns));
                 let Some(place) = place.filter(|_| row.cell == cell) else { return false };
-                // The n-th of one with the n-th of the other: there is no round that both are of.
+                // Pair the n-th samples of both periods: they share no rounds.
                 row.round = rounds[place];
                 rounds[place] += 1;
                 row.cell = place as u16;
@@ -368,18 +370,18 @@ impl CompareQuery {
     }
 }
 
-/// A period, in UTC.
+/// Text of a period, in UTC.
 fn words(period: &Range<i64>) -> String {
     let minute = |at: i64| dates::minute(at.unsigned_abs() * 1_000_000_000).unwrap_or_default();
     format!("{} – {}", minute(period.start), minute(period.end))
 }
 
-/// What is wrong, as a page: who looks at one has no use for a line of text.
+/// HTML page of an error, for requests whose response would be a page.
 pub(super) fn problem_page(why: &str) -> String {
     html::notice_page("This page cannot be shown", why, &[("All targets".into(), "/".into())])
 }
 
-/// Where the raw files beside `store` are.
+/// Directory of the raw files next to `store`.
 pub(super) fn raw_directory(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new("")).join("raw")
 }

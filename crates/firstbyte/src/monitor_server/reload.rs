@@ -1,4 +1,4 @@
-//! `POST /-/reload`: has the configuration read again by who measures, and says how that went.
+//! `POST /-/reload`: asks the monitor to read its configuration again, and returns the result.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use tokio::time::timeout;
 
 use super::answers::{Refusal, text};
 
-/// Requests that wait, at most: more would read the same file again.
+/// Maximum number of waiting requests; more would read the same file again.
 const MOST_WAITING: usize = 8;
-/// How long it may take: names that are measured at each address are looked up.
+/// Time limit of a reload, during which names measured at each address are looked up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Somebody wants the configuration read again.
+/// A request to read the configuration again.
 pub(crate) struct ReloadRequest(oneshot::Sender<Result<String, String>>);
 
 impl ReloadRequest {
-    /// Says what is measured now, or every mistake.
+    /// Reports the targets measured now, or every mistake.
     pub(crate) fn answer(self, outcome: Result<String, String>) {
-        // Who asked may be gone.
+        // The requester may be gone.
         let _ = self.0.send(outcome);
     }
 }
 
-/// Where the server hands requests in.
+/// Sends reload requests to the monitor.
 pub(crate) struct ReloadRequests(mpsc::Sender<ReloadRequest>);
 
-/// Both ends.
+/// Creates both ends of the channel.
 pub(crate) fn reload_channel() -> (ReloadRequests, mpsc::Receiver<ReloadRequest>) {
     let (requests, asked) = mpsc::channel(MOST_WAITING);
     (ReloadRequests(requests), asked)
 }
 
 impl ReloadRequests {
-    /// Has the configuration read again, and waits until it is.
+    /// Asks for a reload and waits until it is done.
     pub(super) async fn reload(&self, headers: &HeaderMap) -> Result<Answer, Refusal> {
-        // Browsers send this on their own, and pages of other sites may make them send a POST.
+        // Browsers set this header themselves, and other sites' pages may make them send a POST.
         let site = headers.get("sec-fetch-site").map(http::HeaderValue::as_bytes);
         if site.is_some_and(|site| site != b"same-origin") {
             let what = "requests of other sites' pages are refused";

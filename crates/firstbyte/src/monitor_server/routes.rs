@@ -1,4 +1,4 @@
-//! What each path is answered with.
+//! Routes requests to their handlers.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -30,24 +30,24 @@ use super::series::{EventsQuery, SeriesQuery, Targets, look_at};
 use crate::exposition::{self, Exposed, PROTOBUF_KIND, TEXT_KIND, not_ready};
 use crate::recording::Observer;
 
-/// Paths of the page's views.
+/// Paths of the HTML pages.
 const VIEWS: [&str; 4] = ["/", "/target", "/sample", "/compare"];
 const SIGN_IN: &str = "/sign-in";
 const RELOAD: &str = "/-/reload";
-/// Looks at the store at once: more would wait for the same disk.
+/// Maximum number of concurrent store reads; more would wait for the same disk.
 const LOOKS: usize = 1;
-/// Scrapes whose answers are on their way at once: one may be tens of megabytes.
+/// Maximum number of scrape responses being sent; each may be tens of megabytes.
 const SCRAPES: usize = 8;
 /// How long a request waits for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);
-/// Who scrapes sooner gets the same answer.
+/// Scrapes within this time get the same response.
 const SAME_FOR: Duration = Duration::from_millis(200);
-/// Series that are summed up ahead in one turn.
+/// Number of series per turn when summing up ahead of requests.
 const AHEAD_AT_ONCE: usize = 100;
-/// Whether steps have ended is looked at this often.
+/// How often to check whether steps have ended.
 const LOOK_AHEAD_EVERY: Duration = Duration::from_millis(500);
 
-/// What all requests share.
+/// State shared by all requests.
 pub(super) struct State {
     token: Option<Token>,
     exporter: Option<Exporter>,
@@ -55,7 +55,7 @@ pub(super) struct State {
     observer: Observer,
     reloads: Option<ReloadRequests>,
     closed: ClosedSteps,
-    /// Of the series as they were last.
+    /// Exposed labels of the latest series.
     exposed: RefCell<Arc<Exposed>>,
     scraped: RefCell<Option<Scraped>>,
     looks: Arc<Semaphore>,
@@ -63,7 +63,7 @@ pub(super) struct State {
     scrapes: Arc<Semaphore>,
 }
 
-/// The answer to a scrape.
+/// Response to a scrape.
 #[derive(Clone)]
 struct Scraped {
     at: Monotonic,
@@ -95,7 +95,6 @@ impl State {
     }
 }
 
-/// Answers `request`.
 pub(super) async fn answer(state: &State, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let answer = match allowed(state, &head) {
@@ -103,7 +102,7 @@ pub(super) async fn answer(state: &State, request: Request<Incoming>) -> Answer 
         Err(refusal) => Err(refusal),
     };
     match answer {
-        // Browsers ask people for nothing that a form could not ask for better.
+        // Answer with a form instead of the browser's own password prompt.
         Err(Refusal::Because(StatusCode::UNAUTHORIZED, _)) if is_view(&head) => {
             let next = head.uri.path_and_query().map_or("/", |path| path.as_str());
             page::sign_in_form(next, false)
@@ -112,19 +111,19 @@ pub(super) async fn answer(state: &State, request: Request<Incoming>) -> Answer 
     }
 }
 
-/// Whether it is something that people look at.
+/// Whether the request is for an HTML page.
 fn is_view(head: &Parts) -> bool {
     only_read(&head.method).is_ok() && VIEWS.contains(&head.uri.path())
 }
 
 fn allowed(state: &State, head: &Parts) -> Result<(), Refusal> {
     let path = head.uri.path();
-    // Whoever looks after processes has no token, and learns nothing else.
+    // Process supervisors have no token; these paths disclose nothing else.
     if path.starts_with("/-/") && path != RELOAD {
         return Ok(());
     }
     match &state.token {
-        // What everybody has who has the program.
+        // These files are the same in every copy of the program.
         Some(_) if path == SIGN_IN || path.starts_with("/page/") => Ok(()),
         Some(token) if token.is_in(&head.headers) => Ok(()),
         Some(token) if token.cookie_is_in(&head.headers) => match only_read(&head.method) {
@@ -261,7 +260,7 @@ async fn answer_of(state: &State, head: &Parts, body: Incoming) -> Result<Answer
     }
 }
 
-/// Looks at raw files by `look`, one at a time.
+/// Runs `look` on the raw files, one at a time.
 async fn look_at_raw<T: Send + 'static>(
     state: &State,
     look: impl FnOnce(&Path) -> Result<T, Refusal> + Send + 'static,
@@ -270,7 +269,7 @@ async fn look_at_raw<T: Send + 'static>(
     look_at(turn, raw::raw_directory(&state.store), look).await
 }
 
-/// The page of what was `asked`, or one that says why there is none.
+/// The HTML page for `asked`, or an error page.
 async fn as_page<Q: Send + 'static>(
     state: &State,
     asked: Result<Q, Refusal>,
@@ -290,7 +289,7 @@ async fn as_page<Q: Send + 'static>(
     }
 }
 
-/// What the vantage point of `series` is called; empty where it has no name.
+/// Name of the vantage point of `series`; empty if it has none.
 fn place(series: &[SeriesLabels]) -> &str {
     series.first().map_or("", |labels| &labels.place)
 }
@@ -313,8 +312,9 @@ async fn first_view(state: &State, asked: OverviewQuery) -> Result<Overview, Ref
     look_at(turn, state.store.clone(), move |store| asked.rows(store, &look)).await
 }
 
-/// Sums up the steps of the first view's periods as they end, before anybody asks: of thousands of series that takes longer than who opens the page
-/// should wait. Goes on for ever.
+/// Sums up the steps of the first view's periods as they end, before anybody requests them. Never returns.
+///
+/// With thousands of series this takes longer than a user should wait for the page.
 pub(super) async fn keep_first_view(state: &State) -> std::convert::Infallible {
     let mut known = None;
     loop {
@@ -326,7 +326,7 @@ pub(super) async fn keep_first_view(state: &State) -> std::convert::Infallible {
         known = Some(over);
         for days in [1, 7, 30] {
             let mut next = 0;
-            // Others have their turn in between.
+            // Other requests get their turn in between.
             while let Ok(Overview { series, .. }) =
                 first_view(state, OverviewQuery::ahead(days, next..next + AHEAD_AT_ONCE)).await
             {
@@ -345,7 +345,7 @@ async fn turn(of: &Arc<Semaphore>) -> Result<tokio::sync::OwnedSemaphorePermit, 
     turn.map_err(|_| busy())?.map_err(|_| busy())
 }
 
-/// An answer on its way, and the turn that it has until the last of it is gone.
+/// A response being sent, and its turn, which is held until all of it is sent.
 struct OnItsWay(Bytes, #[expect(dead_code, reason = "is held")] tokio::sync::OwnedSemaphorePermit);
 
 impl AsRef<[u8]> for OnItsWay {

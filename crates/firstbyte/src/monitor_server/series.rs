@@ -1,5 +1,6 @@
-//! What is read out of the store for others: points of a series, events, annotations. Each answer is one look, of a thread that may
-//! wait for the disk.
+//! Reads points of a series, events and annotations from the store for HTTP responses.
+//!
+//! Each response is one read on a thread that may wait for the disk.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,24 +17,24 @@ use super::annotations::{Shown, now};
 use super::answers::Refusal;
 use super::parameters::{Parameters, period};
 
-/// Points of an answer, at most.
+/// Maximum number of points in a response.
 const MOST_POINTS: i64 = 11_000;
-/// Points where no period is given.
+/// Number of points if the query has no step.
 const USUAL_POINTS: i64 = 120;
-/// Events, or annotations, of an answer, at most.
+/// Maximum number of events or annotations in a response.
 const MOST_EVENTS: usize = 1_000;
-/// Ways that are named where one has to be chosen.
+/// Maximum number of variants listed if the query must choose one.
 const MOST_NAMED: usize = 20;
 const DAY: i64 = 86_400;
 
-/// A series, as asked for.
+/// A series named in a query.
 pub(super) struct SeriesName {
     target: String,
     variant: Option<String>,
     place: String,
 }
 
-/// A series and a period, as asked for.
+/// A series and a period named in a query.
 pub(super) struct SeriesQuery {
     name: SeriesName,
     measure: Measure,
@@ -69,11 +70,11 @@ struct Point {
     at: i64,
     samples: u64,
     failures: u64,
-    /// By time.
+    /// Share of the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_share: Option<f64>,
     unverified: u64,
-    /// Samples that the figures are of.
+    /// Samples that the quantiles are computed from.
     count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     median_ns: Option<u64>,
@@ -84,7 +85,7 @@ struct Point {
 }
 
 impl SeriesName {
-    /// The one that `target`, `variant` and `place` name; where no place is named, at this one.
+    /// The series named by `target`, `variant` and `place`; without a place, the monitor's own `place`.
     pub(super) fn from_parameters(parameters: &Parameters, place: &str) -> Result<Self, Refusal> {
         let target = parameters.needed("target", "www.example.com")?.to_owned();
         let variant = parameters.get("variant").map(str::to_owned);
@@ -92,7 +93,7 @@ impl SeriesName {
         Ok(Self { target, variant, place })
     }
 
-    /// Its series, of all that the store has.
+    /// Finds the series among all series of the store.
     pub(super) fn find(
         &self,
         all: Vec<(SeriesId, SeriesLabels)>,
@@ -205,7 +206,7 @@ pub(super) fn quantile(times: &ExponentialHistogram, q: f64) -> Option<u64> {
     u64::try_from(value.as_nanos()).ok()
 }
 
-/// Whoever asks is told why it cannot be read; where it is, is nothing for him.
+/// Tells the client why the store cannot be read, but not where it is.
 pub(super) fn unreadable(error: StoreError) -> Refusal {
     tracing::info!(%error, "the store cannot be read");
     let why = match &error {
@@ -217,11 +218,11 @@ pub(super) fn unreadable(error: StoreError) -> Refusal {
     Refusal::unavailable(format!("the store cannot be read now: {why}"))
 }
 
-/// A period of events, or of annotations.
+/// A period of events or annotations.
 pub(super) struct EventsQuery(Range<i64>);
 
 impl EventsQuery {
-    /// The last thirty days where nothing is said; an hour beyond now, for clocks that differ.
+    /// Defaults to the last thirty days, plus an hour in the future because clocks differ.
     pub(super) fn read(query: Option<&str>) -> Result<Self, Refusal> {
         let parameters = Parameters::read(query, &["since", "until"])?;
         let until = parameters.moment("until")?.unwrap_or_else(|| now() + 3_600);
@@ -229,14 +230,14 @@ impl EventsQuery {
         period(["since", "until"], since, until).map(Self)
     }
 
-    /// Events as JSON, the last one first: what each one is, is what the store has.
+    /// Events as JSON, latest first; each event's JSON is copied from the store.
     pub(super) fn events(&self, store: &Path) -> Result<String, Refusal> {
         let Range { start, end } = self.0;
         let reader = StoreReader::open(store).map_err(unreadable)?;
         let mut events = reader.events(start, end).map_err(unreadable)?;
         let more = events.len() > MOST_EVENTS;
         events.truncate(MOST_EVENTS);
-        // Another program may have written what is no JSON.
+        // Another program may have written invalid JSON.
         let is_json = |json: &String| serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok();
         let bodies = events.into_iter().map(|event| event.json).filter(is_json);
         let bodies: Vec<String> = bodies.map(with_sentence).collect();
@@ -252,7 +253,7 @@ impl EventsQuery {
         let reader = StoreReader::open(store).map_err(unreadable)?;
         let mut all = reader.annotations(start, end).map_err(unreadable)?;
         let more = all.len() > MOST_EVENTS;
-        // The last ones are the ones that are asked for.
+        // Keep the latest ones.
         all.drain(..all.len().saturating_sub(MOST_EVENTS));
         Ok(Annotations {
             format: "firstbyte/monitor-annotations",
@@ -265,7 +266,7 @@ impl EventsQuery {
     }
 }
 
-/// An event's JSON, with the sentence that it is told by.
+/// Adds the event's sentence to its JSON.
 fn with_sentence(event: String) -> String {
     let Ok(known) = serde_json::from_str::<Event>(&event) else { return event };
     let Ok(sentence) = serde_json::to_string(&known.sentence()) else { return event };
@@ -281,12 +282,12 @@ pub(super) struct Annotations {
     version: u32,
     since: i64,
     until: i64,
-    /// Whether there are earlier ones, left out.
+    /// Whether earlier annotations were left out.
     more: bool,
     annotations: Vec<Shown>,
 }
 
-/// What is measured, target by target.
+/// Measured series, grouped by target.
 #[derive(Serialize)]
 pub(super) struct Targets<'a> {
     format: &'static str,
@@ -315,7 +316,7 @@ impl<'a> Targets<'a> {
         for labels in series {
             let SeriesLabels { target, variant, variant_label, url, tags, .. } = labels;
             let shown = WayShown { variant, variant_label, url };
-            // Those of one target are one behind the other.
+            // Series of one target are adjacent.
             match targets.last_mut().filter(|last| last.target == *target) {
                 Some(last) => last.series.push(shown),
                 None => targets.push(TargetShown { target, tags, series: vec![shown] }),
@@ -325,8 +326,9 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Looks at the store by `look`, on a thread that may wait. It is its turn until the look is over, also where nobody waits for
-/// it any more.
+/// Runs `look` on the store, on a thread that may block.
+///
+/// The thread holds `turn` until `look` returns, even if nobody waits for the result any more.
 pub(super) async fn look_at<T: Send + 'static>(
     turn: OwnedSemaphorePermit,
     store: PathBuf,

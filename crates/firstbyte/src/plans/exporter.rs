@@ -1,11 +1,11 @@
-//! Answering as blackbox_exporter does.
+//! Plan of `exporter`, a server compatible with blackbox_exporter.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose metrics they are.
+/// Version of blackbox_exporter whose metrics are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExporterMetrics {
     /// Those of blackbox_exporter 0.23.
@@ -17,51 +17,51 @@ pub enum ExporterMetrics {
     V0_28,
 }
 
-/// How bad a message is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExporterLogLevel {
-    /// Something that is to be expected.
+    /// Something expected.
     Debug,
-    /// Something to know.
+    /// Something worth knowing.
     #[default]
     Info,
-    /// Something to look into.
+    /// Something to investigate.
     Warn,
-    /// Something that fails.
+    /// A failure.
     Error,
 }
 
-/// How a message is written.
+/// Format of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExporterLogFormat {
-    /// Sentences; logs of probes in logfmt.
+    /// Sentences, and logfmt for logs of probes.
     #[default]
     Logfmt,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// A server for `/probe`.
+/// Plan of `exporter`: a server for `/probe`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExporterPlan {
-    /// The configuration, in blackbox_exporter's form.
+    /// Configuration file in blackbox_exporter's format.
     pub config_file: PathBuf,
-    /// Check it, and no more.
+    /// Only checks the configuration.
     pub check_only: bool,
-    /// Seconds that a probe ends before the scrape does.
+    /// Seconds between the end of a probe and the timeout of the scrape.
     pub timeout_offset: f64,
-    /// Where it listens, without TLS.
+    /// Addresses to listen on, without TLS.
     pub listen: Vec<SocketAddr>,
-    /// Probes to remember.
+    /// Number of probes to remember.
     pub history_limit: usize,
-    /// Whose metrics.
+    /// Version of the metrics.
     pub metrics: ExporterMetrics,
-    /// Its own messages from this level on are written.
+    /// Minimum level of the exporter's own messages.
     pub log_level: ExporterLogLevel,
-    /// How messages and logs of probes are written.
+    /// Format of messages and logs of probes.
     pub log_format: ExporterLogFormat,
-    /// Logs of probes from this level on are written.
+    /// Minimum level of messages in probe logs.
     pub log_prober: ExporterLogLevel,
 }

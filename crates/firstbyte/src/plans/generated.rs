@@ -1,4 +1,4 @@
-//! `completions` and `man`: text made from the command line's grammar.
+//! Plan of `completions` and `man`: text generated from the command line's grammar.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Files to write, or the first one to print.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GeneratedPlan {
-    /// Directory for all files; without it the first is printed.
+    /// Directory for all files; if absent, the first file is printed.
     pub directory: Option<PathBuf>,
-    /// At least one.
+    /// The files, at least one.
     pub files: Vec<GeneratedFile>,
 }
 
 /// A completion script or a manual page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GeneratedFile {
-    /// Such as `firstbyte-compare.1`.
+    /// File name, such as `firstbyte-compare.1`.
     pub name: String,
-    /// Its bytes.
+    /// Contents of the file.
     pub content: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! HTTP Archives that other programs wrote.
+//! Plan of `har clean`.
 
 use std::path::PathBuf;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::outputs::Destination;
 
-/// An archive, written without what lets somebody in.
+/// Plan of `har clean`: copies an HTTP Archive of another program without credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HarCleanPlan {
     /// The archive; `-` is standard input.
     pub file: PathBuf,
-    /// Where it goes.
+    /// Destination of the cleaned archive.
     pub output: Destination,
 }

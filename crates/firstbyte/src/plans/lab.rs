@@ -1,4 +1,4 @@
-//! What is done with labs.
+//! Plans of the `lab` commands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::measuring::RenderPlan;
 use firstbyte_probe::probe::Secret;
 
-/// What is done with a lab.
+/// Plan of `lab`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabPlan {
-    /// A command is run on the client of a lab made for it.
+    /// Runs a command on the client of a new lab.
     Run {
         /// The lab.
         lab: NewLabPlan,
@@ -21,96 +21,96 @@ pub enum LabPlan {
         #[serde(with = "words")]
         command: CommandWords,
     },
-    /// A shell on the client: of the lab that is up, or of one made for it.
+    /// Opens a shell on the client of the running lab or of a new one.
     Shell {
         /// The lab.
         lab: NewLabPlan,
     },
-    /// A lab is started that stays.
+    /// Starts a lab that keeps running.
     Up {
         /// The lab.
         lab: NewLabPlan,
     },
-    /// A command is run in a lab that is up.
+    /// Runs a command in a running lab.
     Exec {
-        /// Its scenario.
+        /// Scenario of the lab.
         scenario: String,
-        /// Host to run on; the client when absent.
+        /// Host to run on; the client if absent.
         host: Option<String>,
         /// The command and its arguments.
         #[serde(with = "words")]
         command: CommandWords,
     },
-    /// Which labs are up.
+    /// Lists running labs.
     Status,
-    /// Labs are taken down.
+    /// Takes labs down.
     Down {
-        /// That of this scenario; those of this terminal when absent.
+        /// Scenario of the lab; the labs of this terminal if absent.
         scenario: Option<String>,
     },
-    /// A study, held against what is expected.
+    /// Runs a study and checks it against its expectations.
     Study(Box<LabStudyPlan>),
-    /// A project for a host of one's own.
+    /// Exports a project for your own host.
     Export(LabExportPlan),
-    /// The shipped scenarios.
+    /// Lists the shipped scenarios.
     List,
-    /// A scenario, described.
+    /// Describes a scenario.
     Show {
         /// A shipped scenario's name, or a file.
         scenario: String,
-        /// Its file instead.
+        /// Prints the scenario file instead.
         source: bool,
     },
 }
 
-/// A command and its arguments, in which may be what lets somebody in.
+/// A command and its arguments, which may contain credentials.
 pub type CommandWords = Vec<Secret<OsString>>;
 
-/// A lab that is made.
+/// A new lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewLabPlan {
     /// A shipped scenario's name, or a file.
     pub scenario: String,
-    /// The client's access network, by its name; none when absent.
+    /// Name of the client's access network; without one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<String>,
-    /// How it is run.
+    /// How to run it.
     pub options: LabOptions,
 }
 
-/// A study in a lab of its own.
+/// A study in its own lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabStudyPlan {
     /// The lab.
     pub lab: NewLabPlan,
-    /// What is measured and expected; the study that comes with the scenario when absent.
+    /// File with measurements and expectations; the scenario's own study if absent.
     pub plan: Option<PathBuf>,
-    /// Rounds that count; the study's when absent.
+    /// Rounds that count; the study's number if absent.
     pub samples: Option<u32>,
-    /// The run file; under a name of its own when absent.
+    /// The run file; a generated name if absent.
     pub run: Option<PathBuf>,
-    /// How it is shown.
+    /// How to show the result.
     pub render: RenderPlan,
-    /// No progress is shown.
+    /// Shows no progress.
     pub silent: bool,
 }
 
-/// A docker-compose project.
+/// A docker-compose project to export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabExportPlan {
-    /// Where it is written.
+    /// Directory to write to.
     pub directory: PathBuf,
-    /// nginx takes early data.
+    /// Lets nginx accept early data.
     pub early_data: bool,
-    /// Size of the page.
+    /// Size of the page, in bytes.
     pub page_bytes: u32,
-    /// Size of the image.
+    /// Size of the image, in bytes.
     pub image_bytes: u32,
-    /// Although there is something in the directory.
+    /// Writes even if the directory is not empty.
     pub force: bool,
 }
 
-/// As text. As with names of files, what is no text cannot be stored.
+/// Stores the words as text. Like file names, words that are not valid Unicode cannot be stored.
 mod words {
     use std::ffi::OsString;
 

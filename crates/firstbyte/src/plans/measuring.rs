@@ -1,4 +1,4 @@
-//! What is measured, and what is shown of what was.
+//! Plans of the commands that measure or show measurements.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,245 +13,246 @@ use firstbyte_probe::experiment::{ExperimentPlan, ExplanationPlan};
 use firstbyte_probe::probe::Secret;
 use firstbyte_probe::probe::options::Options;
 
-/// Connections to URLs, as samples.
+/// Plan of `probe`: visits to URLs, recorded as samples.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// What is visited, in this order; `https://` unless they say otherwise.
+    /// URLs to visit, in this order; `https://` if they have no scheme.
     pub urls: Vec<Secret<String>>,
-    /// How visits are made.
+    /// How to make the visits.
     pub options: Options,
-    /// Visits to each that count.
+    /// Visits to each URL that count as samples.
     pub samples: u32,
-    /// Visits to each before those.
+    /// Warm-up visits to each URL, made before the samples.
     pub warmup: u32,
-    /// From the start of a sample to the start of the next; at once when absent.
+    /// Time from the start of one sample to the start of the next; back to back if absent.
     #[serde(rename = "interval_ns", with = "nanoseconds_if_any")]
     pub interval: Option<Duration>,
-    /// How people are shown what was measured, where no rows take standard output.
+    /// Output for people, if no rows go to standard output.
     pub view: ProbeView,
-    /// Rows of samples, JSON and CSV.
+    /// JSON and CSV outputs.
     pub outputs: Outputs,
-    /// Files that visits need.
+    /// Files that the visits read.
     pub reads: Vec<PathBuf>,
-    /// No progress is shown.
+    /// Shows no progress.
     pub silent: bool,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }
 
-/// A command line of curl. The command reads it, because words may name files.
+/// Plan of `curl`. The command itself parses the words, because they may name files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CurlPlan {
     /// The words after `curl`.
     pub words: Vec<Secret<String>>,
 }
 
-/// How samples are shown.
+/// How samples are shown to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeView {
-    /// Waterfall or table.
+    /// A waterfall or a table.
     Terminal {
-        /// A sequence diagram instead.
+        /// Draws a sequence diagram instead.
         sequence: bool,
-        /// Every flight besides.
+        /// Also shows every flight.
         verbose: bool,
-        /// The response headers before it.
+        /// Shows the response headers first.
         #[serde(default)]
         headers: bool,
     },
-    /// curl's format language.
+    /// Output in curl's `--write-out` format.
     WriteOut {
-        /// The format itself, wherever it was read from.
+        /// The format string, from the command line or a file.
         format: String,
     },
 }
 
-/// A page load.
+/// Plan of `page`: one page load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PagePlan {
-    /// The page; `https://` unless it says otherwise.
+    /// URL of the page; `https://` if it has no scheme.
     pub url: Secret<String>,
-    /// How it is loaded, and by which browser.
+    /// How to load the page, and in which browser.
     pub options: Options,
-    /// Whether to predict what would save time.
+    /// Predicts which changes would save time.
     pub savings: bool,
-    /// JSON, HAR, HTML, pictures.
+    /// JSON, HAR, HTML and picture outputs.
     pub outputs: Outputs,
-    /// Files that the visit needs.
+    /// Files that the visit reads.
     pub reads: Vec<PathBuf>,
-    /// The command, for people, without secrets.
+    /// The command line to show, without secrets.
     pub command: Vec<String>,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }
 
-/// A comparison.
+/// Plan of `compare`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ComparisonPlan {
-    /// What is measured.
+    /// New comparison, or one to continue.
     pub what: ComparisonSource,
-    /// The command, for people, as the run file keeps it.
+    /// The command line to show, as stored in the run file.
     pub command: Vec<String>,
-    /// Files that visits need.
+    /// Files that the visits read.
     pub reads: Vec<PathBuf>,
-    /// It is only said what would be measured.
+    /// Only prints what would be measured.
     pub dry_run: bool,
-    /// How it is shown.
+    /// How to show the comparison.
     pub render: RenderPlan,
-    /// No progress is shown.
+    /// Shows no progress.
     pub silent: bool,
 }
 
-/// A comparison that is begun, or gone on with.
+/// A comparison to start or to continue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonSource {
-    /// One that is begun.
+    /// Starts a comparison.
     New {
-        /// It.
+        /// The experiment to measure.
         experiment: Box<ExperimentPlan>,
-        /// The run file; under a name of its own when absent.
+        /// The run file; a generated name if absent.
         run: Option<PathBuf>,
     },
-    /// One that was begun in a run file.
+    /// Continues the comparison in a run file.
     Continued {
         /// The run file.
         run: PathBuf,
-        /// Rounds, where it has a number of them; as many as it has when absent.
+        /// New number of rounds of a comparison with a fixed number; unchanged if absent.
         rounds: Option<u32>,
-        /// Rounds after which one that goes on until it is narrow enough gives up; as it says when absent.
+        /// New round limit of a comparison that runs until its intervals are narrow enough; unchanged if absent.
         max_rounds: Option<u32>,
     },
 }
 
-/// An explanation.
+/// Plan of `explain`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExplainPlan {
-    /// What is explained.
+    /// Measurements to explain.
     pub what: ExplanationSource,
-    /// What the server's own log says the request took.
+    /// Time that the server's own log gives for the request.
     #[serde(rename = "server_log_ns", with = "nanoseconds_if_any")]
     pub server_log: Option<Duration>,
-    /// A capture of these connections.
+    /// A packet capture of these connections.
     pub capture: Option<PathBuf>,
     /// The server's access log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_log: Option<PathBuf>,
-    /// What is written.
+    /// Outputs to write.
     pub outputs: Outputs,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }
 
-/// What an explanation rests on.
+/// Source of the measurements to explain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExplanationSource {
-    /// Measurements that are made for it.
+    /// Measures first.
     New {
-        /// What is measured.
+        /// What to measure.
         plan: Box<ExplanationPlan>,
-        /// The run file, if one is kept.
+        /// The run file to keep, if any.
         run: Option<PathBuf>,
-        /// The command, for people, as the run file keeps it.
+        /// The command line to show, as stored in the run file.
         command: Vec<String>,
-        /// Files that visits need.
+        /// Files that the visits read.
         reads: Vec<PathBuf>,
-        /// No progress is shown.
+        /// Shows no progress.
         silent: bool,
     },
-    /// Those in a run file.
+    /// Explains the measurements in a run file.
     Run(PathBuf),
 }
 
-/// Conditions, held against a run.
+/// Plan of `check`: tests a run against conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckPlan {
-    /// What is held against them.
+    /// The run to check.
     pub what: CheckSource,
-    /// The run that growth is counted from.
+    /// Baseline run for conditions on growth.
     pub baseline: Option<PathBuf>,
-    /// Conditions, any of which fails it: `ttfb.p95 > 300ms`.
+    /// Conditions; the check fails if any of them holds. Example: `ttfb.p95 > 300ms`.
     pub fail_if: Vec<String>,
-    /// Where the summary goes, in Markdown; to standard output when absent.
+    /// Destination of the Markdown summary; standard output if absent.
     pub summary: Option<Destination>,
 }
 
-/// What is held against conditions.
+/// Source of the run to check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckSource {
-    /// A plan's file is measured.
+    /// Measures a plan file first.
     Plan {
-        /// The file.
+        /// The plan file.
         plan: PathBuf,
-        /// Rounds that count; the plan's when absent.
+        /// Rounds that count; the plan's number if absent.
         samples: Option<u32>,
-        /// The run file; under a name of its own when absent.
+        /// The run file; a generated name if absent.
         run: Option<PathBuf>,
-        /// No progress is shown.
+        /// Shows no progress.
         silent: bool,
     },
-    /// What a run file has.
+    /// Checks an existing run file.
     Run(PathBuf),
 }
 
-/// The demonstration.
+/// Plan of `demo`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DemoPlan {
     /// Rounds that count.
     pub samples: u32,
-    /// Where its files go.
+    /// Directory for its files.
     pub output_dir: PathBuf,
-    /// Seed of the order and of the links' jitter.
+    /// Seed of the order of visits and of the links' jitter.
     pub seed: u64,
-    /// Which server's software.
+    /// Server software to use.
     pub server: ServerChoice,
 }
 
-/// What was measured before, shown.
+/// Plan of `report`: shows earlier measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers, which are compared with each other; archives, a network log, field data,
-    /// servers' logs, or a monitor's store.
-    /// None where there are averages.
+    /// Input files; empty if `averages` is set.
+    ///
+    /// Run files or tables of curl's timers (several are compared with each other), archives, a network log, field
+    /// data, server logs, or a monitor's store.
     pub files: Vec<PathBuf>,
-    /// An analytics export of daily averages, in place of files.
+    /// An analytics export of daily averages, instead of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averages: Option<PathBuf>,
-    /// Hosts of a network log to show, those whose requests waited longest.
+    /// Hosts of a network log to show, those with the longest waits first.
     pub hosts: usize,
-    /// Requests of a network log to show, those that waited longest.
+    /// Requests of a network log to show, those with the longest waits first.
     pub requests: usize,
-    /// Paths of servers' logs to show, the slowest.
+    /// Paths of server logs to show, slowest first.
     pub paths: usize,
-    /// Of a monitor's store: from when on; thirty days before the end when absent.
+    /// Start of the period in a monitor's store; thirty days before its end if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Moment>,
-    /// Of a monitor's store: until when; now when absent.
+    /// End of the period in a monitor's store; now if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
-    /// Of a monitor's store: these targets; all where there is none.
+    /// Targets in a monitor's store; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
-    /// How it is shown.
+    /// How to show the report.
     pub render: RenderPlan,
 }
 
-/// How a comparison is shown.
+/// How to show a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenderPlan {
-    /// The axis that leads; the first one by an order of ours when absent.
+    /// Axis to compare by; if absent, the first axis in a built-in order.
     pub by: Option<String>,
-    /// Times get verdicts even where the answers differ.
+    /// Gives verdicts on times even if the responses differ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compare_unlike: bool,
-    /// What is written.
+    /// Outputs to write.
     pub outputs: Outputs,
     /// Colours on the terminal.
     pub colors: ColorChoice,
-    /// A capture of the same connections, which what clients say of them is held against.
+    /// A packet capture of the same connections, to check the clients' measurements against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PathBuf>,
 }

@@ -1,8 +1,8 @@
 //! Plans: what a command does, as data.
 //!
-//! In: what was typed, by way of `cli::plan`, or JSON, from whoever has no command line. Out: what `cli` carries out. A
-//! plan is complete: nothing of it is looked up among flags later, and what its files hold is not in it. What may let
-//! somebody in keeps its type, [`Secret`](firstbyte_probe::probe::Secret): it is stored, and does not print.
+//! In: parsed arguments from `cli::plan`, or JSON from callers without a command line. Out: plans that `cli` carries
+//! out. A plan is complete: nothing is looked up in flags later. It does not include the contents of its files.
+//! Credentials keep their type, [`Secret`](firstbyte_probe::probe::Secret), which is stored but does not print.
 
 mod exporter;
 mod generated;
@@ -43,7 +43,7 @@ pub use wire::{
     PacketSource, ServerGroup, WireDiffPlan, WirePlan, WireSession,
 };
 
-/// The plan of a command, whichever it is.
+/// Plan of any command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", content = "plan", rename_all = "snake_case")]
 pub enum CommandPlan {

@@ -1,4 +1,4 @@
-//! Targets that are measured again and again.
+//! Plans of the `monitor` commands.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,44 +12,44 @@ use serde::{Deserialize, Serialize};
 
 use super::Destination;
 
-/// A monitor.
+/// Plan of `monitor`: measures targets repeatedly.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonitorPlan {
-    /// What is measured.
+    /// Targets to measure.
     pub source: MonitorSource,
-    /// Only says what would be.
+    /// Only prints what would be measured.
     pub check_only: bool,
-    /// Where samples are kept; where the configuration, or the user's own settings, say when absent.
+    /// Directory for samples; from the configuration or the user's settings if absent.
     pub store: Option<PathBuf>,
-    /// Where it answers others; where the configuration says when absent.
+    /// Address of the web server; from the configuration if absent.
     #[serde(default)]
     pub listen: Option<SocketAddr>,
-    /// For how long; until it is told to stop when absent.
+    /// How long to run; until stopped if absent.
     #[serde(rename = "length_ns", with = "nanoseconds_if_any")]
     pub length: Option<Duration>,
-    /// No progress is shown.
+    /// Shows no progress.
     pub silent: bool,
-    /// Each event is written to standard output as it is told.
+    /// Writes each event to standard output when it is reported.
     #[serde(default)]
     pub json: bool,
 }
 
-/// What a monitor measures.
+/// Source of a monitor's targets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MonitorSource {
     /// The targets of a TOML file.
     File(PathBuf),
-    /// Three edges in a lab, one of which changes.
+    /// Three edges in a lab; one of them changes.
     Demo,
-    /// URLs, all in the same way.
+    /// URLs, all measured with the same settings.
     Urls {
-        /// `https://` unless they say otherwise.
+        /// The URLs; `https://` if they have no scheme.
         urls: Vec<Secret<String>>,
-        /// From one sample to the next; a minute when absent.
+        /// Time from one sample to the next; a minute if absent.
         #[serde(rename = "every_ns", with = "nanoseconds_if_any")]
         every: Option<Duration>,
-        /// Most time for a sample; 30 s when absent.
+        /// Time limit of a sample; 30 s if absent.
         #[serde(rename = "max_time_ns", with = "nanoseconds_if_any")]
         max_time: Option<Duration>,
         /// Axes, each `AXIS=VALUE,VALUE`.
@@ -57,61 +57,61 @@ pub enum MonitorSource {
     },
 }
 
-/// What a monitor found.
+/// Plan of `monitor events`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonitorEventsPlan {
-    /// Where samples are kept; where `monitor` would keep them when absent.
+    /// Directory of the samples; where `monitor` would keep them if absent.
     pub store: Option<PathBuf>,
-    /// From when on; thirty days before the end when absent.
+    /// Start of the period; thirty days before its end if absent.
     pub since: Option<Moment>,
-    /// Until when; now when absent.
+    /// End of the period; now if absent.
     pub until: Option<Moment>,
-    /// Events in these states; all but withdrawn ones where there is none.
+    /// Event states to show; all except withdrawn if empty.
     pub states: Vec<EventState>,
-    /// Events of these targets; of all where there is none.
+    /// Targets to show; all if empty.
     pub targets: Vec<String>,
-    /// How they are written.
+    /// Output format.
     pub form: EventsForm,
 }
 
-/// A moment, as somebody asks for it.
+/// A point in time given by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
     /// Seconds since the Unix epoch.
     At(i64),
-    /// So many seconds before the plan is carried out.
+    /// Seconds before the plan is carried out.
     SecondsAgo(i64),
 }
 
-/// How events are written.
+/// Output format of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventsForm {
     /// Sentences.
     Text,
-    /// One object.
+    /// One JSON object.
     Json,
-    /// An event a line.
+    /// One JSON object per line and event.
     Ndjson,
 }
 
-/// Rollups of a monitor's store, as rows.
+/// Plan of `monitor export`: writes rollups of a monitor's store as rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonitorExportPlan {
-    /// Where samples are kept; where `monitor` would keep them when absent.
+    /// Directory of the samples; where `monitor` would keep them if absent.
     pub store: Option<PathBuf>,
-    /// The periods that samples are summed up over.
+    /// Length of the periods that samples are summed up over.
     pub step: RollupStep,
-    /// From when on; thirty days before the end when absent.
+    /// Start of the exported range; thirty days before its end if absent.
     pub since: Option<Moment>,
-    /// Until when; now when absent.
+    /// End of the exported range; now if absent.
     pub until: Option<Moment>,
-    /// Of these targets; of all where there is none.
+    /// Targets to export; all if empty.
     pub targets: Vec<String>,
-    /// These measures, by their stored names; all where there is none.
+    /// Stored names of the measures to export; all if empty.
     pub metrics: Vec<String>,
-    /// How they are written.
+    /// Output format.
     pub form: RollupForm,
 }
 
@@ -127,34 +127,34 @@ pub enum RollupStep {
     Day,
 }
 
-/// How rollups are written.
+/// Output format of rollups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RollupForm {
     /// CSV.
     Csv,
-    /// An object a line.
+    /// One JSON object per line.
     Ndjson,
 }
 
-/// What a monitor's store has, and how its series stand.
+/// Plan of `monitor status`: describes a monitor's store and its series.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonitorStatusPlan {
-    /// Where samples are kept; where `monitor` would keep them when absent.
+    /// Directory of the samples; where `monitor` would keep them if absent.
     pub store: Option<PathBuf>,
-    /// Where all of it goes as JSON, if anywhere.
+    /// Destination of the JSON output, if any.
     pub json: Option<Destination>,
 }
 
-/// Something that happened, to be noted in a monitor's store.
+/// Plan of `monitor annotate`: adds a note about something that happened to a monitor's store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonitorAnnotatePlan {
-    /// Where samples are kept; where `monitor` would keep them when absent.
+    /// Directory of the samples; where `monitor` would keep them if absent.
     pub store: Option<PathBuf>,
     /// What happened.
     pub text: String,
-    /// When; now when absent.
+    /// Time of the event; now if absent.
     pub at: Option<Moment>,
-    /// Series that it is about: those with all of these.
+    /// Tags of the series concerned; a series must have all of them.
     pub tags: BTreeMap<String, String>,
 }

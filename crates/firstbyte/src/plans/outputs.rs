@@ -1,11 +1,11 @@
-//! Where results go.
+//! Destinations of results.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where an output goes. Stored as the file's name, or `-`.
+/// Destination of an output, stored as the file name or `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PathBuf", into = "PathBuf")]
 pub enum Destination {
@@ -19,7 +19,7 @@ impl Destination {
     /// The name of a standard stream.
     pub const STREAM: &str = "-";
 
-    /// Its name: the file's, or `-`.
+    /// The file name, or `-`.
     pub fn path(&self) -> &Path {
         match self {
             Self::StandardOutput => Path::new(Self::STREAM),
@@ -35,7 +35,7 @@ impl Destination {
 
 impl From<PathBuf> for Destination {
     fn from(path: PathBuf) -> Self {
-        // By the text: `./-` is the same path in another spelling, and is a file.
+        // Compare the text: `./-` is the same path spelled differently, and names a file.
         match path.as_os_str() == Self::STREAM {
             true => Self::StandardOutput,
             false => Self::File(path),
@@ -55,11 +55,11 @@ impl From<Destination> for PathBuf {
     }
 }
 
-/// The outputs of a command, each in a form of its own. What a command has no form for is absent.
+/// Outputs of a command, one for each format. Formats that a command does not have are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Outputs {
-    /// JSON: a line for each of many results, or one object.
+    /// JSON: one line per result, or one object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Destination>,
     /// Rows as CSV.
@@ -77,7 +77,7 @@ pub struct Outputs {
     /// Samples as an HTTP Archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub har: Option<Destination>,
-    /// One page.
+    /// One HTML page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<Destination>,
     /// Medians and verdicts as Markdown.
@@ -98,7 +98,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// All but pictures, which go to directories.
+    /// All outputs except pictures, which go to directories.
     pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
         let Self {
             json,
@@ -117,23 +117,23 @@ impl Outputs {
         [json, csv, percentiles, parquet, zeek, har, html, markdown, packets].into_iter().flatten()
     }
 
-    /// Whether one of them takes standard output: then nothing else is shown there.
+    /// Whether one of the outputs goes to standard output; then nothing else is shown there.
     pub fn use_stdout(&self) -> bool {
         self.destinations().any(Destination::is_stdout)
     }
 
-    /// Whether there are to be pictures.
+    /// Whether to draw pictures.
     pub const fn draw(&self) -> bool {
         self.svg.is_some() || self.png.is_some()
     }
 
-    /// Whether nothing was asked for.
+    /// Whether no output was requested.
     pub fn are_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// When what is shown on the terminal has colours.
+/// When to use colours on the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColorChoice {

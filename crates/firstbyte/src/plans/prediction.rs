@@ -1,4 +1,4 @@
-//! What is predicted.
+//! Plan of `predict`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::outputs::{ColorChoice, Outputs};
 
-/// Connections that are predicted: one visitor's, or those of a whole audience.
+/// Plan of `predict`: predicts one visitor's connections or those of a whole audience.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictionPlan {
-    /// A run: what is not said here is as its first way was measured.
+    /// Run file; its first way provides the values that the plan leaves out.
     pub from: Option<PathBuf>,
     /// The path.
     pub path: PathPlan,
@@ -21,97 +21,97 @@ pub struct PredictionPlan {
     pub server: PredictedServerPlan,
     /// The exchange.
     pub exchange: ExchangePlan,
-    /// Several requests in place of one.
+    /// Several requests instead of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<PredictedRequestsPlan>,
-    /// Ways to connect, each axis `AXIS=VALUE,VALUE`; every way there is when empty.
+    /// Axes of ways to connect, each `AXIS=VALUE,VALUE`; every possible way if empty.
     pub vary: Vec<String>,
-    /// Access networks before the path, by their names; none when empty.
+    /// Names of access networks before the path; without one if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<String>,
-    /// The audience, where one is asked for.
+    /// The audience, if one is given.
     pub audience: Option<AudiencePlan>,
-    /// Connections played for each way where packets get lost.
+    /// Number of connections to simulate for each way if packets get lost.
     pub samples: u32,
-    /// Seed of losses.
+    /// Seed of the packet losses.
     pub seed: u64,
-    /// Every way is drawn, with its flights.
+    /// Draws every way with its flights.
     pub verbose: bool,
-    /// What is written.
+    /// Outputs to write.
     pub outputs: Outputs,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }
 
-/// The path. What is absent is as measured where there is a run, and as `firstbyte predict --help` says elsewhere.
+/// The path. Absent values come from the run if there is one, else from the defaults in `firstbyte predict --help`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathPlan {
     /// Round-trip time.
     #[serde(rename = "rtt_ns", with = "nanoseconds_if_any")]
     pub rtt: Option<Duration>,
-    /// Share of packets that are lost, each way by itself: from 0 to below 1.
+    /// Packet loss rate in each direction independently, from 0 to below 1.
     pub loss: f64,
-    /// Bits per second from the server; no limit when absent.
+    /// Bits per second from the server; unlimited if absent.
     pub down_bits_per_second: Option<u64>,
-    /// Bits per second to the server; no limit when absent.
+    /// Bits per second to the server; unlimited if absent.
     pub up_bits_per_second: Option<u64>,
     /// Bytes of payload in a full TCP segment.
     pub mss_bytes: Option<u32>,
 }
 
-/// The server. What is absent is as for the path.
+/// The server. Defaults work as for the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictedServerPlan {
-    /// Bytes of the certificates together.
+    /// Total size of the certificates, in bytes.
     pub chain_bytes: Option<u64>,
-    /// Between request and response.
+    /// Time between request and response.
     #[serde(rename = "think_time_ns", with = "nanoseconds_if_any")]
     pub think_time: Option<Duration>,
     /// Segments sent before the first acknowledgement.
     pub initial_window: Option<u32>,
-    /// Of TCP.
+    /// Congestion control of TCP.
     #[serde(with = "congestion_control")]
     pub congestion_control: CongestionControl,
-    /// QUIC connections have to prove their address by a Retry.
+    /// Whether QUIC connections must validate their address with a Retry.
     pub retry: bool,
 }
 
-/// The exchange. What is absent is as for the path.
+/// The exchange. Defaults work as for the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExchangePlan {
     /// Bytes of the response's body.
     pub response_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,
-    /// Time that the name takes.
+    /// Time of the name lookup.
     #[serde(rename = "resolver_time_ns", with = "nanoseconds_if_any")]
     pub resolver_time: Option<Duration>,
-    /// Key-exchange groups offered, most wanted first; the usual ones when absent.
+    /// Key-exchange groups to offer, most preferred first; the usual ones if absent.
     #[serde(default, with = "groups")]
     pub groups: Option<Vec<KexGroup>>,
 }
 
-/// Several requests, which a user waits for together.
+/// Several requests that a user waits for together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictedRequestsPlan {
-    /// How many: two at least.
+    /// Number of requests, at least two.
     pub count: u32,
-    /// How they are made where no axis says it: one after the other when absent.
+    /// How to make them if no axis sets it; one after the other if absent.
     pub parallel: Option<Parallel>,
 }
 
-/// An audience, and what changes for it.
+/// An audience, and a change to evaluate for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AudiencePlan {
-    /// A table of round trips, weights and losses.
+    /// Table of round-trip times, weights and loss rates.
     pub population: PathBuf,
-    /// What changes, each `AXIS=FROM:TO`; without any, the plan's two ways are compared.
+    /// Changes, each `AXIS=FROM:TO`; if empty, the plan's two ways are compared.
     pub change: Vec<String>,
-    /// Visitors, each before and after the change.
+    /// Number of visitors; each is simulated before and after the change.
     pub visitors: u32,
 }
 
-/// By the name that Linux has for it.
+/// Stores the algorithm by its Linux name.
 mod congestion_control {
     use firstbyte_predict::CongestionControl;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -132,7 +132,7 @@ mod congestion_control {
     }
 }
 
-/// By their names.
+/// Stores the groups by name.
 mod groups {
     use firstbyte_predict::KexGroup;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};

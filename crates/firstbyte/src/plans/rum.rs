@@ -1,32 +1,32 @@
-//! Field data: the script that sends it, the server that takes it.
+//! Plans for field data: the script that sends it and the server that receives it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The script that pages carry.
+/// Plan of `rum snippet`: the script for pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RumSnippetPlan {
-    /// Where beacons are sent: a URL, or a path.
+    /// Destination of beacons: a URL or a path.
     pub endpoint: String,
-    /// The share of page views that send one, above 0, up to 1.
+    /// Share of page views that send a beacon, above 0 and up to 1.
     pub sample: f64,
 }
 
-/// A server for beacons and reports.
+/// Plan of `rum serve`: the server for beacons and reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RumServePlan {
-    /// The file that they are written to, which is begun or continued.
+    /// The file to write to, created or continued.
     pub into: PathBuf,
-    /// Where it listens, without TLS.
+    /// Address to listen on, without TLS.
     pub listen: SocketAddr,
-    /// Origins whose pages are heard; all, where there is none.
+    /// Origins whose pages are accepted; all if empty.
     pub origins: Vec<String>,
-    /// Requests taken a second, in all.
+    /// Requests accepted a second, in total.
     pub rate: u32,
-    /// Requests taken a second of one source; 0 is no limit.
+    /// Requests accepted a second from one source; 0 is unlimited.
     pub rate_per_source: u32,
-    /// The most bytes that the file may have.
+    /// Maximum size of the file, in bytes.
     pub file_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The built-in server on a real host.
+//! Plan of `serve`: the built-in server on a real host.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,52 +10,52 @@ use serde::{Deserialize, Serialize};
 
 use super::outputs::Destination;
 
-/// A server to measure against.
+/// Plan of `serve`: a server to measure against.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServePlan {
-    /// Whose certificate it shows.
+    /// The certificate to use.
     pub certificate: CertificatePlan,
-    /// Where it listens, TCP and UDP. With port 0 the system chooses one.
+    /// Address to listen on with TCP and UDP. With port 0 the system chooses one.
     pub listen: SocketAddr,
-    /// Where it listens without TLS.
+    /// Address to listen on without TLS.
     pub http_listen: Option<SocketAddr>,
-    /// HTTP/3 over QUIC, too.
+    /// Also serves HTTP/3 over QUIC.
     pub http3: bool,
-    /// Where a line for every request goes.
+    /// Destination of the access log, one line per request.
     pub access_log: Option<Destination>,
     /// Versions of TLS over TCP.
     pub tls: TlsVersions,
-    /// What is done about early data.
+    /// How to handle early data.
     pub early_data: EarlyData,
     /// How sessions are resumed.
     pub resumption: Resumption,
     /// Tickets after a TLS 1.3 handshake, at most 20.
     pub tickets: u8,
-    /// Every QUIC connection begins with a Retry.
+    /// Starts every QUIC connection with a Retry.
     pub retry: bool,
-    /// Size of the page at `/`.
+    /// Size of the page at `/`, in bytes.
     pub page_bytes: u32,
-    /// Between a request and its response.
+    /// Time between a request and its response.
     #[serde(rename = "think_time_ns", with = "nanoseconds")]
     pub think_time: Duration,
 }
 
-/// Where a certificate is from.
+/// Source of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CertificatePlan {
-    /// Files (PEM).
+    /// PEM files.
     Files {
         /// The chain, leaf first.
         chain: PathBuf,
-        /// The leaf's key. The key itself is not in the plan.
+        /// File of the leaf's key. The key itself is not in the plan.
         key: PathBuf,
     },
-    /// Made for these names or addresses, by a CA made for it.
+    /// A certificate created for these names or addresses, issued by a CA created for it.
     SelfSigned {
         /// Names or addresses, at least one.
         names: Vec<String>,
-        /// Where that CA's certificate goes.
+        /// Destination of the CA's certificate.
         issuer: Destination,
     },
 }

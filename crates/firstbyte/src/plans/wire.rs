@@ -1,4 +1,4 @@
-//! What is read out of captured packets.
+//! Plans of the commands that read captured packets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU8;
@@ -10,91 +10,92 @@ use serde::{Deserialize, Serialize};
 
 use super::outputs::{ColorChoice, Outputs};
 
-/// What is shown and written of the connections in captures.
+/// Plan of `wire`: what to show and write of captured connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WirePlan {
-    /// Where packets come from.
+    /// Source of the packets.
     pub source: PacketSource,
-    /// Which packets count.
+    /// Packets to read.
     pub filter: PacketFilter,
-    /// Which connections count.
+    /// Connections to include.
     pub choice: ConnectionChoice,
-    /// Servers to show, those with most connections.
+    /// Number of servers to show, those with the most connections first.
     pub shown_servers: usize,
-    /// Connections to show, the first of them.
+    /// Number of connections to show, from the first one on.
     pub shown_connections: usize,
-    /// Whether it is said how many connections a second servers sustain.
+    /// Also estimates how many connections a second the servers sustain.
     #[serde(default)]
     pub capacity: bool,
-    /// What is written.
+    /// Outputs to write.
     pub outputs: Outputs,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }
 
-/// Where packets come from.
+/// Source of packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacketSource {
-    /// Files, read one after the other as one capture; `-` is standard input.
+    /// Files, read one after another as a single capture; `-` is standard input.
     Files {
-        /// In the order in which they were made.
+        /// The files in the order in which they were captured.
         paths: Vec<PathBuf>,
-        /// Threads that read, 1 to 8; as many as there are processors when absent.
+        /// Reader threads, 1 to 8; one per processor if absent.
         threads: Option<NonZeroU8>,
     },
     /// An interface.
     Live(LivePlan),
 }
 
-/// A live capture, and what is done meanwhile.
+/// A live capture and what happens during it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LivePlan {
-    /// What is captured.
+    /// Interface and capture settings.
     pub capture: LiveCapture,
-    /// For how long; until it is ended when absent.
+    /// Length of the capture; until interrupted if absent.
     #[serde(rename = "length_ns", with = "nanoseconds_if_any")]
     pub length: Option<Duration>,
-    /// Where metrics are served.
+    /// Address of the metrics server.
     pub metrics: Option<SocketAddr>,
-    /// Room on the disk for packets of connections that are not over yet.
+    /// Disk space for packets of unfinished connections, in bytes.
     pub spool_bytes: u64,
 }
 
-/// An interface, and how packets are taken from it.
+/// An interface and its capture settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveCapture {
-    /// Its name; `any` is all of them.
+    /// Name of the interface; `any` captures on all of them.
     pub interface: String,
     /// Bytes kept of each packet.
     pub snaplen_bytes: u32,
-    /// The kernel's buffer.
+    /// Size of the kernel's buffer, in bytes.
     pub buffer_bytes: u64,
-    /// Also packets that are not for this host.
+    /// Also captures packets that are not addressed to this host.
     pub promiscuous: bool,
 }
 
-/// Which packets count: without any ports all do, and so with hosts.
+/// Packets to read. An empty list of ports or hosts selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketFilter {
-    /// From or to one of these addresses.
+    /// Addresses, either source or destination.
     pub hosts: Vec<IpAddr>,
-    /// From or to one of these ports, of TCP or UDP.
+    /// TCP or UDP ports, either source or destination.
     pub ports: Vec<u16>,
 }
 
-/// Which connections count: of each, without any all do.
+/// Connections to include. An empty list selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionChoice {
-    /// To one of these: a name, in which `*` stands for any letters, an address, or `ADDRESS:PORT`.
+    /// Servers: a name, in which `*` stands for any letters, an address, or `ADDRESS:PORT`.
     pub servers: Vec<String>,
-    /// Whose handshake was one of these.
+    /// Kinds of handshake.
     pub sessions: Vec<WireSession>,
-    /// With these numbers, from 1 in the order of first packets: what is written is of these alone, and they are drawn.
+    /// Connection numbers, from 1 in the order of first packets. Outputs contain only these connections, and they are
+    /// drawn.
     pub flows: Vec<u64>,
 }
 
-/// What a handshake was like.
+/// Kind of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireSession {
@@ -104,82 +105,82 @@ pub enum WireSession {
     Declined,
     /// The server sent a HelloRetryRequest.
     Hrr,
-    /// A session was taken up, with early data or without.
+    /// A session was resumed, with or without early data.
     Resumed,
     /// Early data was sent.
     EarlyData,
     /// Refused, unanswered, or ended in the handshake by an alert, a reset or a close.
     Failed,
-    /// Neither full nor resumed as far as could be seen, and not failed.
+    /// Neither seen to be full, nor resumed, nor failed.
     Unknown,
 }
 
-/// What is compared by their captured connections.
+/// Plan of `wire diff`: compares captured connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireDiffPlan {
-    /// What with what.
+    /// The captures or servers to compare.
     pub compared: ComparedCaptures,
-    /// The interface, where one of the captures is live.
+    /// The interface, if one of the captures is live.
     pub live: Option<LiveCapture>,
-    /// Round trips between client and server at which costs are wanted as well.
+    /// Further client-server round-trip times to compute costs for.
     #[serde(rename = "project_rtt_ns", with = "nanoseconds_of_each", default)]
     pub project_rtt: Vec<Duration>,
-    /// Which packets count.
+    /// Packets to read.
     pub filter: PacketFilter,
-    /// What is written.
+    /// Outputs to write.
     pub outputs: Outputs,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }
 
-/// What is compared with what.
+/// Captures or servers to compare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedCaptures {
     /// A capture with an earlier one, server by server.
     Captures {
-        /// How it was.
+        /// The earlier capture.
         before: DiffCapture,
-        /// How it is.
+        /// The later capture.
         after: DiffCapture,
     },
-    /// Each server of a capture with all others in it.
+    /// Each server of a capture with all its other servers.
     EachServer(DiffCapture),
-    /// A group of a capture's servers with another one.
+    /// Two groups of servers in one capture.
     Groups {
         /// The capture.
         capture: DiffCapture,
-        /// What it should be like, and what is held against that.
+        /// The reference group, then the group to compare with it.
         groups: [ServerGroup; 2],
     },
 }
 
-/// One of the captures that are compared.
+/// One of the compared captures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiffCapture {
     /// A file; `-` is standard input.
     File(PathBuf),
-    /// Taken now.
+    /// A live capture, taken now.
     Live {
-        /// For so long; until it is ended when absent.
+        /// Length of the capture; until interrupted if absent.
         #[serde(rename = "length_ns", with = "nanoseconds_if_any")]
         length: Option<Duration>,
     },
 }
 
-/// Servers that belong together.
+/// A named group of servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerGroup {
-    /// What it is called.
+    /// Name of the group.
     pub name: String,
-    /// Each a name, in which `*` stands for any letters, an address, or `ADDRESS:PORT`.
+    /// Servers: a name, in which `*` stands for any letters, an address, or `ADDRESS:PORT`.
     pub servers: Vec<String>,
 }
 
 impl ComparedCaptures {
-    /// The captures, in the order in which they are read or taken.
+    /// The captures in the order in which they are read or taken.
     pub fn captures(&self) -> impl Iterator<Item = &DiffCapture> {
         let (first, second) = match self {
             Self::Captures { before, after } => (before, Some(after)),

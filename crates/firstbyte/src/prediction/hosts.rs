@@ -1,4 +1,4 @@
-//! How long hosts take over a handshake, by what was measured.
+//! How long hosts take for a handshake, derived from measurements.
 //!
 //! Input: measured connections. Output: a [`Setup`] whose handshakes take as long as theirs.
 
@@ -12,7 +12,7 @@ use firstbyte_predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, p
 use super::middle;
 use firstbyte_clock::timer_now;
 
-/// What server and client took of the handshakes of one way, medians.
+/// Median times that server and client took in the handshakes of one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshakes {
     /// The way.
@@ -21,12 +21,13 @@ pub struct Handshakes {
     pub server: Duration,
     /// The client's part.
     pub client: Duration,
-    /// The whole of it, with the network's.
+    /// The whole handshake, including the network's part.
     pub whole: Duration,
 }
 
-/// Sorts `connections` over one path by their ways. One without a handshake of its own, or with early data, whose
-/// handshake goes on behind the request, says nothing of this.
+/// Groups `connections` over one path by way. Connections without their own handshake are skipped.
+///
+/// Connections with early data are skipped too, because their handshake continues after the request.
 pub fn handshakes<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> Vec<Handshakes> {
     let mut by_way: HashMap<Way, Vec<Parts>> = HashMap::new();
     for connection in connections {
@@ -56,13 +57,14 @@ fn handshake(connection: &Connection) -> Option<Parts> {
     phase.phase.complete.then_some(phase.parts)
 }
 
-/// Moves the times of `setup`'s hosts by what measured handshakes took more, or less, than predicted
-/// ones over a path with their round-trip time: the median over ways, for full handshakes and for
-/// resumed ones. What no way showed stays.
+/// Adjusts the times of `setup`'s hosts to the measured handshakes.
 ///
-/// Over TCP the kernel's round-trip time holds nothing of the hosts, and the parts are theirs. A QUIC
-/// stack's holds what both take to read a datagram: what whole handshakes differ by then is taken to be the
-/// client's before its first packet.
+/// Each time changes by the difference between the measured handshakes and those predicted for their round-trip time:
+/// the median over ways, separately for full and for resumed handshakes. Times that no way showed stay as they are.
+///
+/// Over TCP, the kernel's round-trip time includes nothing of the hosts, so the parts are theirs. A QUIC stack's
+/// round-trip time includes the time that both hosts take to read a datagram. The remaining difference between whole
+/// handshakes is then attributed to the client before its first packet.
 pub fn calibrate(setup: &mut Setup, measured: &[Handshakes], rtt: Duration) {
     let (quic, tcp): (Vec<Handshakes>, Vec<Handshakes>) =
         measured.iter().partition(|handshakes| handshakes.way.http == Http::V3);
@@ -85,7 +87,7 @@ pub fn calibrate(setup: &mut Setup, measured: &[Handshakes], rtt: Duration) {
     }
 }
 
-/// What the same handshakes are predicted to take over a path without losses and limits of its rate.
+/// Predicted times of the same handshakes over a path without losses or rate limits.
 fn predicted(setup: &Setup, rtt: Duration, measured: &[Handshakes]) -> Vec<(Handshakes, Parts)> {
     let quiet = Setup { path: Path::with_rtt(rtt), ..setup.clone() };
     let base = timer_now().into_std();
@@ -93,7 +95,7 @@ fn predicted(setup: &Setup, rtt: Duration, measured: &[Handshakes]) -> Vec<(Hand
     measured.iter().filter_map(|seen| Some((*seen, parts(&seen.way)?))).collect()
 }
 
-/// The median of what was seen beyond what was expected, seconds; below zero where it was faster.
+/// Median of the measured minus the expected times, in seconds; negative if the hosts were faster.
 fn beyond(
     pairs: &[(Handshakes, Parts)],
     of: impl Fn(&Handshakes, &Parts) -> (Duration, Duration),
@@ -122,7 +124,7 @@ mod tests {
 
     const MICRO: Duration = Duration::from_micros(1);
 
-    /// Connections over another path, to hosts that take other times: from these the times are found.
+    /// Connections over another path, to hosts with other times, from which the times are derived.
     #[test]
     fn the_times_of_measured_hosts_are_found() {
         let setup = |rtt| Setup::new(rtt, chain(2_000).unwrap());

@@ -1,6 +1,6 @@
-//! Predictions for people: which ways, taken from what run.
+//! Prepares predictions: reads axis values, and setups from runs.
 //!
-//! `firstbyte_predict` plays connections and audiences; here are the values of axes, and setups read from runs.
+//! `firstbyte_predict` simulates the connections and audiences.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ pub mod hosts;
 pub mod setup;
 pub mod ways;
 
-/// A player of `way` for visitors within `range`: what takes long is done by all processors.
+/// A player of `way` for visitors within `range`; long computations use all processors.
 ///
 /// # Errors
-/// There is no such way, or the state machines refuse what they are given.
+/// The way does not exist, or the state machines reject their inputs.
 pub fn player(setup: &Setup, way: &Way, range: &Range) -> Result<Player, PredictError> {
     let base = timer_now().into_std();
     Player::new(setup, way, range, base, &|n, work| side_by_side(n, work))

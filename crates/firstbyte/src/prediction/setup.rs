@@ -1,4 +1,4 @@
-//! Setups: chains of a size, and what a run has measured.
+//! Inputs of predictions: certificate chains of a given size, and what a run measured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::hosts::{Handshakes, handshakes};
 use super::middle;
 use crate::runs::Run;
 
-/// A leaf and an intermediate of so many bytes together, with their key: made now, for nobody.
+/// Creates a leaf and an intermediate certificate of `bytes` in total, with a key, for a test name.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// Why the chain cannot be created.
 pub fn chain(bytes: usize) -> Result<Arc<CertifiedKey>, String> {
     let options = LeafOptions { chain_bytes: Some(bytes), ..LeafOptions::default() };
     let ca = Ca::new().map_err(|e| e.to_string())?;
@@ -32,45 +32,46 @@ pub fn chain(bytes: usize) -> Result<Arc<CertifiedKey>, String> {
     certified(chain, key.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
-/// What a run says of path, server and exchange. What it does not say is absent.
+/// What a run shows about path, server and exchange. Unknown values are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// The URL of the way it was taken from.
+    /// URL of the way that the values come from.
     pub url: String,
-    /// Median of the connections' smallest round trips.
+    /// Median of the connections' smallest round-trip times.
     pub rtt: Option<Duration>,
-    /// Median of what the exchanges took beyond a round trip.
+    /// Median time of the exchanges beyond one round trip.
     pub exchange_excess: Option<Duration>,
     /// Median time of the name lookup.
     pub resolver_time: Option<Duration>,
-    /// Bytes of the certificates, where they were shown.
+    /// Bytes of the certificates, if the server sent them.
     pub chain_bytes: Option<u64>,
     /// Bytes of the response's body.
     pub response_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,
-    /// What hosts took of the handshakes of all ways to the same address.
+    /// Handshake times of server and client, for all ways to the same address.
     pub handshakes: Vec<Handshakes>,
-    /// Packets in the server's initial window, where its connections show that it fills.
+    /// Packets in the server's initial window, if its connections show that the window fills.
     pub initial_window: Option<u32>,
-    /// Of several requests: how many, and in which ways they were made.
+    /// For several requests: their number and the ways in which they were made.
     pub requests: Option<(u32, Vec<Parallel>)>,
-    /// Median of what the client took from the end of a response until the next request left on the same connection,
-    /// where there was one connection.
+    /// Median time of the client from the end of a response to the next request on the same connection, if there was
+    /// only one connection.
     pub next_time: Option<Duration>,
 }
 
 impl Measured {
-    /// Reads what the first way of `run` has met, and from the others what that way did not show: a
-    /// chain, say, where it resumed sessions.
+    /// Reads what the first way of `run` shows, and the rest from the other ways.
+    ///
+    /// For example, the first way shows no certificate chain if it resumed sessions.
     ///
     /// # Errors
-    /// A sample that cannot be read, or that none has proven what it was measured for.
+    /// If a sample cannot be read, or none has proven what it was measured for.
     pub fn from_run(run: &Run) -> Result<Self, String> {
         let mut connections: Vec<(u16, Connection)> = Vec::new();
         let mut alone: Vec<bool> = Vec::new();
         let (mut requests, mut next_times) = (None, Vec::new());
-        // In the order of the run's cells, and not in that of its rounds.
+        // In the order of the run's cells, not of its rounds.
         let in_order = |(count, mut ways): (u32, Vec<(u16, Parallel)>)| {
             ways.sort_by_key(|(cell, _)| *cell);
             (count, ways.into_iter().map(|(_, way)| way).collect())
@@ -96,7 +97,7 @@ impl Measured {
             return Err("the run went through a proxy, which predictions do not model".into());
         }
         let remote = of_first().find_map(|c| c.facts.remote).map(|remote| remote.ip());
-        // Hosts that have several connections, or responses, at once are at work for the others too.
+        // With several connections or responses at once, hosts also work for the others.
         let of_same_path = || {
             let alone = connections.iter().zip(&alone).filter(|(_, alone)| **alone);
             let all = alone.map(|((_, connection), _)| connection);
@@ -128,13 +129,13 @@ impl Measured {
     }
 }
 
-/// The likeliest initial window, where one fills by every model that fits.
+/// The most likely initial window, if every model that fits has a window that fills.
 fn initial_window<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> Option<u32> {
     let fit = ServerFit::from_connections(connections, None);
     fit.initial_windows().and_then(|_| fit.best()?.initial_window)
 }
 
-/// Whether the sample's connection had no other beside it, and its response none.
+/// Whether the sample used a single connection and one response at a time.
 fn is_alone(sample: &Sample) -> bool {
     sample.requests.as_ref().is_none_or(|several| several.parallel == Parallel::Connections(1))
 }
@@ -147,7 +148,7 @@ fn note_way(several: &Requests, cell: u16, noted: &mut Option<(u32, Vec<(u16, Pa
     }
 }
 
-/// From the end of each response until the next request left, on a connection that had nothing beside it.
+/// Times from the end of each response to the next request, if there was a single connection.
 fn next_times_of(several: &Requests) -> Vec<Duration> {
     if several.parallel != Parallel::Connections(1) {
         return Vec::new();
@@ -168,7 +169,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(60);
 
-    /// Connections in every way to a server with this window, that thinks.
+    /// Connections in every way to a server with this initial window and a think time.
     fn made(window: u32, response_bytes: u64) -> Vec<Connection> {
         let mut setup = Setup::new(RTT, chain(6_000).unwrap());
         setup.exchange.response_bytes = response_bytes;

@@ -1,31 +1,31 @@
-//! Axes of a prediction: `tls=1.2,1.3` and the like, and the ways they add up to.
+//! Axes of a prediction, such as `tls=1.2,1.3`, and the ways that their values combine to.
 
 use firstbyte_core::run::{Cell, Factor};
 use firstbyte_core::timeline::Parallel;
 use firstbyte_predict::{Http, KexGroup, Reuse, Session, Several, Tls, Way};
 
-/// Ways to connect, each with the values that make it.
+/// Ways to connect, each with the axis values that make it.
 #[derive(Clone, Debug, Default)]
 pub struct Ways {
-    /// Names of the axes that are varied.
+    /// Names of the varied axes.
     pub axes: Vec<String>,
-    /// The ways, the one that others are compared with first.
+    /// The ways; others are compared with the first one.
     pub ways: Vec<(Cell, Way)>,
-    /// Combinations that there are none of, and why.
+    /// Impossible combinations, with reasons.
     pub left_out: Vec<(String, String)>,
 }
 
 /// Several requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requests {
-    /// How many.
+    /// Number of requests.
     pub count: u32,
-    /// The ways to make them that are predicted where no axis is varied; where others are, the first.
+    /// Ways to make them if no axis is varied. If other axes are, the first of these is used.
     pub parallel: Vec<Parallel>,
 }
 
 impl Requests {
-    /// So many, in the ways that there are.
+    /// `count` requests in every possible way.
     pub fn every_way(count: u32) -> Self {
         let connections = [Parallel::Connections(1), Parallel::Connections(6)];
         let all = connections.into_iter().chain([Parallel::Http2, Parallel::Http3]);
@@ -43,12 +43,12 @@ const AXES: [(&str, &str); 6] = [
     ("parallel", "1, 6, h2, h3 (a number of HTTP/1.1 connections; needs --requests)"),
 ];
 
-/// Every axis, and what its values look like.
+/// Every axis, with a description of its values.
 pub fn axes() -> impl Iterator<Item = (&'static str, &'static str)> {
     AXES.into_iter()
 }
 
-/// Sets `axis` to `value`, and says what that is called.
+/// Sets `axis` to `value` and returns the label of the value.
 fn set(way: &mut Way, axis: &str, value: &str) -> Option<String> {
     let label = match (axis, value) {
         ("tls", "none") => {
@@ -104,7 +104,7 @@ fn set(way: &mut Way, axis: &str, value: &str) -> Option<String> {
     Some(label)
 }
 
-/// Reads `AXIS=VALUE,VALUE…`.
+/// Parses `AXIS=VALUE,VALUE…`.
 fn axis(text: &str, separator: char) -> Result<(&'static str, Vec<String>), String> {
     let (name, values) = text.split_once('=').unwrap_or((text, ""));
     let Some((name, allowed)) = AXES.into_iter().find(|(axis, _)| *axis == name.trim()) else {
@@ -123,10 +123,10 @@ fn axis(text: &str, separator: char) -> Result<(&'static str, Vec<String>), Stri
 }
 
 impl Ways {
-    /// All combinations of what is varied, of one request or of several; every way there is where nothing is.
+    /// All combinations of the varied axes, for one request or several; every possible way if no axis is varied.
     ///
     /// # Errors
-    /// What is wrong with an axis, or that no way is left.
+    /// An axis is invalid, or no way is left.
     pub fn read(vary: &[String], requests: Option<&Requests>) -> Result<Self, String> {
         let mut axes: Vec<(&str, Vec<String>)> = Vec::new();
         match requests {
@@ -183,11 +183,12 @@ impl Ways {
         all
     }
 
-    /// Two ways: before and after the changes, `AXIS=FROM:TO` each, in a way that is otherwise that of
-    /// `vary`.
+    /// Two ways: before and after the changes.
+    ///
+    /// Each change is `AXIS=FROM:TO`. Other axes have the values in `vary`.
     ///
     /// # Errors
-    /// What is wrong with an axis, or which way there is none of.
+    /// An axis is invalid, or one of the two ways does not exist.
     pub fn change(changes: &[String], vary: &[String]) -> Result<Self, String> {
         let mut sides: [Vec<(&str, String)>; 2] = Default::default();
         for text in vary {
@@ -328,7 +329,7 @@ mod tests {
             let said = read(vary).unwrap_err();
             assert!(said.contains(why), "{vary:?}: {said}");
         }
-        // Six of four there are not, and are not shown unasked.
+        // Six connections for four requests are not possible, and are not predicted unless asked for.
         assert_eq!(Requests::every_way(4).parallel.len(), 3);
     }
 

@@ -1,7 +1,8 @@
-//! Figures on their way to who stores them: remote-write and OTLP, to each receiver by two tasks on one thread of their own.
+//! Sends metrics by remote-write or OTLP, with two tasks per receiver on a separate thread.
 //!
-//! In: a recorder's figures, every so often. Out: requests, in order, tried again with growing pauses where the receiver may take
-//! them later. What is dropped, refused or not delivered is counted, and told. Measuring waits for none of it.
+//! In: a recorder's metrics, at regular intervals. Out: requests in order. If the receiver may accept a request later,
+//! it is retried with growing pauses. Points that are dropped, refused or not delivered are counted and reported.
+//! Measurements never wait for any of this.
 
 mod queue;
 #[cfg(test)]
@@ -31,33 +32,33 @@ use crate::recording::{Figures, Observer};
 use crate::webhooks::Tell;
 use queue::{Parcel, Queue};
 
-/// Of an answer's body, so much is looked at.
+/// Maximum number of bytes read of a response body.
 const MOST_OF_ANSWER: usize = 4_096;
-/// Of what a receiver says about a refusal, so much is told.
+/// Characters of a receiver's reason for a refusal that are shown.
 const MOST_OF_REASON: usize = 200;
 
-/// Where figures are sent, and the word that requests bring.
+/// A receiver of metrics, and the token sent with requests.
 pub(crate) struct Push {
     pub(crate) settings: PushSettings,
     pub(crate) token: Option<Secret<String>>,
-    /// What the vantage point is called.
+    /// Name of the vantage point.
     pub(crate) place: Option<String>,
 }
 
-/// How patiently requests are delivered.
+/// Timeouts and limits of delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PushPace {
-    /// For an answer.
+    /// Time limit for a response.
     attempt: Duration,
-    /// From the first attempt to the second; twice as long each further time,
+    /// Pause between the first and the second attempt; it doubles after each attempt.
     first_pause: Duration,
-    /// and at most so long, also where the receiver asks for more.
+    /// Maximum pause between attempts, even if the receiver asks for more.
     longest_pause: Duration,
-    /// From when the figures were taken.
+    /// How long to retry, counted from when the metrics were collected.
     give_up: Duration,
-    /// For what waits when the monitor ends.
+    /// Time for requests still waiting when the monitor ends.
     end: Duration,
-    /// Bodies that wait, bytes.
+    /// Maximum size of waiting request bodies, in bytes.
     most_waiting: usize,
 }
 
@@ -77,14 +78,14 @@ impl Default for PushPace {
 /// Series or data points that one receiver does not have.
 #[derive(Default)]
 struct Counts {
-    /// Made, and neither delivered nor lost.
+    /// Collected but neither delivered nor lost.
     pending: AtomicU64,
-    /// Gave way to newer ones, or were too old.
+    /// Displaced by newer ones, or too old.
     dropped: AtomicU64,
     refused: AtomicU64,
 }
 
-/// A handle on the thread.
+/// Handle of the thread.
 pub(crate) struct Pushes {
     end: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -93,10 +94,10 @@ pub(crate) struct Pushes {
 }
 
 impl Pushes {
-    /// Begins to send; without pushes there is no thread.
+    /// Starts sending. Without receivers, no thread is started.
     ///
     /// # Errors
-    /// When the system does not let it.
+    /// If the system fails to start it.
     pub(crate) fn start(
         pushes: Vec<Push>,
         observer: &Observer,
@@ -144,9 +145,9 @@ impl Pushes {
         Ok(Self { end, thread, counted, tell })
     }
 
-    /// Ends it, once nothing is measured any more: the last figures are sent, within a bounded time.
+    /// Ends the thread after the last measurement. It sends the last metrics, within a bounded time.
     pub(crate) fn finish(self) {
-        // It may have ended by itself.
+        // The thread may have ended by itself.
         let _ = self.end.send(true);
         if let Some(Err(panicked)) = self.thread.map(JoinHandle::join) {
             std::panic::resume_unwind(panicked);
@@ -165,7 +166,7 @@ impl Pushes {
     }
 }
 
-/// Labels of all series, or attributes of the resource.
+/// Labels of all series (remote-write), or attributes of the resource (OTLP).
 fn own_labels(push: &Push) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let place = push.place.as_deref();
@@ -193,20 +194,20 @@ fn destination(push: &Push, tls: Option<&Tls>) -> io::Result<Destination> {
     Destination::new(push.settings.url.reveal(), "application/x-protobuf", &headers, tls)
 }
 
-/// Texts that are not told, whoever says them.
+/// Secret texts that must not appear in messages, even if the receiver repeats them.
 fn secrets(push: &Push) -> Vec<Secret<String>> {
     let of_headers = push.settings.headers.iter().map(|(_, value)| value.clone());
     of_headers.chain(push.token.clone()).collect()
 }
 
-/// Who makes the requests of one push.
+/// Task that makes the requests for one receiver.
 struct Collector {
     settings: PushSettings,
     labels: BTreeMap<String, String>,
     observer: Observer,
     queue: Arc<Queue>,
     counts: Arc<Counts>,
-    /// What was sent last.
+    /// Metrics of the last request.
     last: Option<(Arc<Exposed>, Figures)>,
     is_full: bool,
     most_waiting: usize,
@@ -252,7 +253,7 @@ impl Collector {
         }
     }
 
-    /// What is to be sent now.
+    /// Batches to send now.
     fn batches(&mut self) -> Vec<Batch> {
         let figures = self.observer.figures();
         let at = Realtime::now().unix_nanos();
@@ -276,16 +277,16 @@ impl Collector {
     }
 }
 
-/// What came of an attempt.
+/// Result of one attempt.
 enum Outcome {
     Taken,
-    /// All of it, or so many points, will never be taken.
+    /// The receiver will never accept the whole request, or this many points of it.
     Refused(Option<u64>, String),
-    /// It may be taken later, at the earliest after the time that was asked for.
+    /// The receiver may accept it later, not before the requested pause.
     Later(Option<Duration>, String),
 }
 
-/// Who delivers the requests of one push, one after the other.
+/// Task that delivers the requests to one receiver, one after another.
 struct Courier {
     name: String,
     form: PushForm,
@@ -295,7 +296,7 @@ struct Courier {
     ending: watch::Receiver<bool>,
     counts: Arc<Counts>,
     pace: PushPace,
-    /// It was told that it does not work.
+    /// Whether a failure was reported.
     fails: bool,
     tell: Tell,
 }
@@ -310,7 +311,7 @@ impl Courier {
     async fn deliver(&mut self, parcel: &Parcel) {
         let mut pause = self.pace.first_pause;
         loop {
-            // What comes to its end while this is tried is tried no more.
+            // Read before the attempt: if the monitor starts to end during it, one more attempt follows.
             let is_last = self.is_ending();
             let attempt = tokio::time::timeout(self.pace.attempt, self.attempt(parcel)).await;
             let outcome = attempt.unwrap_or_else(|_| {
@@ -380,7 +381,7 @@ impl Courier {
         }
     }
 
-    /// ": " and the first line of what a receiver says, where it is one and has no secret in it.
+    /// `": "` and the first line of a receiver's response, if it is text without a secret.
     fn reason(&self, said: &[u8]) -> String {
         let said = String::from_utf8_lossy(said);
         let line = said.lines().next().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! Requests that wait for one receiver, in order: bounded, the oldest give variant.
+//! Bounded queue of requests for one receiver, in order; the oldest ones give way.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use bytes::Bytes;
 use firstbyte_clock::Monotonic;
 use tokio::sync::Notify;
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Debug)]
 pub(super) struct Parcel {
     pub(super) body: Bytes,
-    /// Series, or data points, that are in it.
+    /// Number of series or data points in it.
     pub(super) points: u64,
     pub(super) made: Monotonic,
 }
@@ -25,7 +25,7 @@ struct Waiting {
 
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
-    /// Bodies together, at most.
+    /// Maximum total size of the bodies.
     most_bytes: usize,
     changed: Notify,
 }
@@ -39,7 +39,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `parcel`; how many points gave way to it. The newest one stays, however large.
+    /// Adds `parcel` and returns the number of points dropped for it. The newest parcel stays, however large it is.
     pub(super) fn push(&self, parcel: Parcel) -> u64 {
         let mut waiting = self.waiting();
         let mut dropped = 0;
@@ -55,13 +55,13 @@ impl Queue {
         dropped
     }
 
-    /// Nothing comes any more.
+    /// Announces that no more parcels will come.
     pub(super) fn close(&self) {
         self.waiting().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// The oldest, as soon as there is one; none once nothing comes any more. For one task alone.
+    /// Waits for the oldest parcel; `None` once the queue is closed and empty. Only one task may call this.
     pub(super) async fn next(&self) -> Option<Parcel> {
         loop {
             {

@@ -1,4 +1,4 @@
-//! Pushes to receivers that take them, well and badly.
+//! Pushes to receivers that accept or reject them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::recording::observed;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const TOKEN: &str = "0123456789abcdef-secret";
-/// Of a monitor without series, with classic buckets.
+/// Number of points of a monitor without series, with classic buckets.
 const POINTS: u64 = 22;
 
 const PACE: PushPace = PushPace {
@@ -24,13 +24,14 @@ const PACE: PushPace = PushPace {
     most_waiting: 16_000_000,
 };
 
-/// A request as it arrived: its head in lower case, and its body.
+/// A request as received: its head in lower case, and its body.
 struct Received {
     head: String,
     body: Vec<u8>,
 }
 
-/// Answers requests with these, one after the other; the last one is for all further ones. It ends with the test program.
+/// Answers requests with `answers` in order, and all further ones with the last of them. Runs until the test program
+/// ends.
 fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Received>) {
     fn serve(mut stream: TcpStream, answer: &str, received: &Sender<Received>) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
@@ -42,7 +43,7 @@ fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Received>) {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
         let mut body = vec![0; length.parse().ok()?];
         reader.read_exact(&mut body).ok()?;
-        // Whoever is gone has seen enough.
+        // The test may have ended already.
         let _ = received.send(Received { head, body });
         stream.write_all(answer.as_bytes()).ok()
     }
@@ -52,7 +53,7 @@ fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Received>) {
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let answer = answers.get(number).or(answers.last()).unwrap();
-            // Who does not ask is no receiver's business.
+            // Connections without a request do not matter.
             let _ = serve(stream.unwrap(), answer, &received);
         }
     });
@@ -65,7 +66,7 @@ fn push(url: &str, form: PushForm) -> Push {
         form,
         name: target.authority(),
         url: Secret::new(target),
-        // Once at the start, and once at the end.
+        // One push at the start and one at the end.
         every: Duration::from_secs(3_600),
         labels: [("cluster".to_owned(), "eu".to_owned())].into(),
         token_file: None,
@@ -146,7 +147,7 @@ fn what_is_refused_is_not_sent_again_and_the_reason_is_told_without_secrets() {
         let scene = Scene::new(push(&format!("http://127.0.0.1:{port}/"), REMOTE_WRITE), PACE);
         received.recv_timeout(PATIENCE).unwrap();
         let told = scene.finish();
-        // That at the end.
+        // The push at the end.
         received.recv_timeout(PATIENCE).unwrap();
         assert!(received.try_recv().is_err(), "not again");
         let name = format!("push 127.0.0.1:{port}");

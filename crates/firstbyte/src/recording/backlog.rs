@@ -1,4 +1,4 @@
-//! Samples that are in raw files and not in the store: what a crash left, or a store that had to be begun anew.
+//! Samples in raw files that the store does not have, after a crash or after the store was rebuilt.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use super::labels::series_labels;
 use super::raw::raw_files;
 use crate::runs::{Run, RunError};
 
-/// Samples that are folded in between two looks at what else is to be done.
+/// Samples to fold in before the thread looks at other work.
 const PIECE: usize = 2_000;
 
-/// Raw files, and how far each is folded in.
+/// Raw files, with the position up to which each is folded into the store.
 #[derive(Default)]
 pub(super) struct Backlog {
     files: VecDeque<(PathBuf, u64)>,
     open: Option<OpenRun>,
     /// Samples folded in so far.
     pub(super) samples: u64,
-    /// What could not be read, in words.
+    /// Descriptions of everything that could not be read.
     pub(super) unread: Vec<String>,
 }
 
@@ -28,12 +28,12 @@ struct OpenRun {
     name: String,
     series: Vec<SeriesId>,
     next: usize,
-    /// When its last sample began.
+    /// Start time of the last sample read.
     last: u64,
 }
 
 impl Backlog {
-    /// What of the raw files in `directory` the store has not.
+    /// The parts of the raw files in `directory` that the store does not have.
     pub(super) fn of_store(store: &Store, directory: &Path) -> Result<Self, StoreError> {
         let folded: HashMap<String, u64> =
             store.folded()?.into_iter().map(|Folded { file, bytes }| (file, bytes)).collect();
@@ -55,13 +55,13 @@ impl Backlog {
         self.files.is_empty() && self.open.is_none()
     }
 
-    /// Files that are not folded in to their ends.
+    /// Files that are not completely folded in.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let open = self.open.as_ref().map(|open| open.run.path().to_owned());
         open.into_iter().chain(self.files.iter().map(|(path, _)| path.clone())).collect()
     }
 
-    /// Adds some samples to the store, to be flushed, and says how far their file then is.
+    /// Adds some samples to the store, to be flushed, and returns the new position in their file.
     pub(super) fn fold_some(&mut self, store: &mut Store) -> Result<Option<Folded>, StoreError> {
         if self.open.is_none() {
             let Some((path, folded)) = self.files.pop_front() else { return Ok(None) };
@@ -100,7 +100,7 @@ impl Backlog {
     }
 }
 
-/// Opens a raw file, or says why it cannot be read.
+/// Opens a raw file, or explains why it cannot be read.
 fn open(
     path: &Path,
     folded: u64,
@@ -108,7 +108,7 @@ fn open(
 ) -> Result<Result<OpenRun, String>, StoreError> {
     let mut run = match Run::read(path) {
         Ok(run) => run,
-        // Nothing was written to it yet.
+        // Nothing has been written to it yet.
         Err(RunError::NotARun { .. }) if path.metadata().is_ok_and(|file| file.len() == 0) => {
             return Ok(Err(format!("{}: empty", path.display())));
         }
@@ -120,7 +120,7 @@ fn open(
     let series = store.enrol(&labels)?;
     let name =
         path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    // Those before were told when the samples next to them were folded in.
+    // Earlier bad lines were reported when the samples around them were folded in.
     run.bad_lines.retain(|bad| bad.offset >= folded);
     let (next, last) = (run.row_from(folded), run.header.created_unix_ns);
     Ok(Ok(OpenRun { run, name, series, next, last }))

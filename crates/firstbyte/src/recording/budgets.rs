@@ -1,7 +1,9 @@
-//! Whether what is promised of each series is kept: judged once a minute, told when it no longer is, and when it is again.
+//! Judges once a minute whether each series keeps its promises, and reports when one is broken and when it is kept
+//! again.
 //!
-//! In: the promises of each series, and its rollups of the hour that is under way and the one before it. Out: words, and how each
-//! promise stands, for whoever shows it. A certificate is told once for all series of a target that were shown it.
+//! In: the promises of each series, and its rollups of the current hour and the one before it. Out: messages, and the
+//! state of each promise for displays. An expiring certificate is reported once for all series of a target that were
+//! shown it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +16,17 @@ use firstbyte_monitor::store::{SeriesId, SeriesLabels, Step};
 
 use super::observed::Board;
 
-/// From one look to the next.
+/// Interval between judgements.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
-/// The first look: when the store has been brought up to date once.
+/// Delay of the first judgement, until the store has been updated once.
 const FIRST_AFTER: Duration = Duration::from_secs(12);
 
-/// Variants that are named with a certificate, at most.
+/// Maximum number of variants named in a certificate message.
 const MOST_NAMED: usize = 3;
 
-/// What is told of certificates, with the series that were shown them.
+/// Certificate messages, with the series that were shown the certificate.
 type CertificateNews<'a> = BTreeMap<String, (&'a SeriesLabels, Vec<&'a str>)>;
-/// Gives the hours of a series from a time on, together, with the measures that are wanted.
+/// Returns the merged hours of a series from a time on, with the wanted measures.
 type ReadHours<'a> = dyn FnMut(SeriesId, i64, &dyn Fn(Measure) -> bool) -> Rollup + 'a;
 
 /// A series with promises.
@@ -35,26 +37,27 @@ pub(super) struct Promised {
     pub(super) budget: Vec<Promise>,
 }
 
-/// A promise, and how it stands.
+/// A promise and its state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) promise: Promise,
-    /// Absent where there are no samples to judge by.
+    /// Absent if there are no samples to judge by.
     pub(crate) judgement: Option<Judgement>,
-    /// It was broken, and is not kept again: fewer beyond than chance would bring do not end that, fewer than may be do.
+    /// Whether it is broken. It stays so until fewer samples are beyond the limit than allowed; fewer than chance
+    /// explains are not enough.
     pub(crate) over: bool,
 }
 
-/// Place, target and variant: no two series have the same.
+/// Place, target and variant, which identify a series.
 pub(crate) type SeriesName = (String, String, String);
-/// Of the series that have promises.
+/// Judged promises of each series that has any.
 pub(crate) type Budgets = BTreeMap<SeriesName, Vec<Judged>>;
 
 pub(crate) fn series_name(labels: &SeriesLabels) -> SeriesName {
     (labels.place.clone(), labels.target.clone(), labels.variant.clone())
 }
 
-/// Who judges.
+/// Judges the promises.
 pub(super) struct BudgetWatch {
     series: Vec<Promised>,
     standings: Budgets,
@@ -68,7 +71,7 @@ impl BudgetWatch {
         Self { series: Vec::new(), standings: Budgets::new(), due, board }
     }
 
-    /// Judges `series` from now on. Promises that are the same stand as they did.
+    /// Judges `series` from now on. Unchanged promises keep their state.
     pub(super) fn follow(&mut self, series: Vec<Promised>) {
         let mut before = std::mem::take(&mut self.standings);
         for one in &series {
@@ -85,7 +88,7 @@ impl BudgetWatch {
         self.board.show(Arc::new(self.standings.clone()));
     }
 
-    /// Judges all, if it is time to; `now` in seconds since 1970.
+    /// Judges all promises if it is time; `now` is in seconds since 1970.
     pub(super) fn look(&mut self, now: i64, read: &mut ReadHours<'_>, tell: &dyn Fn(&str)) {
         if self.series.is_empty() || Monotonic::now().since(self.due) == Duration::ZERO {
             return;
@@ -126,7 +129,7 @@ impl BudgetWatch {
     }
 }
 
-/// Judges a promise anew; what there is to tell comes back.
+/// Judges a promise again and returns a message if its state changed.
 fn judge(judged: &mut Judged, rollup: &Rollup, target: &str, now: i64) -> Option<String> {
     judged.judgement = judged.promise.judge(rollup, earliest_certificate_end(rollup), now);
     let judgement = judged.judgement.as_ref()?;
@@ -187,13 +190,13 @@ mod tests {
         look(&mut watch, 58, 2);
         look(&mut watch, 50, 10);
         look(&mut watch, 50, 10);
-        // Fewer, but still more than may be.
+        // Fewer, but still more than allowed.
         look(&mut watch, 56, 4);
         let shown = observer.figures().budgets;
         let [judged] = &shown[&series_name(&labels)][..] else { panic!("{shown:?}") };
         let judgement = judged.judgement.as_ref().unwrap();
         assert!(judged.over && judgement.samples_beyond().unwrap().beyond == 4);
-        // The same promise stands as it did, whatever else is new.
+        // An unchanged promise keeps its state, whatever else changes.
         watch.follow(vec![promised]);
         look(&mut watch, 57, 3);
         assert_eq!(
@@ -209,7 +212,7 @@ mod tests {
         assert!(observer.figures().budgets.is_empty());
     }
 
-    /// Three series of a target; one address of its name still has the old certificate.
+    /// Three series of a target; one address of its name still serves the old certificate.
     #[test]
     fn a_certificate_is_told_once_for_all_series_that_were_shown_it() {
         let (_, seen) = observed(Vec::new(), 0);

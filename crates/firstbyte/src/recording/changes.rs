@@ -1,8 +1,8 @@
-//! The thread that looks for outages and changes, and tells of them.
+//! The thread that detects and reports outages and changes.
 //!
-//! In: the outcome of every sample, the latest samples, and the store, read. Out: events, for the recorder to keep and for people to
-//! read, and how promises stand. Outcomes are looked at when they come, samples every other second, or less often where a look
-//! takes long.
+//! In: the outcome of every sample, the latest samples, and the store (read only). Out: events, for the recorder to
+//! keep and for people to read, and the state of promises. Outcomes are examined when they arrive, samples every two
+//! seconds, or less often if a look takes long.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,38 +29,39 @@ use super::budgets::{BudgetWatch, Promised};
 use super::recorder::{Tell, TellEvent};
 use crate::webhooks::Notices;
 
-/// From one look to the next. What has no new samples is not looked at.
+/// Interval between looks. Series without new samples are skipped.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Looking is not to take more of a processor than one part in so many.
+/// Looking may take at most one part in this many of a processor's time.
 const LOOK_SHARE: u32 = 10;
-/// An outage whose begin waits for other series of its target is looked at again after so long.
+/// How soon to look again at an outage whose start waits for other series of its target.
 const OUTAGE_LOOK_EVERY: Duration = Duration::from_millis(500);
-/// An outage that lasts is kept anew so often.
+/// How often to store an ongoing outage again.
 const KEEP_OUTAGE_EVERY: Duration = Duration::from_secs(60);
-/// Series whose minutes are read in one look after a start, at most.
+/// Maximum number of series per look whose minutes are read after a start.
 const FILLED_AT_ONCE: usize = 32;
-/// How far back minutes are read then, milliseconds, and how far for series with few samples.
+/// How far back minutes are then read, in milliseconds: usually, and for series with few samples.
 const FILLED: [i64; 2] = [6 * 3_600_000, 48 * 3_600_000];
-/// With fewer than so many samples a series has few.
+/// A series with fewer samples than this has few.
 const FEW: usize = 60;
 /// A minute, in milliseconds.
 const MINUTE: i64 = 60_000;
-/// Events that are remembered at a start, seconds: none is provisional for so long, and changes are looked for in less.
+/// Age in seconds of events loaded at a start. No event stays provisional that long, and the search for changes looks
+/// back less far.
 const REMEMBERED: i64 = 90 * 86_400;
 
-/// What the thread is told.
+/// Message to the thread.
 pub(super) enum Watch {
-    /// To look at these, in the store as it is now.
+    /// Watch these series, in the store as it is now.
     Series(Vec<WatchedSeries>),
-    /// To judge these.
+    /// Judge these promises.
     Budgets(Vec<Promised>),
-    /// What came of samples.
+    /// Outcomes of samples.
     Outcomes(Vec<Outcome>),
-    /// To end.
+    /// End the thread.
     End,
 }
 
-/// A series that is looked at.
+/// A watched series.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedSeries {
     pub(super) id: SeriesId,
@@ -68,7 +69,7 @@ pub(super) struct WatchedSeries {
     pub(super) every: Duration,
 }
 
-/// Who is told of events, and who keeps them.
+/// Receivers of events: messages, storage and webhooks.
 pub(super) struct Outlets {
     pub(super) events: Sender<StoredEvent>,
     pub(super) tell: Tell,
@@ -76,16 +77,16 @@ pub(super) struct Outlets {
     pub(super) notices: Notices,
 }
 
-/// A handle on the thread.
+/// Handle of the thread.
 pub(super) struct ChangeWatch {
     tell: Sender<Watch>,
-    /// A look that is under way is to be given up.
+    /// Set to abandon a look in progress.
     ends: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl ChangeWatch {
-    /// Begins to look at what `watched` is told to, in `latest` and in the store at `path`. Events go to `outlets`.
+    /// Starts watching the series sent to `watched`, in `latest` and the store at `path`. Events go to `outlets`.
     pub(super) fn start(
         path: &Path,
         (watched, to_watch): (Sender<Watch>, Receiver<Watch>),
@@ -97,7 +98,7 @@ impl ChangeWatch {
         let now = unix_millis() / 1_000;
         let known = reader.events(now - REMEMBERED, now + 86_400);
         let known = known.map_err(super::RecorderError::Store)?;
-        // One of a later version is not edited.
+        // Events of a later version are not edited.
         let known: Vec<Event> =
             known.iter().filter_map(|event| serde_json::from_str(&event.json).ok()).collect();
         outlets.notices.know(&known);
@@ -113,11 +114,12 @@ impl ChangeWatch {
         Ok(Self { tell: watched, ends, thread })
     }
 
-    /// Ends it. A look that is under way is given up: of a store of months it may take a minute. What it would have found is found at the
-    /// next start.
+    /// Ends the thread and abandons a look in progress, which may take a minute if the store holds months.
+    ///
+    /// The next start finds what that look would have found.
     pub(super) fn finish(self) {
         self.ends.store(true, Ordering::Relaxed);
-        // It may have ended already, which its thread's end tells.
+        // The thread may have ended already; joining it reports why.
         let _ = self.tell.send(Watch::End);
         if let Err(panicked) = self.thread.join() {
             std::panic::resume_unwind(panicked);
@@ -131,7 +133,7 @@ struct EventFinder {
     detector: Detector,
     tracker: OutageTracker,
     told: ToldEvents,
-    /// When each outage that lasts was kept last, and its state then.
+    /// For each ongoing outage, when it was last stored and its state then.
     kept: BTreeMap<String, (Monotonic, OutageState)>,
     outlets: Outlets,
     budgets: Option<BudgetWatch>,
@@ -198,13 +200,13 @@ impl EventFinder {
             debug!(?took, "searched for changes");
             due = Monotonic::now() + LOOK_EVERY.max(took * LOOK_SHARE);
         }
-        // The next process goes on with the outages as they are now.
+        // The next process continues the outages from this state.
         for outage in self.tracker.events() {
             self.keep(&Event::Outage(outage));
         }
     }
 
-    /// Looks at `series` from now on, in the store that there is now.
+    /// Watches `series` from now on, in the current store.
     fn follow(&mut self, series: &[WatchedSeries]) {
         self.history.follow(series);
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
@@ -252,7 +254,7 @@ impl EventFinder {
         }
     }
 
-    /// Tells `event`, if it is news. Whether it was.
+    /// Reports `event` if it is news. Returns whether it was.
     fn tell(&mut self, event: &Event, now: i64) -> bool {
         let is_news = self.told.take_news(event, now);
         let json = serde_json::to_string(event).unwrap_or_default();
@@ -266,7 +268,7 @@ impl EventFinder {
 
     fn keep(&self, event: &Event) {
         if let Some(kept) = stored(event) {
-            // Its receiver lives longer.
+            // The receiver outlives this thread.
             let _ = self.outlets.events.send(kept);
         }
     }
@@ -285,7 +287,7 @@ fn unix_millis() -> i64 {
     i64::try_from(Realtime::now().unix_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// A series, as it is told apart from others: by its place, its axes and its tags.
+/// Labels that distinguish a series from others: its place, its axes and its tags.
 fn told_apart(id: SeriesId, labels: &SeriesLabels) -> detect::SeriesLabels {
     let mut tags: BTreeMap<String, String> = labels.tags.clone();
     let axes = labels.variant.split(' ').filter_map(|factor| factor.split_once('='));
@@ -302,11 +304,11 @@ struct StoreHistory {
     latest: Arc<Mutex<LatestSamples>>,
     reader: RefCell<StoreReader>,
     series: Arc<[detect::SeriesLabels]>,
-    /// Series whose minutes of before the start are among the latest samples.
+    /// Series whose minutes from before the start are among the latest samples.
     filled: RefCell<BTreeSet<u64>>,
-    /// How many more may be filled in this look.
+    /// How many more series may be filled in this look.
     fills: Cell<usize>,
-    /// By their begin.
+    /// Outages of each series, by their start.
     outages: BTreeMap<u64, BTreeMap<i64, i64>>,
     ends: Arc<AtomicBool>,
 }
@@ -330,12 +332,12 @@ impl StoreHistory {
         }
     }
 
-    /// Whether nobody needs an answer any more.
+    /// Whether to abandon the look.
     fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
 
-    /// Looks at `series` from now on, in the store that there is now.
+    /// Watches `series` from now on, in the current store.
     fn follow(&mut self, series: &[WatchedSeries]) {
         self.series = series.iter().map(|one| told_apart(one.id, &one.labels)).collect();
         match StoreReader::open(&self.path) {
@@ -351,7 +353,7 @@ impl StoreHistory {
         }
     }
 
-    /// Rollups of the store that begin at `from` or after and before `until`.
+    /// Rollups in the store that begin at `from` or later and before `until`.
     fn read(
         &self,
         series: u64,
@@ -361,7 +363,7 @@ impl StoreHistory {
     ) -> Vec<(i64, Rollup)> {
         let series = SeriesId::try_from(series).unwrap_or(SeriesId::MAX);
         let seconds = |millis: i64| -(-millis).div_euclid(1_000);
-        // With nothing to look at, the rest of the look is soon over.
+        // Without data, the rest of the look ends quickly.
         if self.ends() {
             return Vec::new();
         }
@@ -375,7 +377,7 @@ impl StoreHistory {
         }
     }
 
-    /// The hours of `series` from `from` on, together.
+    /// Merged hours of `series` from `from` on.
     fn hours_from(&self, series: SeriesId, from: i64, wanted: &dyn Fn(Measure) -> bool) -> Rollup {
         let until = unix_millis().div_euclid(1_000) + 3_600;
         let read = self.reader.borrow_mut().rollups(series, Step::Hour, from, until, wanted);
@@ -391,7 +393,7 @@ impl StoreHistory {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts what an earlier process left of `series` among the latest samples: its minutes.
+    /// Adds the minutes that an earlier process stored for `series` to the latest samples.
     fn fill(&self, series: u64, until: i64) {
         let (room, oldest, kept) = {
             let latest = self.latest();
@@ -426,7 +428,7 @@ impl History for StoreHistory {
         self.latest().newest(series, until)
     }
 
-    /// Single samples as far back as there are, and minutes before them.
+    /// Single samples as far back as they are in memory, and minutes before them.
     fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample> {
         self.fill(series, until);
         self.latest().samples(series, from, until, most)
@@ -487,7 +489,7 @@ mod tests {
         ids.iter().zip(labels).map(one).collect()
     }
 
-    /// Thirty days of a sample each ten minutes, the last two of them 20 ms slower over IPv6.
+    /// Thirty days of a sample every ten minutes; IPv6 is 20 ms slower in the last two days.
     #[test]
     fn a_change_in_the_store_is_an_event_that_can_be_kept() {
         let directory = tempfile::tempdir().unwrap();
@@ -532,21 +534,21 @@ mod tests {
         let kept = stored(&event).unwrap();
         assert!((kept.at - (now / 1_000 - 2 * 86_400)).abs() <= 6 * 3_600, "{kept:?}");
         store.put_event(&kept).unwrap();
-        // Who starts later knows it.
+        // A later process knows the event.
         let known = StoreReader::open(&path).unwrap().events(0, now).unwrap();
         let known: Event = serde_json::from_str(&known[0].json).unwrap();
         assert_eq!(known, event);
         let Event::Level(known) = known else { panic!("{known:?}") };
         let mut detector = Detector::new(Settings::default(), vec![known]);
         assert_eq!(detector.look(&history, now), []);
-        // A look that is given up reads nothing more.
+        // An abandoned look reads nothing more.
         let id = history.series()[0].id;
         assert!(!history.hours(id, 0, now, &|_| true).is_empty());
         ends.store(true, Ordering::Relaxed);
         assert_eq!(history.hours(id, 0, now, &|_| true), []);
     }
 
-    /// A visit every ten seconds; an earlier process left 30 of them as minutes.
+    /// A visit every ten seconds; an earlier process stored 30 of them as minutes.
     #[test]
     fn ten_single_samples_show_a_large_change() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Samples that are recorded as fast as a recorder takes them: for benchmarks.
+//! Records samples as fast as a recorder accepts them, for benchmarks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use super::{RawLimits, RecordedSeries, Recorder, RecorderSettings, observed};
 use crate::webhooks::Notices;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// From one look at whether there is room again to the next.
+/// Pause between checks whether there is room again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Records `samples` of the cells of `header` below `directory`, and waits until all are in its files. Gives how many were lost.
+/// Records `samples` of the header's cells below `directory`, waits until they are written, and returns the number
+/// lost.
 ///
 /// # Errors
-/// What a user would be told, in other words.
+/// A description of the problem, in other words than users get.
 pub fn record_samples(
     directory: &Path,
     header: RunHeader,

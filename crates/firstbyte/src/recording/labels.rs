@@ -1,4 +1,4 @@
-//! The series that a monitor's run files are of.
+//! The series in a monitor's run files.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use firstbyte_core::shown_url::shown_url;
 use firstbyte_monitor::store::SeriesLabels;
 use serde::Deserialize;
 
-/// What the header of a monitor's run keeps of its configuration.
+/// The parts of a monitor's configuration in a run header.
 #[derive(Deserialize)]
 struct KeptPlan {
     command: String,
@@ -23,7 +23,7 @@ struct KeptTarget {
     tags: BTreeMap<String, String>,
 }
 
-/// For each cell, its series; none of a run that no monitor wrote.
+/// The series of each cell; `None` if the run was not written by a monitor.
 pub(crate) fn series_labels(header: &RunHeader) -> Option<Vec<SeriesLabels>> {
     let plan = KeptPlan::deserialize(&header.plan).ok()?;
     if plan.command != "monitor" {

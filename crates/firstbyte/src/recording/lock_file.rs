@@ -1,4 +1,4 @@
-//! The file that a running monitor holds locked, so that no second one writes the same directory.
+//! The file that a running monitor locks, so that no other monitor writes to the same directory.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -9,17 +9,17 @@ pub(super) fn lock_path(store: &Path) -> PathBuf {
     store.with_extension("lock")
 }
 
-/// Whether a process writes the store at `store` now.
+/// Whether a process is writing the store at `store`.
 ///
 /// # Errors
-/// When the lock file cannot be read.
+/// If the lock file cannot be read.
 pub(crate) fn is_recording(store: &Path) -> io::Result<bool> {
     let file = match File::open(lock_path(store)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
-    // Shared, and gone with this function: two that ask do not take each other for a monitor.
+    // A shared lock, released when this function returns, so that two callers do not take each other for a monitor.
     match file.try_lock_shared() {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),

@@ -1,7 +1,8 @@
-//! What a monitor keeps: raw samples, a file a day, and the store of their sums, in step with each other.
+//! Records a monitor's raw samples, one file per day, and keeps the store of their rollups in step.
 //!
-//! In: samples as they end, through a queue. Out: files, and a store that counts each sample once, whatever happened in between.
-//! Of what the store has, changes are told, and promises that are not kept. Threads of their own do it: a disk that takes its time is nothing that a sample should wait for.
+//! In: samples as they end, through a queue. Out: files, and a store that counts each sample exactly once, whatever
+//! happens in between. Changes and broken promises found in the store are reported. All of this runs on separate
+//! threads, so that measurements never wait for a slow disk.
 
 mod backlog;
 mod budgets;

@@ -1,7 +1,7 @@
-//! What a recorder says of itself while it works: figures of each series since it began, whether it can write, and what others
-//! ask it to keep.
+//! State of a running recorder: figures of each series since the start, whether files can be written, and annotations
+//! to keep.
 //!
-//! Counted where samples are summed up anyway: measuring waits for none of it.
+//! Samples are counted where they are summed up anyway, so measurements never wait for this.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use firstbyte_monitor::store::{Annotation, SeriesLabels, Store};
 
 use super::budgets::Budgets;
 
-/// Upper bounds of histograms' buckets.
+/// Upper bounds of the histogram buckets.
 pub(crate) const BOUNDS: [Duration; 13] = [
     Duration::from_micros(1_000),
     Duration::from_micros(2_500),
@@ -35,7 +35,7 @@ pub(crate) const BOUNDS: [Duration; 13] = [
     Duration::from_micros(10_000_000),
 ];
 
-/// Times that there is a histogram of.
+/// Times that have a histogram.
 pub(crate) const MEASURES: [Measure; 9] = [
     Measure::Metric(Metric::Resolve),
     Measure::Metric(Metric::Connect),
@@ -48,17 +48,18 @@ pub(crate) const MEASURES: [Measure; 9] = [
     Measure::Part(MonitoredPart::Server),
 ];
 
-/// The scale that exposed exponential histograms begin with: a bucket is 2.2 % wide.
+/// Initial scale of exposed exponential histograms: a bucket is 2.2 % wide.
 const FIRST_SCALE: i8 = 5;
-/// Buckets of one, at most; beyond, its scale becomes smaller. One bucket more than this still fits into a kilobyte.
+/// Maximum number of buckets in a histogram; with more, the scale is reduced. One more bucket still fits into a
+/// kilobyte.
 const MOST_BUCKETS: usize = 60;
 
-/// Times by fixed buckets, and by exponential ones.
+/// Times counted in fixed and in exponential buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObservedTimes {
-    /// Of each bound, the times above the one before it and not above it.
+    /// For each bound, the number of times up to it and above the previous bound.
     pub(crate) buckets: [u64; BOUNDS.len()],
-    /// Count and sum too.
+    /// Exponential buckets, with count and sum.
     pub(crate) exponential: ExponentialHistogram,
 }
 
@@ -89,23 +90,23 @@ impl ObservedTimes {
     }
 }
 
-/// What the samples of a series came to since the recorder began.
+/// Figures of one series since the recorder started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeriesFigures {
-    /// From when on they are counted, nanoseconds since 1970.
+    /// Start of counting, in nanoseconds since 1970.
     pub(crate) since: u64,
     pub(crate) samples: u64,
-    /// How much time they stand for, and how much of it those that failed stand for.
+    /// Time that all samples stand for, and time that the failed ones stand for.
     pub(crate) monitored: Duration,
     pub(crate) failed_time: Duration,
     pub(crate) failures: BTreeMap<FailureType, u64>,
-    /// Samples that came to their end as something else than what was asked for.
+    /// Samples that ended as something else than requested.
     pub(crate) unproven: u64,
-    /// Of those that are proven, in the order of [`MEASURES`].
+    /// Times of proven samples, in the order of [`MEASURES`].
     pub(crate) times: [ObservedTimes; MEASURES.len()],
-    /// When the last one began, nanoseconds since 1970, and whether it failed.
+    /// Start of the latest sample, in nanoseconds since 1970, and whether it failed.
     pub(crate) last: Option<(u64, bool)>,
-    /// Until when the server's certificate is valid that was shown last, seconds since 1970.
+    /// End of the validity of the server's latest certificate, in seconds since 1970.
     pub(crate) certificate_expiry: Option<i64>,
 }
 
@@ -123,7 +124,7 @@ impl SeriesFigures {
         }
         self.unproven += one.unproven.values().sum::<u64>();
         for (measure, histogram) in MEASURES.iter().zip(&mut self.times) {
-            // Of one sample the shortest is the longest, exactly.
+            // The shortest time of a single sample is also its longest, exactly.
             if let Some((time, _)) = one.times(*measure).and_then(|times| times.ends()) {
                 histogram.add(time);
             }
@@ -132,61 +133,61 @@ impl SeriesFigures {
     }
 }
 
-/// Until when the certificate is valid that the server showed over `connection`.
+/// End of the validity of the certificate that the server sent over `connection`.
 fn certificate_expiry(connection: &Connection) -> Option<i64> {
     connection.facts.tls.as_ref()?.certificates.first()?.not_after_unix
 }
 
-/// How a recorder is.
+/// State of a recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// It works.
+    /// Whether the recorder is running.
     pub(crate) runs: bool,
     /// Samples that could not be written.
     pub(crate) lost: u64,
-    /// Raw files cannot be written now.
+    /// Whether raw files currently cannot be written.
     pub(crate) loses: bool,
-    /// The store cannot be written now.
+    /// Whether the store currently cannot be written.
     pub(crate) store_fails: bool,
-    /// Raw files are read again, which the store does not have.
+    /// Whether raw files that the store misses are being read again.
     pub(crate) catches_up: bool,
 }
 
 /// All figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    /// From when on those of all series are counted, nanoseconds since 1970.
+    /// Start of counting for totals over all series, in nanoseconds since 1970.
     pub(crate) since: u64,
-    /// Of all series, in the order of their cells.
+    /// Labels of all series, in the order of their cells.
     pub(crate) labels: Arc<Vec<SeriesLabels>>,
-    /// Of the first series; of further ones nothing is kept.
+    /// Figures of the first series; later series have none.
     pub(crate) series: Vec<SeriesFigures>,
-    /// From when samples were due to their begin, of all series.
+    /// How late samples started, over all series.
     pub(crate) lateness: ObservedTimes,
     pub(crate) health: Health,
-    /// How promises stand.
+    /// State of the promises.
     pub(crate) budgets: Arc<Budgets>,
 }
 
-/// Something to keep, and who is told how it went.
+/// An annotation to keep, and the channel for the result.
 type Asked = (Annotation, tokio::sync::oneshot::Sender<Result<(), String>>);
 
-/// What a recorder shows, as it is seen from outside.
+/// Read access to a recorder's state.
 #[derive(Clone)]
 pub(crate) struct Observer {
     figures: Arc<Mutex<Figures>>,
     annotations: Sender<Asked>,
 }
 
-/// The recorder's end of it.
+/// The recorder's side of an [`Observer`].
 pub(crate) struct Observed {
     figures: Arc<Mutex<Figures>>,
-    /// Series that there are figures of, at most.
+    /// Maximum number of series with figures.
     most: usize,
     annotations: Receiver<Asked>,
 }
 
-/// Where the thread that judges shows how promises stand.
+/// Lets the judging thread publish the state of promises.
 pub(super) struct Board(Arc<Mutex<Figures>>);
 
 impl Board {
@@ -195,7 +196,7 @@ impl Board {
     }
 }
 
-/// Both ends, for a recorder of series with these labels, of which the first `most` have figures.
+/// Creates both sides for a recorder of series with these labels; the first `most` series have figures.
 pub(crate) fn observed(labels: Vec<SeriesLabels>, most: usize) -> (Observer, Observed) {
     let since = Realtime::now().unix_nanos();
     let figures = Arc::new(Mutex::new(Figures { since, ..Figures::default() }));
@@ -210,17 +211,17 @@ fn lock(figures: &Mutex<Figures>) -> MutexGuard<'_, Figures> {
 }
 
 impl Observer {
-    /// As they are now.
+    /// Copy of the current figures.
     pub(crate) fn figures(&self) -> Figures {
         lock(&self.figures).clone()
     }
 
-    /// The labels of all series that are measured now.
+    /// Labels of all series being measured.
     pub(crate) fn labels(&self) -> Arc<Vec<SeriesLabels>> {
         Arc::clone(&lock(&self.figures).labels)
     }
 
-    /// How promises stand.
+    /// State of the promises.
     pub(crate) fn budgets(&self) -> Arc<Budgets> {
         Arc::clone(&lock(&self.figures).budgets)
     }
@@ -229,7 +230,7 @@ impl Observer {
         lock(&self.figures).health
     }
 
-    /// Has `annotation` kept, and says when it is, or why it is not.
+    /// Asks the recorder to keep `annotation`, and waits for the result.
     pub(crate) async fn keep(&self, annotation: Annotation) -> Result<(), String> {
         let (tell, told) = tokio::sync::oneshot::channel();
         let gone = || "the recorder stopped".to_owned();
@@ -239,19 +240,19 @@ impl Observer {
 }
 
 impl Observed {
-    /// Counts a sample that began at `began`, alone in `one`.
+    /// Counts a sample that began at `began`; `one` is its rollup.
     pub(super) fn count(&self, taken: &Taken, began: u64, one: &Rollup) {
         let mut figures = lock(&self.figures);
         figures.lateness.add(taken.lateness);
         if let Some(series) = figures.series.get_mut(usize::from(taken.cell)) {
             series.add(began, one);
-            // Resumed handshakes show none.
+            // Resumed handshakes show no certificate.
             let shown = certificate_expiry(&taken.sample.connection);
             series.certificate_expiry = shown.or(series.certificate_expiry);
         }
     }
 
-    /// Series with these labels come from now on. Those that were there before go on counting.
+    /// Switches to series with these labels. Series that existed before keep their figures.
     pub(super) fn follow(&self, labels: Vec<SeriesLabels>) {
         type Name<'a> = (&'a str, &'a str, &'a str);
         fn name(labels: &SeriesLabels) -> Name<'_> {
@@ -270,7 +271,7 @@ impl Observed {
         figures.labels = Arc::new(labels);
     }
 
-    /// For the thread that judges.
+    /// For the judging thread.
     pub(super) fn board(&self) -> Board {
         Board(Arc::clone(&self.figures))
     }
@@ -279,11 +280,11 @@ impl Observed {
         lock(&self.figures).health = health;
     }
 
-    /// Keeps what was asked for.
+    /// Keeps the requested annotations.
     pub(super) fn keep_annotations(&self, store: &Store) {
         for (annotation, tell) in self.annotations.try_iter() {
             let kept = store.put_annotation(&annotation).map_err(|error| error.to_string());
-            // Who asked may be gone.
+            // The requester may be gone.
             let _ = tell.send(kept);
         }
     }
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!((figures.series[0].samples, figures.series[0].last), (1, Some((7, false))));
         let total = &figures.series[0].times[7];
         assert_eq!((total.buckets[1], total.sum_seconds()), (1, 0.001_234));
-        // Who stays goes on counting, wherever it is now.
+        // A remaining series keeps its figures, whatever its position.
         observed.follow(vec![labels("a"), labels("c")]);
         assert_eq!(observer.figures().series[0].samples, 1);
         observed.follow(vec![labels("c"), labels("a")]);

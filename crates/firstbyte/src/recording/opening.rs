@@ -1,4 +1,4 @@
-//! What a recorder begins with: a directory that nobody else writes to, and a store that knows what earlier processes left.
+//! Opens a recorder's directory, which no other process writes to, and its store, with what earlier processes left.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +12,10 @@ use super::lock_file::lock_path;
 use super::recorder::RecorderSettings;
 use crate::runs::RunError;
 
-/// How long a start may take for what an earlier process left.
+/// Time limit at a start for handling what an earlier process left.
 const LONGEST_START: Duration = Duration::from_millis(1_500);
 
-/// Makes the directories, and sees to it that no other process writes there.
+/// Creates the directories and locks them against other processes.
 pub(super) fn lock(settings: &RecorderSettings) -> Result<File, RunError> {
     let RecorderSettings { raw, store, .. } = settings;
     std::fs::create_dir_all(raw).map_err(RunError::io(raw, "create"))?;
@@ -30,16 +30,16 @@ pub(super) fn lock(settings: &RecorderSettings) -> Result<File, RunError> {
     }
 }
 
-/// A store, with as much of what an earlier process left in raw files as there is time for at a start.
+/// A store, with as much of an earlier process's raw files as there is time for at a start.
 pub(super) struct Prepared {
     pub(super) store: Store,
     pub(super) series: Vec<SeriesId>,
-    /// Of the series. Of 50,000 they take a tenth of a second each time.
+    /// Labels of the series. Creating them takes a tenth of a second for 50,000 series.
     pub(super) labels: Vec<SeriesLabels>,
     pub(super) backlog: Backlog,
 }
 
-/// The store of `settings`; one that is damaged is moved aside.
+/// Opens the store of `settings`; a damaged store is moved aside.
 pub(super) fn prepare_or_begin_anew(settings: &RecorderSettings) -> Result<Prepared, StoreError> {
     match prepare(settings) {
         Err(error) if error.is_corrupt() => {

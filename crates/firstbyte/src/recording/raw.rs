@@ -1,7 +1,8 @@
-//! The raw files of a store: which there are, and which go because they are old or too much.
+//! The raw files of a store, and which of them to delete because they are too old or too large.
 //!
-//! What is old goes by the days that have samples, not by the clock: of `raw = "30d"` today and the last 30 days before it that
-//! have samples are kept. A clock that is years ahead adds a day for each day that it is wrong, and so takes no more than as many.
+//! Age is counted in days that have samples, not by the clock: `raw = "30d"` keeps today and the 30 days with samples
+//! before it. A clock that is years ahead adds one day for each day that it is wrong, so it removes at most that many
+//! other days.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use time::{Date, Month};
 
 const DAY: i64 = 86_400;
 
-/// How long raw samples are kept, and how much of them.
+/// Maximum age and total size of raw samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawLimits {
     pub(crate) age: Duration,
@@ -22,14 +23,15 @@ pub(crate) struct RawLimits {
 /// Days whose samples are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptDays {
-    /// The first of them: `2026-11-23`.
+    /// First day kept, as `2026-11-23`.
     pub(super) first: String,
-    /// The end of the last one if no day between is missing, else earlier; seconds since 1970. Rollups are not older than by this.
+    /// End of the last day if no day in between is missing, else earlier; in seconds since 1970. The age of rollups is
+    /// counted from here.
     pub(super) end: Option<i64>,
 }
 
 impl KeptDays {
-    /// Those of `files`, the oldest first, of which `age` is kept.
+    /// Days to keep of `files`, which are sorted from the oldest, for a maximum `age`.
     pub(super) fn of_files(files: &[RawFile], age: Duration) -> Self {
         let mut days: Vec<&str> =
             files.iter().filter(|file| file.bytes > 0).map(RawFile::day).collect();
@@ -44,7 +46,7 @@ impl KeptDays {
     }
 }
 
-/// Where `2026-11-23` begins.
+/// Start of a day given as `2026-11-23`.
 fn unix_seconds_of_day(day: &str) -> Option<i64> {
     let mut parts = day.split('-');
     let year = parts.next()?.parse().ok()?;
@@ -58,19 +60,19 @@ fn unix_seconds_of_day(day: &str) -> Option<i64> {
 pub(crate) struct RawFile {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
-    /// Its day and its number of that day: what files are put in order by.
+    /// Day, and number within the day; files are sorted by this.
     day: (String, u32),
     pub(crate) bytes: u64,
 }
 
 impl RawFile {
-    /// `2026-11-23`.
+    /// Day of the file, as `2026-11-23`.
     pub(crate) fn day(&self) -> &str {
         &self.day.0
     }
 }
 
-/// All of `directory`, the oldest first.
+/// All raw files in `directory`, oldest first.
 pub(crate) fn raw_files(directory: &Path) -> io::Result<Vec<RawFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -86,7 +88,7 @@ pub(crate) fn raw_files(directory: &Path) -> io::Result<Vec<RawFile>> {
     Ok(files)
 }
 
-/// Of `2026-11-23.run` or `2026-11-23-2.run`.
+/// Day and number of `2026-11-23.run` or `2026-11-23-2.run`.
 fn day_of(name: &str) -> Option<(String, u32)> {
     let stem = name.strip_suffix(".run")?;
     let (day, rest) = stem.split_at_checked(10)?;
@@ -101,8 +103,9 @@ fn day_of(name: &str) -> Option<(String, u32)> {
     is_day.then(|| (day.to_owned(), number))
 }
 
-/// Those of `files` that go: of days before `first_day`, and the oldest while all are more than `most_bytes`. The one at
-/// `current` stays.
+/// Files to delete: those of days before `first_day`, and the oldest ones while the total exceeds `most_bytes`.
+///
+/// The file at `current` is always kept.
 pub(super) fn outdated<'a>(
     files: &'a [RawFile],
     current: &Path,
@@ -145,7 +148,7 @@ mod tests {
         assert_eq!(gone("2027-01-01", 100), ["2026-11-01.run", "2026-11-02.run"]);
     }
 
-    /// Two samples of a clock that is two years ahead take two of the days that are kept, and move rollups by two days.
+    /// Two samples of a clock that is two years ahead replace two of the days kept, and move rollups by two days.
     #[test]
     fn what_is_kept_goes_by_days_that_have_samples() {
         let days = |more: &[&str]| -> Vec<RawFile> {
@@ -164,12 +167,12 @@ mod tests {
         let ahead = ["2028-11-27", "2028-11-28"];
         assert_eq!(kept(&days(&ahead), 30), said("2026-11-01", "2026-11-30"));
         assert_eq!(kept(&days(&ahead), 10), said("2026-11-19", "2026-11-30"));
-        // A second file of a day is of the same day, and one without samples of none.
+        // A second file of a day belongs to the same day; a file without samples counts for no day.
         let more = ["2026-11-27-2", "2026-11-28"];
         let mut files = days(&more);
         files.last_mut().unwrap().bytes = 0;
         assert_eq!(kept(&files, 10), said("2026-11-17", "2026-11-28"));
-        // A clock that begins in 1970.
+        // A clock that starts in 1970.
         let mut files = days(&[]);
         files.insert(0, file("1970-01-01.run", 10));
         assert_eq!(kept(&files, 10), said("2026-11-17", "2026-11-28"));

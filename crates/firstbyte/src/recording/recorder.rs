@@ -1,8 +1,9 @@
-//! The thread that writes: raw samples first, then their sums.
+//! The thread that writes raw samples first, then their rollups.
 //!
-//! A sample is written when it comes, and counts as kept once its line is on the disk, which is waited for once a second. Sums
-//! go into the store every few seconds, in one transaction with how far the raw files are in them. Neither a full disk nor a
-//! store that somebody else holds ends it: it says so, makes room by deleting the oldest raw file, and goes on when it can.
+//! A sample is written when it arrives. It counts as kept once its line is on the disk; the thread syncs once a second.
+//! Every few seconds, one transaction adds rollups to the store together with the position in the raw files that they
+//! cover. Neither a full disk nor a store locked by another process ends the thread: it reports the problem, makes room
+//! by deleting the oldest raw file, and continues when it can.
 
 mod in_step;
 mod queue;
@@ -42,65 +43,68 @@ use crate::parallel::side_by_side;
 use crate::runs::{DayWriter, RunError};
 use crate::webhooks::Notices;
 
-/// Samples that are written together, at most. Of a disk that takes half a second for each write, as busy ones do, a small number would be
-/// the limit to how many are measured.
+/// Maximum number of samples per write. Writes to a busy disk can take half a second each, so a small batch would limit
+/// the number of samples per second.
 const MOST_AT_ONCE: usize = 10_000;
-/// Samples are put on the disk this often. Each time costs a page of the file and two or three of the file system's journal; with
-/// a sync for each of 33 samples a second these were most of what was written.
+/// Interval between syncs of raw samples.
+///
+/// Each sync costs a page of the file and two or three of the file system's journal. With a sync for each of 33 samples
+/// a second, these pages were most of the bytes written.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// The store is brought up to date this often, or less often where that takes long. Series are measured in no order, so each time
-/// most pages that have the minute's rows are written: of 2,000 series a minute 3.2 MB a minute, or 5.9 MB with one every five seconds
-/// (measured with rows of 370 bytes).
+/// Interval between store updates, longer if an update takes long.
+///
+/// Series are measured in no particular order, so each update writes most pages that hold the minute's rows: with 2,000
+/// series a minute 3.2 MB a minute, or 5.9 MB when updating every five seconds (measured with rows of 370 bytes).
 const FLUSH_EVERY: Duration = Duration::from_secs(10);
-/// So many rollups wait for a shorter time: of 50,000 series a minute those of ten seconds are some 80 MB.
+/// More pending rollups than this are flushed sooner: with 50,000 series a minute, ten seconds of them take some 80 MB.
 const MANY_SUMS: usize = 2_000;
 const FLUSH_MANY_EVERY: Duration = Duration::from_secs(5);
-/// A flush is not to take more than this share of the time: one in so many.
+/// A flush may take at most one part in this many of the time.
 const FLUSH_SHARE: u32 = 10;
-/// While something is done with the store, whether it is done is looked at this often.
+/// How often to check whether a store job has finished.
 const STORE_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Hours and days that are over are looked for this often.
+/// How often to look for finished hours and days.
 const CLOSE_EVERY: Duration = Duration::from_secs(60);
-/// Old rollups and files are looked for this often.
+/// How often to look for old rollups and files.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
-/// Samples that are summed up before they are counted, at most: their sums are some megabytes.
+/// Maximum number of samples summed up before they are counted; their rollups take some megabytes.
 const SUMMED_TOGETHER: usize = 1_024;
-/// Samples that one processor sums up at a time: a few milliseconds.
+/// Samples that one processor sums up at a time, which takes a few milliseconds.
 const SUMMED_BY_ONE: usize = 64;
-/// Rollups that wait in memory for a store that cannot be written, at most; the raw files have the rest.
+/// Maximum number of rollups in memory while the store cannot be written; the raw files have the rest.
 const MOST_WAITING: usize = 50_000;
 
-/// Who is told in words.
+/// Reports a message to the user.
 pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Who is told of events: in words, and as JSON.
+/// Reports an event, as text and as JSON.
 pub(crate) type TellEvent = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// What a recorder keeps, and where.
+/// What a recorder keeps and where.
 pub(crate) struct RecorderSettings {
-    /// Where raw files are.
+    /// Directory of the raw files.
     pub(crate) raw: PathBuf,
-    /// The store.
+    /// Path of the store.
     pub(crate) store: PathBuf,
-    /// Whose samples come, until it is told of others.
+    /// Series of the samples, until [`Recorder::follow`] replaces them.
     pub(crate) recorded: RecordedSeries,
-    /// Told what went wrong, and what goes on again.
+    /// Receives messages about problems and recoveries.
     pub(crate) tell: Tell,
-    /// Told of events.
+    /// Receives events.
     pub(crate) tell_event: TellEvent,
-    /// Shown how it goes.
+    /// Receives the current state.
     pub(crate) observed: Observed,
-    /// Webhooks that events go to.
+    /// Webhooks that receive events.
     pub(crate) notices: Notices,
 }
 
-/// Whose samples a recorder keeps, and for how long.
+/// Series that a recorder keeps, and for how long.
 pub(crate) struct RecordedSeries {
-    /// What each raw file begins with.
+    /// Header of each raw file.
     pub(crate) header: Arc<RunHeader>,
-    /// Of the header's cells, from one sample to the next.
+    /// Sampling interval of each cell in the header.
     pub(crate) periods: Vec<Duration>,
-    /// Of the header's cells, what is promised.
+    /// Promises of each cell in the header.
     pub(crate) budgets: Vec<Vec<Promise>>,
     pub(crate) raw_limits: RawLimits,
     pub(crate) retention: Retention,
@@ -112,24 +116,24 @@ impl RecordedSeries {
     }
 }
 
-/// What a recorder is handed.
+/// Message to the recorder's thread.
 #[expect(clippy::large_enum_variant, reason = "nearly all are samples")]
 enum Pending {
     Sample(Taken),
-    /// Cells of samples after it are of these.
+    /// Cells of later samples belong to these series.
     Series(Box<RecordedSeries>),
 }
 
-/// What a recorder came to.
+/// Result of a recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// The raw file that was written last.
+    /// The last raw file written.
     pub(crate) path: PathBuf,
-    /// Samples that could not be written to any.
+    /// Samples that could not be written to any raw file.
     pub(crate) lost: u64,
 }
 
-/// A handle on the thread.
+/// Handle of the recorder's thread.
 pub(crate) struct Recorder {
     pending: Sender<Pending>,
     queue: Arc<SampleQueue>,
@@ -139,7 +143,7 @@ pub(crate) struct Recorder {
     path: PathBuf,
 }
 
-/// Why a recorder could not be started.
+/// Reason why a recorder cannot start.
 #[derive(Debug)]
 pub(crate) enum RecorderError {
     Raw(RunError),
@@ -148,10 +152,10 @@ pub(crate) enum RecorderError {
 }
 
 impl Recorder {
-    /// Opens, or makes, what is written to, and begins.
+    /// Opens or creates the raw file and the store, and starts the thread.
     ///
     /// # Errors
-    /// When it cannot be opened: another process writes it, or there is no way to write there.
+    /// If either cannot be opened: another process writes it, or it is not writable.
     pub(crate) fn start(mut settings: RecorderSettings) -> Result<Self, RecorderError> {
         let tell = Arc::clone(&settings.tell);
         let tell_event = Arc::clone(&settings.tell_event);
@@ -174,30 +178,30 @@ impl Recorder {
         Ok(Self { pending, queue, tell, thread, changes, path })
     }
 
-    /// The raw file that it began with.
+    /// The raw file that the recorder started with.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Hands `taken` over, without waiting: it is lost where too many wait.
+    /// Queues `taken` without waiting. If the queue is full, the sample is lost.
     pub(crate) fn keep(&self, taken: Taken) {
         if self.queue.admit(|what| (self.tell)(what)) {
-            // It ends after its senders do, unless it panicked, which `finish` then does as well.
+            // The thread outlives its senders unless it panics; `finish` then panics as well.
             let _ = self.pending.send(Pending::Sample(taken));
         }
     }
 
-    /// Whether a sample would be kept now.
+    /// Whether the queue has room for a sample.
     pub(crate) fn has_room(&self) -> bool {
         self.queue.has_room()
     }
 
-    /// What is handed over from now on is of `series`. There is room for that however many samples wait.
+    /// Samples queued after this call belong to `series`. The queue's limit does not apply to this message.
     pub(crate) fn follow(&self, series: RecordedSeries) {
         let _ = self.pending.send(Pending::Series(Box::new(series)));
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub(crate) fn finish(self) -> Recorded {
         self.changes.finish();
         drop(self.pending);
@@ -208,32 +212,32 @@ impl Recorder {
 struct Worker {
     settings: RecorderSettings,
     queue: Arc<SampleQueue>,
-    /// Held for as long as this lives: nobody else sums up the same raw files.
+    /// Held as long as the worker lives, so that no other process sums up the same raw files.
     _lock: File,
     days: DayWriter,
-    /// Samples that are in the raw file, and may not be on the disk yet.
+    /// Samples written to the raw file but perhaps not yet on the disk.
     written: Vec<Taken>,
     synced: Monotonic,
     store: StoreThread,
     series: Vec<SeriesId>,
-    /// What the store is to have next.
+    /// Rollups for the next flush to the store.
     sums: PendingRollups,
-    /// Where changes are looked for first.
+    /// Samples that change detection looks at first.
     latest: Arc<Mutex<LatestSamples>>,
     backlog: Backlog,
-    /// Events to keep.
+    /// New events to keep.
     events: Receiver<StoredEvent>,
-    /// Who looks for changes, to be told of which series.
+    /// Tells the change detection thread which series to watch.
     watched: Sender<Watch>,
-    /// Those that could not be kept yet.
+    /// Events that could not be kept yet.
     waiting: Vec<StoredEvent>,
-    /// How far raw files are summed up, where the store does not know it yet.
+    /// Positions in the raw files up to which samples are summed up but the store does not know it yet.
     summed: Summed,
     lost: u64,
-    /// Samples that were lost in a row: raw files cannot be written now.
+    /// Consecutive samples lost; not zero while raw files cannot be written.
     losing: u64,
     store_fails: bool,
-    /// The store could not be written for so long that raw files are read again when it can.
+    /// Raw files to read again once the store is writable, because it was not for too long.
     left_to_backlog: BTreeMap<PathBuf, u64>,
     flushed: Monotonic,
     flush_took: Duration,
@@ -280,7 +284,7 @@ impl Worker {
             left_to_backlog: BTreeMap::new(),
             flushed: now,
             flush_took: Duration::ZERO,
-            // Soon, but not before all has begun.
+            // Soon, but not before everything has started.
             closed: now - (CLOSE_EVERY - Duration::from_secs(2)),
             retained: now - (RETAIN_EVERY - Duration::from_secs(1)),
         };
@@ -339,7 +343,7 @@ impl Worker {
         Recorded { path: self.days.path().to_owned(), lost: self.lost + self.queue.lost() }
     }
 
-    /// How long it may wait for samples.
+    /// How long the thread may wait for samples.
     fn patience(&self) -> Duration {
         let patience = match (self.store.is_busy(), self.backlog.is_empty()) {
             (true, _) => STORE_LOOK_EVERY,
@@ -373,7 +377,7 @@ impl Worker {
         every.saturating_sub(Monotonic::now().since(self.flushed))
     }
 
-    /// Writes `batch` to the raw file. It is counted when it is on the disk.
+    /// Writes `batch` to the raw file. Its samples are counted once they are on the disk.
     fn write(&mut self, batch: &mut Vec<Taken>) {
         if batch.is_empty() {
             return;
@@ -400,7 +404,7 @@ impl Worker {
         }
     }
 
-    /// Waits until all that was written is on the disk, and counts it.
+    /// Waits until everything written is on the disk, and counts it.
     pub(super) fn acknowledge(&mut self) {
         if self.written.is_empty() {
             return;
@@ -419,7 +423,7 @@ impl Worker {
                     break;
                 }
                 Err(error) if is_full(&error) && self.make_room("the disk is full") => {
-                    // They were cut off.
+                    // The failed sync cut the samples off.
                     let again = self.days.write_all(&mut written, &day_stamp());
                     synced = again.and_then(|()| self.days.sync(&written));
                 }
@@ -434,7 +438,7 @@ impl Worker {
         self.written = written;
     }
 
-    /// Takes note that so many samples are in no raw file.
+    /// Counts `number` samples as lost.
     fn lose(&mut self, error: &io::Error, number: usize) {
         if self.losing == 0 {
             let (path, why) = (self.days.path().display(), describe_io(error));
@@ -455,7 +459,7 @@ impl Worker {
             for (taken, one) in samples.iter().zip(sums_of_each(samples)) {
                 let began = taken.sample.connection.started_unix_ns.unwrap_or(now);
                 self.settings.observed.count(taken, began, &one);
-                // None before the store could be told of them.
+                // No series before they have been added to the store.
                 let Some(series) = self.series.get(usize::from(taken.cell)) else { continue };
                 if to_store {
                     self.sums.add(*series, began, &one);
@@ -466,7 +470,7 @@ impl Worker {
             }
         }
         drop(latest);
-        // Its receiver may have ended, which its thread's end tells.
+        // The receiver may have ended; the end of its thread reports why.
         let _ = self.watched.send(Watch::Outcomes(outcomes));
         if to_store {
             self.summed.insert(file_name(self.days.path()), self.days.length());
@@ -475,7 +479,7 @@ impl Worker {
         }
     }
 
-    /// From now on samples are of `recorded`.
+    /// Later samples belong to `recorded`.
     fn follow(&mut self, recorded: RecordedSeries) {
         self.acknowledge();
         self.settings.recorded = recorded;
@@ -489,7 +493,7 @@ impl Worker {
         let enrolled = self.store.store().enrol(&labels);
         match enrolled {
             Ok(series) => self.series = series,
-            // Raw files have their samples until the store can be told of them.
+            // Raw files keep the samples until the series can be added to the store.
             Err(error) => {
                 info!(%error, "series cannot be added to the store now");
                 self.series.clear();
@@ -502,12 +506,12 @@ impl Worker {
         self.have_watched(&labels);
     }
 
-    /// Has changes looked for in the series of now, which have these labels, in the store of now.
+    /// Starts change detection for the current series, which have these labels, in the current store.
     fn have_watched(&self, labels: &[SeriesLabels]) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.keep_alone(&self.series.iter().copied().map(u64::from).collect());
         drop(latest);
-        // Its receiver may have ended, which its thread's end tells.
+        // The receiver may have ended; the end of its thread reports why.
         let ids = self.series.iter().copied();
         let promised = ids.clone().zip(labels).zip(&self.settings.recorded.budgets);
         let promised = promised.filter(|(_, budget)| !budget.is_empty());
@@ -526,7 +530,7 @@ impl Worker {
         let _ = self.watched.send(Watch::Series(watched.collect()));
     }
 
-    /// Deletes the oldest raw file but the one that is written. Whether there was one.
+    /// Deletes the oldest raw file other than the current one. Returns whether it deleted one.
     fn make_room(&mut self, why: &str) -> bool {
         let files = raw_files(&self.settings.raw).unwrap_or_default();
         let oldest = files.iter().find(|file| file.path != self.days.path());
@@ -539,8 +543,8 @@ impl Worker {
     }
 }
 
-/// Each of `samples`, summed up alone; of many by all processors, since attributing a visit's time takes long beside all else that
-/// a sample needs.
+/// Each of `samples` summed up alone. Large batches use all processors, since attributing a visit's time is the slowest
+/// step of handling a sample.
 fn sums_of_each(samples: &[Taken]) -> Vec<Rollup> {
     let sums = |samples: &[Taken]| -> Vec<Rollup> {
         let one = |taken: &Taken| {
@@ -557,7 +561,7 @@ fn sums_of_each(samples: &[Taken]) -> Vec<Rollup> {
     side_by_side(parts.len(), |part| sums(parts[part])).into_iter().flatten().collect()
 }
 
-/// What came of a sample of `series` that began at `at`.
+/// Outcome of a sample of `series` that began at `at`.
 fn outcome(series: SeriesId, at: i64, taken: &Taken) -> Outcome {
     let failure = taken.sample.failure();
     Outcome {

@@ -1,6 +1,6 @@
-//! The thread that has the store while something is done with it that may take long: bringing it up to date, deleting what is old.
+//! The thread that performs long store jobs, such as updating it and deleting old data.
 //!
-//! In: jobs, one at a time. Out: what came of each. Whoever writes raw samples waits for none of it.
+//! In: jobs, one at a time. Out: the result of each job. Writing raw samples never waits for this thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,27 +18,27 @@ use firstbyte_probe::probe::describe_io;
 
 use super::recorder::Tell;
 
-/// How far raw files are summed up, by their names.
+/// Position up to which each raw file is summed up, by file name.
 pub(super) type Summed = BTreeMap<String, u64>;
 
-/// Something to do with the store.
+/// A job for the store.
 pub(super) enum Job {
-    /// To add sums, with how far raw files are in them.
+    /// Adds rollups, with the positions in raw files that they cover.
     Flush { sums: PendingRollups, summed: Summed },
-    /// To close hours and days that are over at a moment (seconds since 1970).
+    /// Closes hours and days that are over at `now` (seconds since 1970).
     Close { now: i64 },
-    /// To delete raw files, and rollups that are old at a moment (seconds since 1970).
+    /// Deletes raw files, and rollups that are old at `now` (seconds since 1970).
     Retain { outdated: Vec<PathBuf>, retention: Retention, now: i64 },
 }
 
-/// What came of it.
+/// Result of a job.
 pub(super) enum Done {
     Flushed { flushed: Result<Flushed, StoreError>, summed: Summed, took: Duration },
     Closed(Result<ClosedPeriods, StoreError>),
     Retained(Result<Retained, StoreError>),
 }
 
-/// A handle on the thread.
+/// Handle of the thread.
 pub(super) struct StoreThread {
     store: Arc<Mutex<Store>>,
     jobs: Sender<Job>,
@@ -48,7 +48,7 @@ pub(super) struct StoreThread {
 }
 
 impl StoreThread {
-    /// Begins, with nothing to do. What cannot be deleted is told.
+    /// Starts the thread without a job. It reports files that it cannot delete.
     pub(super) fn start(store: Store, tell: Tell) -> io::Result<Self> {
         let store = Arc::new(Mutex::new(store));
         let (jobs, to_do) = channel();
@@ -56,44 +56,44 @@ impl StoreThread {
         let of_thread = Arc::clone(&store);
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
             for job in to_do {
-                // Who asked for it may be gone.
+                // The receiver may be gone.
                 let _ = tell_done.send(carry_out(job, &of_thread, &tell));
             }
         })?;
         Ok(Self { store, jobs, done, thread, is_busy: false })
     }
 
-    /// Whether it has a job now, or what came of one was not taken yet.
+    /// Whether a job is running or its result was not taken yet.
     pub(super) const fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    /// Has `job` done; only where it is not busy.
+    /// Starts `job`; call only if the thread is not busy.
     pub(super) fn begin(&mut self, job: Job) {
-        // Its thread ends after this does, unless it panicked, which `finish` then does as well.
+        // The thread outlives this handle unless it panics; `finish` then panics as well.
         self.is_busy = self.jobs.send(job).is_ok();
     }
 
-    /// What came of its job, if that is done.
+    /// Result of the job, if it is finished.
     pub(super) fn take_done(&mut self) -> Option<Done> {
         let done = self.done.try_recv().ok()?;
         self.is_busy = false;
         Some(done)
     }
 
-    /// Waits for what comes of its job, if it has one.
+    /// Waits for the result of the job, if there is one.
     pub(super) fn wait(&mut self) -> Option<Done> {
         let done = if self.is_busy { self.done.recv().ok() } else { None };
         self.is_busy = false;
         done
     }
 
-    /// The store itself; who asks while it is busy waits.
+    /// The store itself; blocks while a job uses it.
     pub(super) fn store(&self) -> MutexGuard<'_, Store> {
         lock(&self.store)
     }
 
-    /// Ends it.
+    /// Ends the thread.
     pub(super) fn finish(self) {
         drop(self.jobs);
         if let Err(panicked) = self.thread.join() {
@@ -130,11 +130,11 @@ fn carry_out(job: Job, store: &Mutex<Store>, tell: &Tell) -> Done {
     }
 }
 
-/// Deletes a raw file; whether it is gone.
+/// Deletes a raw file. Returns whether it is gone.
 fn delete(path: &Path, tell: &Tell) -> bool {
     match std::fs::remove_file(path) {
         Ok(()) => true,
-        // Room was made meanwhile.
+        // The file was deleted meanwhile to make room.
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         Err(error) => {
             let (path, why) = (path.display(), describe_io(&error));
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody but who wants its outcome waits for a job, however long it takes.
+    /// Only a caller that wants the result waits for a job, however long it takes.
     #[test]
     fn a_job_is_under_way_until_it_is_done() {
         let directory = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ mod tests {
         thread.begin(Job::Close { now: 1_795_392_000 + 86_400 });
         let Some(Done::Closed(Ok(closed))) = thread.wait() else { panic!("it is closed") };
         assert_eq!((closed.closed, closed.damaged), (1, 0));
-        // What is gone already is no problem.
+        // A file that is already gone is not an error.
         let outdated = vec![old.clone(), directory.path().join("2026-11-02.run")];
         let retention = Retention { minutes: Some(60), hours: None, days: None };
         thread.begin(Job::Retain { outdated, retention, now: 1_795_392_000 + 86_400 });

@@ -1,4 +1,4 @@
-//! Recorders that end in every possible way, and their successors, which continue with the files.
+//! Recorders that end in every possible way, and successors that continue their files.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -92,7 +92,7 @@ impl Scene {
         }
     }
 
-    /// Keeps `number` samples of each target.
+    /// Records `number` samples of each target.
     fn record(&self, targets: &[&str], number: u64) -> Recorded {
         let recorder = Recorder::start(self.settings(targets)).unwrap();
         for n in 0..number {
@@ -160,13 +160,13 @@ fn samples_are_in_raw_files_and_in_the_store_over_starts() {
         assert_eq!(samples(&scene.sum("a")), start * 1_500);
         assert_eq!(samples(&scene.sum("b")), start * 1_500);
     }
-    // Other targets are another file of the day; the series stay.
+    // Other targets start another file of the day; the series stay.
     scene.record(&["b", "c"], 10);
     assert_eq!((samples(&scene.sum("b")), samples(&scene.sum("c"))), (4_510, 10));
     assert_eq!(scene.told(), "");
 }
 
-/// A process that is killed leaves raw files that are ahead of the store, and may leave a torn line.
+/// A killed process leaves raw files that are ahead of the store, and perhaps a partial line.
 #[test]
 fn what_a_killed_process_left_is_summed_up_once() {
     let scene = Scene::new();
@@ -236,7 +236,7 @@ fn damaged_lines_of_raw_files_are_told() {
     assert!(told.contains(&format!("{}, line {line}: ", path.display())), "{told}");
 }
 
-/// The page in the middle of a store is overwritten while it is written to.
+/// Overwrites pages in the middle of a store while it is being written.
 #[test]
 fn a_store_that_is_damaged_under_way_is_made_again() {
     let scene = Scene::new();
@@ -253,7 +253,7 @@ fn a_store_that_is_damaged_under_way_is_made_again() {
     assert_eq!(samples(&scene.sum("target-199")), 10);
 }
 
-/// What a recorder shows is what the store then has, also where raw files are read again first.
+/// The observed figures equal the store's contents, also if raw files are read again first.
 #[test]
 fn what_is_shown_is_what_is_kept() {
     let scene = Scene::new();
@@ -286,7 +286,7 @@ fn what_is_shown_is_what_is_kept() {
     }
 }
 
-/// Other series come while it records: those that stay go on, and each sample counts for its own.
+/// The series change during recording: remaining ones continue, and each sample counts for its own series.
 #[test]
 fn series_change_under_way() {
     let scene = Scene::new();
@@ -297,7 +297,7 @@ fn series_change_under_way() {
     recorder.follow(recorded(&["b", "c", "d"]));
     keep(0, 5);
     keep(2, 7);
-    // As it was again, before anything came: the file that was ended is gone on with.
+    // Switched back before any sample arrived: the recorder continues the ended file.
     recorder.follow(recorded(&["c"]));
     recorder.follow(recorded(&["a", "b"]));
     keep(0, 1);
@@ -305,7 +305,7 @@ fn series_change_under_way() {
     let of_all = ["a", "b", "d"].map(|target| samples(&scene.sum(target)));
     assert_eq!(of_all, [31, 25, 7]);
     assert_eq!(raw_names(&scene).len(), 2, "{:?}", raw_names(&scene));
-    // All of it is known at the next start.
+    // The next start knows all of it.
     scene.record(&["a", "b"], 1);
     assert_eq!(["a", "b", "d"].map(|target| samples(&scene.sum(target))), [32, 26, 7]);
     assert_eq!(scene.told(), "");
@@ -336,7 +336,7 @@ fn days_that_are_too_old_go_and_other_files_stay() {
     assert!(raw.join("notes.txt").exists());
 }
 
-/// Nothing goes by the clock: what is old is so beside newer days that have samples.
+/// Age does not depend on the clock: a day is old once newer days have samples.
 #[test]
 fn old_days_go_when_newer_ones_have_samples() {
     let scene = Scene::new();
@@ -351,7 +351,7 @@ fn old_days_go_when_newer_ones_have_samples() {
         settings
     };
     let recorder = Recorder::start(settings()).unwrap();
-    // Two looks at what is old, the first after a second.
+    // Two checks for old files, the first after a second.
     std::thread::sleep(Duration::from_millis(2_500));
     recorder.finish();
     assert!(old.exists());

@@ -1,4 +1,4 @@
-//! How much is taken from whom: requests a second, in all and of one source.
+//! Rate limits: requests a second in total and from each source.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 
-/// Sources that are watched one by one: half a megabyte.
+/// Maximum number of sources with their own allowance; they take half a megabyte.
 const MOST_SOURCES: usize = 16_384;
-/// Allowances for those that come when so many are watched: each is shared by the sources that a hash assigns to it.
+/// Number of allowances for further sources. A hash assigns each source to one of them.
 const SHARED: u64 = 4_096;
-/// So many seconds' worth may come at once.
+/// Seconds' worth of requests that may arrive at once.
 const BURST_SECONDS: f64 = 3.0;
 
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 
-/// How much is taken.
+/// Limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverLimits {
-    /// Requests a second, in all.
+    /// Total requests a second.
     pub rate: u32,
-    /// Requests a second of one source; 0 is no limit.
+    /// Requests a second from one source; 0 is unlimited.
     pub rate_per_source: u32,
-    /// Bytes of the file.
+    /// Maximum size of the file, in bytes.
     pub file_bytes: u64,
 }
 
-/// What may come now: fills up at a rate, and holds a few seconds' worth.
+/// Token bucket: refills at a rate and holds a few seconds' worth of requests.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     left: f64,
@@ -61,25 +61,27 @@ impl Allowance {
     }
 }
 
-/// Which requests are too many.
+/// Which limit a request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooMany {
     OfAll,
     OfSource,
 }
 
-/// Watches rates.
+/// Enforces the limits.
 #[derive(Debug)]
 pub(super) struct Rates {
     limits: ReceiverLimits,
     all: Allowance,
-    /// By a hash that only this process can make: addresses are not even in its memory.
+    /// Allowances by a hash that only this process can compute, so that addresses are not even in memory.
     sources: HashMap<u64, Allowance>,
-    /// Of sources that found no room among those, by a part of their hash. None of both is taken away from a source that
-    /// has used some of it up: whoever could push others out could push himself out, and begin anew.
+    /// Allowances shared by sources that found no room in `sources`, by a part of their hash.
+    ///
+    /// A source that has used some of its allowance is never evicted from either map: a client who could evict others
+    /// could evict itself and start again with a full allowance.
     shared: HashMap<u64, Allowance>,
     hasher: RandomState,
-    /// When quiet ones were looked for last: that goes through all of them.
+    /// When idle sources were last removed, which visits all of them.
     forgotten: Monotonic,
 }
 
@@ -90,14 +92,14 @@ impl Rates {
         Self { limits, all, sources, shared, hasher: RandomState::new(), forgotten: now }
     }
 
-    /// Whether one more may come from `source`.
+    /// Accepts or refuses one request from `source`.
     pub(super) fn take(&mut self, source: IpAddr, now: Monotonic) -> Result<(), TooMany> {
         let rate = self.limits.rate_per_source;
-        // The source first: one that sends too much is not to use up what is there for all.
+        // Check the source first: one that sends too much must not use up the total allowance.
         if rate > 0 {
             let key = self.hasher.hash_one(network(source));
             if !self.sources.contains_key(&key) {
-                // What is refused anyway is not to fill the table.
+                // A request that is refused anyway must not fill the table.
                 if !self.all.has_one(self.limits.rate, now) {
                     return Err(TooMany::OfAll);
                 }
@@ -117,7 +119,7 @@ impl Rates {
         self.all.take(self.limits.rate, now).then_some(()).ok_or(TooMany::OfAll)
     }
 
-    /// Lets go of sources that have been quiet.
+    /// Removes sources that have been idle.
     fn forget(&mut self, now: Monotonic) {
         self.forgotten = now;
         let rate = self.limits.rate_per_source;
@@ -131,7 +133,7 @@ impl Rates {
     }
 }
 
-/// Who counts as one: an IPv4 address, an IPv6 network of 64 bits, in which one host can have any address.
+/// Addresses that count as one source: an IPv4 address, or an IPv6 /64, in which one host can use any address.
 fn network(address: IpAddr) -> u128 {
     match address.to_canonical() {
         IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(rates.take(source(9_999), now), Err(TooMany::OfAll));
     }
 
-    /// Limits under which sources fill the table, and not the rate of all.
+    /// Limits under which sources fill the table before they exceed the total rate.
     const WIDE: ReceiverLimits = ReceiverLimits { rate: 100_000, ..LIMITS };
 
     #[test]
@@ -187,7 +189,7 @@ mod tests {
             }
             assert!(rates.sources.len() <= MOST_SOURCES, "{}", rates.sources.len());
             assert!(rates.shared.len() as u64 <= SHARED, "{}", rates.shared.len());
-            // Who was quiet for a while is forgotten, and new ones have allowances of their own again.
+            // Idle sources are forgotten, and new ones have their own allowances again.
             now = now + Duration::from_secs(5);
             rates.forget(now);
             assert_eq!(rates.take(source(200_000), now), Ok(()));
@@ -195,7 +197,7 @@ mod tests {
         }
     }
 
-    /// What the rate of all refuses takes no places: a flood of a million sources leaves the table nearly empty.
+    /// Requests over the total rate take no places: a flood of a million sources leaves the table nearly empty.
     #[test]
     fn what_is_too_much_in_all_fills_no_table() {
         let now = Monotonic::now();
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!((taken, rates.sources.len()), (300, 300));
     }
 
-    /// A flood of sources gives nobody a new allowance, and does not lock out who comes while it lasts.
+    /// A flood of sources gives no one a new allowance, and does not lock out sources that arrive during it.
     #[test]
     fn a_full_table_resets_no_limit_and_locks_nobody_out() {
         let mut now = Monotonic::now();
@@ -219,11 +221,11 @@ mod tests {
                 late.push(taken);
             }
         }
-        // A tenth of a second went by: one more of his, and not thirty.
+        // A tenth of a second has passed: one more request, not thirty.
         assert_eq!((0..100).filter(|_| rates.take(greedy, now).is_ok()).count(), 1);
         let locked_out = late.iter().filter(|taken| !**taken).count();
         assert!(locked_out == 0, "{locked_out} of {}", late.len());
-        // Who came too late for a place of his own has a limit all the same.
+        // A source that came too late for its own place still has a limit.
         let taken = (0..1_000).filter(|_| rates.take(source(50_000), now).is_ok()).count();
         assert!(taken <= 30, "{taken}");
     }

@@ -1,8 +1,8 @@
-//! Field data: the script that pages carry ([`snippet`]), and the server that keeps what it sends.
+//! Field data: the script for pages ([`snippet`]), and the server that stores what it sends.
 //!
-//! In: requests of anybody's browser, or of anybody. Out: a file of lines (`firstbyte_sources::field_data`), each whole. What may be
-//! asked of this machine is bounded: bytes, connections, requests a second, memory, disk (`limits`, `receiver`,
-//! `writer`). Nothing of who asked is kept: addresses stay in memory, hashed, for as long as their rate is watched.
+//! In: requests from anybody. Out: a file of whole lines (`firstbyte_sources::field_data`). All resources are bounded:
+//! bytes, connections, requests a second, memory and disk (`limits`, `receiver`, `writer`). Client addresses are not
+//! stored; they stay in memory, hashed, for as long as their rate is limited.
 
 mod limits;
 mod read;

@@ -1,4 +1,4 @@
-//! Reads files of field data, a line at a time.
+//! Reads files of field data line by line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use firstbyte_sources::field_data::{FieldHeader, FieldLine, FieldLineError};
 
-/// A line that is longer is none.
+/// Maximum length of a valid line, in bytes.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// A line that cannot be read, or the first one.
+/// Reason why field data cannot be read.
 #[derive(Debug)]
 pub enum UnreadFieldData {
     /// The system's error.
     Io(io::Error),
-    /// The first line is none.
+    /// The first line is not a field data header.
     Header(FieldLineError),
 }
 
-/// Whether the file at `path` begins as field data does.
+/// Checks that the file at `path` begins as field data does.
 ///
 /// # Errors
-/// When it cannot be read, or is no field data.
+/// If it cannot be read or is not field data.
 pub fn check_field_data(path: &Path) -> Result<(), UnreadFieldData> {
     let file = BufReader::new(File::open(path).map_err(UnreadFieldData::Io)?);
     let mut line = Vec::new();
@@ -30,11 +30,12 @@ pub fn check_field_data(path: &Path) -> Result<(), UnreadFieldData> {
     FieldHeader::parse(&line).map(drop).map_err(UnreadFieldData::Header)
 }
 
-/// Gives each line of the file at `path` to `take`, and each that is none to `skip`, with its number and why. What stands
-/// behind the last end of a line is being written, and is no line yet.
+/// Gives each line of the file at `path` to `take`, and the number and error of each invalid line to `skip`.
+///
+/// Bytes after the last newline are a line still being written, and are ignored.
 ///
 /// # Errors
-/// When it cannot be read, or is no field data.
+/// If it cannot be read or is not field data.
 pub fn read_field_data(
     path: &Path,
     mut take: impl FnMut(FieldLine),

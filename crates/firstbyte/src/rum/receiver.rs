@@ -1,7 +1,7 @@
-//! The server: takes beacons and reports over HTTP/1.1, by hyper, and never more than it can hold.
+//! The server: accepts beacons and reports over HTTP/1.1 with hyper, within fixed memory limits.
 //!
-//! Plain HTTP: on loopback behind the web server that has the site's certificate anyway. Whoever connects when all places
-//! are taken gets the place of the one that has been there longest without a request under way.
+//! It speaks plain HTTP on loopback, behind the web server that has the site's certificate anyway. When all places are
+//! taken, a new connection replaces the oldest one without a request in progress.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,47 +28,47 @@ use tokio::time::{interval, sleep, timeout};
 use super::limits::{Rates, ReceiverLimits, TooMany};
 use super::writer::{FieldWriter, NotWritten};
 
-/// Connections at once. With the largest body each it is 64 MB.
+/// Maximum number of connections. With the largest body on each, they take 64 MB.
 const MOST_CONNECTIONS: usize = 256;
-/// The most that an upload of reports may have: browsers put several into one.
+/// Maximum size of an upload of reports; browsers put several reports into one.
 const REPORTS_BYTES: usize = 256 * 1024;
-/// How long a request's head may take, and how long a connection may be silent.
+/// Time limit for a request's head, and for an idle connection.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long its body may take.
+/// Time limit for a request's body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// How long those that are being read are waited for at the end.
+/// How long to wait at shutdown for requests that are being read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How often what was refused is written down.
+/// Seconds between records of refused requests.
 const REFUSED_EVERY: u32 = 60;
 
 type Answer = Response<Empty<Bytes>>;
 
-/// Takes field data, and writes it.
+/// Receives field data and writes it to a file.
 pub struct Receiver {
     listener: TcpListener,
     address: SocketAddr,
     state: Arc<Shared>,
 }
 
-/// What came of it.
+/// Result of a receiver.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Beacons that were kept.
     pub beacons: u64,
     /// Reports that were kept.
     pub reports: u64,
-    /// What was refused, by why.
+    /// Refused requests and data, by reason.
     pub refused: BTreeMap<&'static str, u64>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared {
     inner: Mutex<Inner>,
-    /// Origins whose pages are heard; all, where it is empty.
+    /// Origins whose pages are accepted; all if empty.
     origins: Vec<String>,
-    /// Whether the end has come: connections answer what they are reading, and no more.
+    /// Set at shutdown: connections answer the request that they are reading and no more.
     ending: watch::Sender<bool>,
-    /// Tells who looks after the program that the file cannot be written, or can again.
+    /// Tells the operator that the file cannot be written, or can be written again.
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -76,14 +76,14 @@ struct Inner {
     writer: FieldWriter,
     rates: Rates,
     received: Received,
-    /// Refused since it was written down last.
+    /// Refusals since the last record of them.
     refused: BTreeMap<String, u64>,
     is_failing: bool,
     is_dirty: bool,
     places: Places,
 }
 
-/// The connections there are, by when they came.
+/// Open connections, in order of arrival.
 #[derive(Default)]
 struct Places {
     next: u64,
@@ -92,15 +92,15 @@ struct Places {
 
 struct Place {
     is_busy: bool,
-    /// Ends the connection when it is dropped.
+    /// Ends the connection when dropped.
     _end: oneshot::Sender<Infallible>,
 }
 
 impl Receiver {
-    /// Listens at `at`. `tell` is told in words what whoever looks after the program has to know.
+    /// Listens at `at`. `tell` receives messages for the operator.
     ///
     /// # Errors
-    /// The system's.
+    /// If the system cannot listen there.
     pub fn bind(
         at: SocketAddr,
         writer: FieldWriter,
@@ -129,15 +129,15 @@ impl Receiver {
         Ok(Self { listener, address, state })
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `end`, and says what came of it. The file ends with a whole line.
+    /// Serves until `end` and returns the counts. The file ends with a whole line.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub async fn serve(self, end: impl Future<Output = ()>) -> io::Result<Received> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let state = self.state;
@@ -157,7 +157,7 @@ impl Receiver {
                 }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => begin(&state, stream, peer.ip()),
-                    // Out of descriptors, perhaps: others have to go first.
+                    // Perhaps out of file descriptors: wait for other connections to close.
                     Err(_) => sleep(Duration::from_millis(50)).await,
                 },
             }
@@ -170,7 +170,7 @@ impl Receiver {
     }
 }
 
-/// Serves one connection, in a task of its own.
+/// Serves one connection in its own task.
 fn begin(state: &Arc<Shared>, stream: TcpStream, peer: IpAddr) {
     let (place, ended) = state.take_place();
     let state = Arc::clone(state);
@@ -193,9 +193,9 @@ fn begin(state: &Arc<Shared>, stream: TcpStream, peer: IpAddr) {
         let mut ending = state.ending.subscribe();
         let with_end = async {
             tokio::select! {
-                // Who goes away or dawdles does so at his own cost.
+                // An error here affects only that client.
                 _ = &mut serving => return,
-                // Its sender is in `state`, which is held here.
+                // The sender lives in `state`, which is held here.
                 _ = ending.wait_for(|has_come| *has_come) => {}
             }
             serving.as_mut().graceful_shutdown();
@@ -214,7 +214,7 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more; where there is none, that of another.
+    /// Takes a place for a new connection, evicting another one if all are taken.
     fn take_place(&self) -> (u64, oneshot::Receiver<Infallible>) {
         let mut inner = self.lock();
         let places = &mut inner.places;
@@ -236,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// Waits a little for requests that are being read, until their answers are sent.
+    /// Waits briefly until requests that are being read are answered.
     async fn last_words(&self) {
         self.ending.send_replace(true);
         let begun = Monotonic::now();
@@ -245,7 +245,7 @@ impl Shared {
         }
     }
 
-    /// Counts something that is not kept.
+    /// Counts one refusal.
     fn refuse(&self, why: &'static str) {
         let mut inner = self.lock();
         inner.refuse(why, 1);
@@ -263,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// Takes what a request brings.
+    /// Accepts the contents of a request.
     async fn take(
         &self,
         request: Request<Incoming>,
@@ -282,7 +282,7 @@ impl Shared {
         }
         match *request.method() {
             Method::POST => {}
-            // A preflight: anybody may send, as with a beacon that needs none.
+            // A preflight: anybody may send, as with a beacon, which needs no preflight.
             Method::OPTIONS => return Err((StatusCode::NO_CONTENT, None)),
             _ => return refused(StatusCode::METHOD_NOT_ALLOWED, "method"),
         }
@@ -294,7 +294,7 @@ impl Shared {
             "text/plain" | "application/json" => false,
             _ => return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type"),
         };
-        // Browsers pack none of both, and what unpacks may become anything.
+        // Browsers compress neither of the two, and compressed data could unpack to any size.
         let packed = request.headers().get(header::CONTENT_ENCODING);
         if packed.is_some_and(|how| !how.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-encoding");
@@ -344,28 +344,28 @@ impl Shared {
         self.origins.is_empty() || self.origins.iter().any(|known| known == origin)
     }
 
-    /// Writes down what was refused since the last time.
+    /// Writes the refusals since the last time.
     fn write_refused(&self) {
         let mut inner = self.lock();
         if inner.refused.is_empty() {
             return;
         }
         let refused = inner.refused.clone();
-        // Where there is no room it stays, and is tried again.
+        // If the file has no room, they are kept and written next time.
         if inner.writer.append(&[FieldLine::Refused(refused)]).is_ok() {
             inner.refused.clear();
             inner.is_dirty = true;
         }
     }
 
-    /// Has the kernel put on the disk what it was given, by a thread that may wait for it.
+    /// Syncs the file on a thread that may block.
     fn hand_to_disk(&self) {
         let mut inner = self.lock();
         if !std::mem::take(&mut inner.is_dirty) {
             return;
         }
         if let Ok(file) = inner.writer.to_sync() {
-            // What fails here, fails again at the next write, and is told then.
+            // If this fails, the next write fails too and reports it.
             tokio::task::spawn_blocking(move || file.sync_data());
         }
     }
@@ -379,7 +379,7 @@ impl Inner {
         }
     }
 
-    /// Writes lines. That it does not work, and that it works again, is told once each.
+    /// Writes lines. Reports once when writing starts to fail, and once when it works again.
     fn keep(
         &mut self,
         lines: &[FieldLine],
@@ -410,12 +410,12 @@ impl Inner {
     }
 }
 
-/// Whose request it is: the other end's, and where that is this machine, whom its web server names.
+/// Client of a request: the peer, or the client that the web server names if the peer is this machine.
 fn source(headers: &HeaderMap, peer: IpAddr) -> IpAddr {
     if !peer.to_canonical().is_loopback() {
         return peer;
     }
-    // What stands last was added by the one that connects to us; what stands before, anybody can have written.
+    // The last element was added by the proxy that connects to us; anybody can have written the earlier ones.
     let last = headers.get_all("x-forwarded-for").iter().next_back();
     let named = last.and_then(|value| {
         let names = value.to_str().ok()?.rsplit(',').map(str::trim);
@@ -424,7 +424,7 @@ fn source(headers: &HeaderMap, peer: IpAddr) -> IpAddr {
     named.unwrap_or(peer)
 }
 
-/// The address of an element of X-Forwarded-For: some servers write the port behind it, and IPv6 in brackets, or a zone.
+/// Address in an element of X-Forwarded-For. Some servers append the port, put IPv6 in brackets, or add a zone.
 fn forwarded(name: &str) -> Option<IpAddr> {
     let name = name.trim_matches('"');
     if let Ok(with_port) = name.parse::<SocketAddr>() {
@@ -443,7 +443,7 @@ fn answer(status: StatusCode) -> Answer {
     set(header::ACCESS_CONTROL_ALLOW_METHODS, "POST");
     set(header::ACCESS_CONTROL_ALLOW_HEADERS, "content-type");
     set(header::ACCESS_CONTROL_MAX_AGE, "86400");
-    // Pages that let nothing of others in (COEP) may have it.
+    // Allows pages with a Cross-Origin-Embedder-Policy to use the response.
     set(header::HeaderName::from_static("cross-origin-resource-policy"), "cross-origin");
     match status {
         StatusCode::METHOD_NOT_ALLOWED => {
@@ -456,7 +456,7 @@ fn answer(status: StatusCode) -> Answer {
         StatusCode::SERVICE_UNAVAILABLE => {
             set(header::RETRY_AFTER, "60");
         }
-        // What is left of the body is not read.
+        // The rest of the body is not read.
         StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
             set(header::CONNECTION, "close");
         }
@@ -465,7 +465,7 @@ fn answer(status: StatusCode) -> Answer {
     answer
 }
 
-/// An origin that somebody typed, as it is compared; absent for what is none.
+/// Normalizes an origin given by the user for comparison; absent if it is not an origin.
 pub(crate) fn typed_origin(text: &str) -> Option<String> {
     let rest = text.split_once("://")?.1.trim_end_matches('/');
     page_origin(text).filter(|_| !rest.contains(['/', '?', '#']))
@@ -496,7 +496,7 @@ mod tests {
             (&["203.0.113.9, 192.0.2.1"], "192.0.2.1"),
             (&["203.0.113.9,192.0.2.1:80 ,"], "192.0.2.1"),
             (&["192.0.2.1, 203.0.113.9", "198.51.100.2:1"], "198.51.100.2"),
-            // What names no address names nobody: the web server itself it is, and never the one before.
+            // An element that is not an address is not skipped for the one before it: the peer itself counts.
             (&["192.0.2.1, unknown"], "127.0.0.1"),
             (&["192.0.2.1, _hidden"], "127.0.0.1"),
             (&["192.0.2.1:99999"], "127.0.0.1"),
@@ -508,7 +508,7 @@ mod tests {
         }
     }
 
-    /// From anywhere else the field is whatever somebody likes to write.
+    /// From any other peer, anybody can write anything into the field.
     #[test]
     fn strangers_name_nobody_else() {
         for peer in ["198.51.100.7", "2001:db8::7", "::ffff:198.51.100.7"] {

@@ -1,17 +1,17 @@
-//! The script that pages carry: `snippet.js` without comments and indentation, with where it sends to.
+//! The script for pages: `snippet.js` without comments and indentation, with its endpoint filled in.
 
-/// As it is written.
+/// The script's source.
 const SOURCE: &str = include_str!("snippet.js");
 
-/// The most that it may have, as it is sent.
+/// Maximum size of the script as sent, in bytes.
 pub const SNIPPET_BYTES: usize = 2_000;
 
-/// The script for pages that send their beacons to `endpoint`, `part` of all page views (above 0, up to 1).
+/// The script for pages that send beacons to `endpoint` for the share `part` of page views (above 0, up to 1).
 ///
-/// It can stand within a page's `<script>` element as well as in a file of its own.
+/// It works in a page's `<script>` element as well as in its own file.
 pub fn snippet(endpoint: &str, part: f64) -> String {
     let lines = SOURCE.lines().map(str::trim).filter(|line| {
-        // No line of the source is part of a text, or ends with a comment.
+        // No line of the source is part of a string, or ends with a comment.
         !line.is_empty() && !line.starts_with("//")
     });
     let mut script = lines.collect::<Vec<_>>().join("\n");
@@ -20,7 +20,7 @@ pub fn snippet(endpoint: &str, part: f64) -> String {
     script.replace("'ENDPOINT', PART", &format!("{}, {part}", quoted(endpoint)))
 }
 
-/// A text as the script has it. A `<` could end the element that the script is in.
+/// A string literal for the script. A `<` could end the element that contains the script.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {
@@ -52,14 +52,14 @@ mod tests {
         }
     }
 
-    /// Same words in the same order: nothing but comments and blanks at the beginnings of lines goes.
+    /// The same code in the same order: only comments and leading blanks are removed.
     #[test]
     fn what_is_sent_is_the_source_that_is_read() {
         let sent = snippet("ENDPOINT", 1.0).replace("'ENDPOINT', 1", "'ENDPOINT', PART");
         let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
         let read: Vec<&str> = SOURCE.lines().map(str::trim).filter(is_code).collect();
         assert_eq!(sent.lines().collect::<Vec<_>>(), read);
-        // Where comments stand behind code, or texts go over lines, taking lines away would be another program.
+        // If comments followed code, or strings spanned lines, removing lines would change the program.
         assert!(!read.iter().any(|line| line.contains("//") || line.contains('`')));
     }
 

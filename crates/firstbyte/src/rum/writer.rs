@@ -1,8 +1,8 @@
 //! Writes a file of field data: whole lines, one process at a time.
 //!
-//! A line is handed to the kernel in one write before its beacon is answered, so that nothing that was answered is lost when
-//! this process is killed; on the disk it is once a second. Where a write fails, the file is cut back to the line before;
-//! what a process that was killed within a write left of a line goes when the file is continued.
+//! Each line is handed to the kernel in one write before its beacon is answered, so no acknowledged line is lost if
+//! this process is killed. The file is synced to the disk once a second. If a write fails, the file is truncated to the
+//! previous line. A partial line left by a killed process is removed when the file is continued.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,44 +12,44 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_sources::field_data::{FieldHeader, FieldLine, FieldLineError};
 
-/// Mode of the file: what people's browsers said is for its owner.
+/// Mode of the file: only its owner may read what people's browsers reported.
 const OWNER_ONLY: u32 = 0o600;
-/// No line is longer: a beacon has 64 KiB.
+/// Maximum length of a line, in bytes; a beacon has at most 64 KiB.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// A file of field data that is being written.
+/// A file of field data being written.
 #[derive(Debug)]
 pub struct FieldWriter {
     file: File,
-    /// Length of what is whole.
+    /// Length of the whole lines, in bytes.
     length: u64,
-    /// How long it may become.
+    /// Maximum length of the file, in bytes.
     most: u64,
-    /// What is left of a line that was being written when the process before ended.
+    /// Bytes of a partial line left by the previous process.
     torn: u64,
     buffer: Vec<u8>,
 }
 
-/// Why a file cannot be written to.
+/// Reason why a file cannot be written.
 #[derive(Debug)]
 pub enum FieldFileError {
-    /// Another process writes it.
+    /// Another process is writing it.
     Locked {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// There is something else in it.
+    /// It contains something else.
     NotFieldData {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why it is none.
+        /// Why its contents are not field data.
         error: FieldLineError,
     },
-    /// The system refuses.
+    /// A system error.
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
@@ -73,23 +73,23 @@ impl fmt::Display for FieldFileError {
 
 impl std::error::Error for FieldFileError {}
 
-/// Why a line is not in the file.
+/// Reason why a line was not written.
 #[derive(Debug)]
 pub enum NotWritten {
-    /// The file is as long as it may become.
+    /// The file has reached its maximum length.
     AtLimit,
-    /// The system refuses: the disk is full, or broken.
+    /// A system error, such as a full or broken disk.
     Io(io::Error),
 }
 
 impl FieldWriter {
-    /// Begins the file at `path`, or goes on with it; `most` bytes are the longest that it may become.
+    /// Creates or continues the file at `path`, which may grow to `most` bytes.
     ///
     /// # Errors
-    /// When another process writes it, something else is in it, or it cannot be written.
+    /// If another process is writing it, it contains something else, or it cannot be written.
     pub fn open(path: &Path, header: &FieldHeader, most: u64) -> Result<Self, FieldFileError> {
         let failed = |source| FieldFileError::Io { path: path.to_owned(), source };
-        // A pipe would be waited for, with all who send.
+        // Opening a pipe would wait for its other end, and with it all clients.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             let what = "is not a regular file; field data needs one";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, what)));
@@ -136,15 +136,15 @@ impl FieldWriter {
         Ok(writer)
     }
 
-    /// Bytes that were cut off when it was opened: what another process had begun to write.
+    /// Bytes of a partial line, left by another process, that were cut off when the file was opened.
     pub const fn torn(&self) -> u64 {
         self.torn
     }
 
-    /// Writes lines: all of them, or none.
+    /// Writes all of `lines` or none of them.
     ///
     /// # Errors
-    /// When they cannot be written. The file ends with the line before, and another attempt may be made.
+    /// If they cannot be written. The file then ends with the previous line, and the caller may try again.
     pub fn append(&mut self, lines: &[FieldLine]) -> Result<(), NotWritten> {
         self.buffer.clear();
         for line in lines {
@@ -166,17 +166,17 @@ impl FieldWriter {
                 Ok(())
             }
             Err(error) => {
-                // Best effort: if this fails too, what is torn goes when the file is continued.
+                // Best effort: if this fails too, the partial line is cut off when the file is continued.
                 let _ = self.file.set_len(self.length);
                 Err(error)
             }
         }
     }
 
-    /// The same file, for who hands it to the disk.
+    /// A second handle of the file, for syncing it.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn to_sync(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -184,13 +184,13 @@ impl FieldWriter {
 
 impl Drop for FieldWriter {
     fn drop(&mut self) {
-        // Where these fail, the kernel does the same in its own time.
+        // If these fail, the kernel eventually does the same.
         let _ = self.file.sync_data();
         let _ = self.file.unlock();
     }
 }
 
-/// Up to where a file of `length` is whole lines.
+/// Length of the whole lines in a file of `length` bytes.
 fn whole_length(file: &File, length: u64) -> io::Result<u64> {
     let from = length.saturating_sub(LONGEST_LINE);
     let mut end = vec![0; (length - from) as usize];
@@ -199,7 +199,7 @@ fn whole_length(file: &File, length: u64) -> io::Result<u64> {
     Ok(newline.map_or(0, |at| from + at as u64 + 1))
 }
 
-/// Whether a file without a whole line is a header that was being written.
+/// Whether a file without a whole line begins with a partial header.
 fn header_begins(file: &File, length: u64) -> io::Result<bool> {
     let mut begin = vec![0; length.min(64) as usize];
     file.read_exact_at(&mut begin, 0)?;
@@ -270,7 +270,7 @@ mod tests {
         assert!(text.len() <= 1_000 && text.lines().count() == written + 1 && written > 10);
     }
 
-    /// A device that is always full.
+    /// `/dev/full` is a device that is always full.
     #[test]
     fn a_full_disk_is_said() {
         let error = open(Path::new("/dev/full")).unwrap_err();

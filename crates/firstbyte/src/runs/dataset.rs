@@ -1,4 +1,4 @@
-//! Several files as one: what each of them measured is a variant of the whole.
+//! Combines several files: the measurements of each become a variant of the whole.
 
 use firstbyte_report::warning::Warning;
 use std::collections::HashMap;
@@ -12,19 +12,19 @@ use firstbyte_core::timeline::Failure;
 use super::curl_csv::CurlTable;
 use super::{Run, RunError};
 
-/// Name of the axis along which runs differ.
+/// Name of the axis that distinguishes runs.
 const RUN: &str = "run";
 
-/// Cells and rows, from one file or several, and the way back to whole samples.
+/// Cells and rows of one or several files, with access to the complete samples.
 #[derive(Debug)]
 pub struct Dataset {
-    /// What was varied; with several files, first of all which of them it is.
+    /// The varied axes; with several files, the first axis tells which file.
     pub axes: Vec<AxisRecord>,
     /// The cells of all files.
     pub cells: Vec<Cell>,
-    /// The rows of all files, one file after the other.
+    /// The rows of all files, one file after another.
     pub rows: Vec<Row>,
-    /// What whoever looks at it should know: lines left out, among others.
+    /// Warnings for the user, for example about skipped lines.
     pub warnings: Vec<Warning>,
     parts: Vec<Part>,
 }
@@ -35,17 +35,18 @@ struct Part {
     first_row: usize,
 }
 
-/// In which form a file has samples.
+/// Format of a file with samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleFile {
-    /// As a run.
+    /// A run.
     Run,
-    /// As a table of curl's timers.
+    /// A table of curl's timers.
     Table,
 }
 
 impl SampleFile {
-    /// By the first bytes of a file: a run begins with a brace, a table with anything else, or with curl's `%{json}`.
+    /// Detects the format from the first bytes. A run begins with a brace; a table does not, unless it is curl's
+    /// `%{json}`.
     pub fn from_begin(begin: &[u8]) -> Self {
         let begin = begin.trim_ascii_start();
         let is_object = begin.starts_with(b"{");
@@ -56,7 +57,7 @@ impl SampleFile {
     }
 }
 
-/// Where samples are read from.
+/// File that samples are read from.
 #[derive(Debug)]
 enum Source {
     Run(Box<Run>),
@@ -101,19 +102,19 @@ impl Dataset {
     /// Reads run files and tables of curl's timers.
     ///
     /// # Errors
-    /// Those of the first file that cannot be read.
+    /// The error of the first file that cannot be read.
     pub fn read(files: &[(PathBuf, SampleFile)]) -> Result<Self, RunError> {
         let sources = files.iter().map(|(path, form)| Source::read(path, *form));
         let sources: Result<_, _> = sources.collect();
         Ok(Self::from_sources(sources?))
     }
 
-    /// A run on its own.
+    /// A single run.
     pub fn from_run(run: Run) -> Self {
         Self::from_sources(vec![Source::Run(Box::new(run))])
     }
 
-    /// What `runs` have as samples of other cells than their own: their rows name those of `cells` already.
+    /// Samples of `runs` under other cells than their own; their rows already refer to `cells`.
     pub fn of_cells(axes: Vec<AxisRecord>, cells: Vec<Cell>, runs: Vec<Run>) -> Self {
         let (rows, warnings) = (Vec::new(), vec![Warning::NotInTurn]);
         let mut data = Self { axes, cells, rows, warnings, parts: Vec::new() };
@@ -134,7 +135,7 @@ impl Dataset {
             parts: Vec::new(),
         };
         let has_table = sources.iter().any(|source| matches!(source, Source::Table(_)));
-        // A run that is alone has its own axes to be told by; a table has nothing but its name.
+        // A single run is described by its own axes; a table only by its name.
         if sources.len() > 1 || has_table {
             let axis = if has_table { FILE_AXIS } else { RUN };
             let names = names(&sources);
@@ -165,7 +166,7 @@ impl Dataset {
                     cell.twin_of = cell.twin_of.map(|twin| twin + base);
                     self.cells.push(cell);
                 }
-                // A run's rows are many: they are moved, not kept twice.
+                // A run has many rows, so move them instead of copying.
                 let mut rows = std::mem::take(&mut run.rows);
                 rows.iter_mut().for_each(|row| row.cell = row.cell.saturating_add(first_cell));
                 if self.rows.is_empty() {
@@ -198,7 +199,7 @@ impl Dataset {
         }
     }
 
-    /// The headers of the runs in it, with the files they are in.
+    /// Headers of the runs, with the paths of their files.
     pub fn headers(&self) -> impl Iterator<Item = (&Path, &RunHeader)> {
         self.parts.iter().filter_map(|part| match &part.source {
             Source::Run(run) => Some((run.path(), &run.header)),
@@ -206,15 +207,15 @@ impl Dataset {
         })
     }
 
-    /// The files it was read from.
+    /// Paths of the files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.parts.iter().map(|part| part.source.path())
     }
 
-    /// The sample of `rows[index]`, whole.
+    /// The complete sample of `rows[index]`.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
         let part = &self.parts[self.part_of(index)];
         let mut taken = part.source.taken(index - part.first_row)?;
@@ -222,10 +223,10 @@ impl Dataset {
         Ok(taken)
     }
 
-    /// Why the sample of `rows[index]` failed, in words; absent when it did not.
+    /// Why the sample of `rows[index]` failed; absent if it did not.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn failure(&self, index: usize) -> Result<Option<String>, RunError> {
         let part = &self.parts[self.part_of(index)];
         let index = index - part.first_row;
@@ -235,12 +236,12 @@ impl Dataset {
         }
     }
 
-    /// The number of the part with the row `index`.
+    /// Index of the part that contains row `index`.
     fn part_of(&self, index: usize) -> usize {
         self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1)
     }
 
-    /// Samples in the order of `rows`: those of `rows[range]`, one at a time.
+    /// The samples of `rows[range]` in order, one at a time.
     pub fn taken_in(
         &self,
         range: Range<usize>,
@@ -259,7 +260,7 @@ impl Dataset {
         })
     }
 
-    /// Every sample whole, in the order of `rows`.
+    /// Every complete sample, in the order of `rows`.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
         self.taken_in(0..self.rows.len(), SampleDetail::Whole)
     }
@@ -269,8 +270,7 @@ fn in_words(failure: &Failure) -> String {
     format!("{}: {}", failure.phase, failure.cause)
 }
 
-/// What the files are called: their names without what all such files end with; numbered where two
-/// are called the same.
+/// Names of the files without their common extension; numbered if two are the same.
 fn names(sources: &[Source]) -> Vec<String> {
     let mut seen: HashMap<String, u32> = HashMap::new();
     let stems = sources.iter().map(|source| {

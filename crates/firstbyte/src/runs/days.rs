@@ -1,11 +1,12 @@
-//! Samples that come for months: a run file a day.
+//! Writes samples over months, one run file per day.
 //!
-//! In: samples, and the header that every file begins with. Out: `2026-11-23.run` and the like in one directory, days in UTC.
-//! A file that is there is continued where it is of the same cells and options, and not too long; else the day has a second one.
+//! In: samples, and the header that every file begins with. Out: files such as `2026-11-23.run` in one directory; days
+//! are in UTC. An existing file is continued if it has the same cells and options and is not too long. Otherwise the
+//! day gets another file.
 //!
-//! A sample's round is the period of its day that it lies in: the tenth minute's, of a series that is measured every minute. So samples
-//! of one round are of one time, also after a pause or failures, and can be compared as pairs. Where jitter puts two into one period,
-//! the second has the next round.
+//! A sample's round is the number of its period within its UTC day: for a series measured every minute, a sample at
+//! 00:10 has round 10. So samples of one round are from the same time, also after a pause or failures, and can be
+//! compared as pairs. If jitter puts two samples into one period, the second one gets the next round.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,23 +19,23 @@ use firstbyte_core::run::Taken;
 
 use super::{Creation, RunError, RunWriter};
 
-/// Files of one day, for whom configurations change a lot.
+/// Maximum number of files per day, for users who change the configuration often.
 const MOST_FILES: u32 = 1_000;
-/// A file that is longer is not continued: all of it would have to be read first.
+/// Longer files (in bytes) are not continued, because all of them would have to be read first.
 const LONGEST_CONTINUED: u64 = 1 << 30;
 
-/// Writes samples into the file of their day.
+/// Writes each sample into the file of its day.
 #[derive(Debug)]
 pub struct DayWriter {
     directory: PathBuf,
     header: Arc<RunHeader>,
     day: String,
     writer: RunWriter,
-    /// For each cell, from one sample to the next.
+    /// For each cell, the time from one sample to the next.
     periods: Vec<Duration>,
-    /// For each cell, the round after its last, in the file of the day.
+    /// For each cell, the round after its last one in the day's file.
     rounds: Vec<u32>,
-    /// What comes next is of other cells.
+    /// Set if the next samples belong to other cells.
     next: Option<OtherCells>,
 }
 
@@ -42,16 +43,17 @@ pub struct DayWriter {
 struct OtherCells {
     header: Arc<RunHeader>,
     periods: Vec<Duration>,
-    /// Files that they do not go to.
+    /// Files that their samples must not go to.
     not: Vec<PathBuf>,
 }
 
 impl DayWriter {
-    /// Begins, or continues, today's file in `directory`, which is made where it is missing. `periods` are those of the header's
-    /// cells. Files of `not` are left as they are.
+    /// Starts or continues today's file in `directory`, which is created if it is missing.
+    ///
+    /// `periods` are those of the header's cells. Files in `not` are left as they are.
     ///
     /// # Errors
-    /// When it cannot be written, or another process writes it.
+    /// If the file cannot be written, or another process is writing it.
     pub fn open(
         directory: &Path,
         header: Arc<RunHeader>,
@@ -65,8 +67,9 @@ impl DayWriter {
         Ok(Self { directory, header, day, writer, periods, rounds, next: None })
     }
 
-    /// What is written from now on is of the cells of `header`, of `periods`; where they differ, into another file, which is none
-    /// of `not`. It is begun by the first sample.
+    /// Later samples belong to the cells of `header`, measured every `periods`.
+    ///
+    /// If the cells differ from the current ones, the first such sample starts another file, which is not one of `not`.
     pub fn follow(&mut self, header: Arc<RunHeader>, periods: Vec<Duration>, not: Vec<PathBuf>) {
         self.next = None;
         match self.header.difference(&header) {
@@ -75,26 +78,27 @@ impl DayWriter {
         }
     }
 
-    /// The file of today.
+    /// Path of today's file.
     pub fn path(&self) -> &Path {
         self.writer.path()
     }
 
-    /// Length of the file of today, bytes.
+    /// Length of today's file, in bytes.
     pub const fn length(&self) -> u64 {
         self.writer.length()
     }
 
-    /// Whether samples of the day `today` go to another file than those before them.
+    /// Whether samples of the day `today` go to another file than the samples before them.
     pub fn ends_file(&self, today: &str) -> bool {
         today != self.day || self.next.is_some()
     }
 
-    /// Writes all of `taken` on the day `today`, each as the next sample of its cell, or nothing of it. They are on the disk after the
-    /// next [`Self::sync`], which has to come before samples that go to another file.
+    /// Writes all of `taken` on the day `today`, each as the next sample of its cell, or none of them.
+    ///
+    /// They are on the disk after the next [`Self::sync`], which must come before samples that go to another file.
     ///
     /// # Errors
-    /// When they, or a new day's file, cannot be written; the file then ends with the sample before them.
+    /// If they, or a new day's file, cannot be written. The file then ends with the previous sample.
     pub fn write_all(&mut self, taken: &mut [Taken], today: &str) -> io::Result<()> {
         if self.ends_file(today) {
             self.begin(today, &[]).map_err(|error| match error {
@@ -117,10 +121,10 @@ impl DayWriter {
         Ok(())
     }
 
-    /// Waits until `written`, which are all that were written since the last time, are on the disk.
+    /// Waits until `written`, all the samples written since the last sync, are on the disk.
     ///
     /// # Errors
-    /// When they cannot be put there. Then they are not in the file any more.
+    /// If the sync fails. The samples are then cut off from the file.
     pub fn sync(&mut self, written: &[Taken]) -> io::Result<()> {
         self.writer.sync().inspect_err(|_| {
             for one in written {
@@ -131,10 +135,10 @@ impl DayWriter {
         })
     }
 
-    /// Ends the file, and begins another one of the same day.
+    /// Ends the current file and starts another one for the same day.
     ///
     /// # Errors
-    /// When it cannot be written. The file before it goes on then.
+    /// If it cannot be written. The current file then stays in use.
     pub fn begin_another(&mut self) -> Result<(), RunError> {
         let ended = self.path().to_owned();
         self.begin(&day_stamp(), &[ended])
@@ -145,7 +149,7 @@ impl DayWriter {
         let next = match &self.next {
             Some(next) => {
                 others.extend_from_slice(&next.not);
-                // It is of the cells before.
+                // The current file has the old cells.
                 others.push(self.path().to_owned());
                 Arc::clone(&next.header)
             }
@@ -184,7 +188,7 @@ impl DayWriter {
             }
             match RunWriter::resume_whole(&path, Some(header)) {
                 Ok((writer, resumed)) => return Ok((writer, resumed.done.next_rounds(cells))),
-                // A damaged file is not changed: its other lines can still be read.
+                // Leave a damaged file unchanged: its other lines can still be read.
                 Err(RunError::Differs { .. } | RunError::Line { .. } | RunError::Header { .. }) => {
                 }
                 Err(error) => return Err(error),
@@ -195,7 +199,7 @@ impl DayWriter {
     }
 }
 
-/// How many whole `period`s of its day, in UTC, are over at a moment.
+/// Number of whole `period`s of its UTC day that are over at `unix_ns`.
 fn round_of_day(unix_ns: u64, period: Duration) -> u32 {
     const DAY_NS: u128 = 86_400_000_000_000;
     let of_day = u128::from(unix_ns) % DAY_NS;

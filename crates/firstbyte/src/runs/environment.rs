@@ -1,7 +1,7 @@
-//! Where a run is made: what of the machine and the software may have a part in its times.
+//! The environment of a run: properties of the machine and the software that may affect its times.
 //!
-//! Read from the files in which Linux tells of itself; what is not there is absent. Left out is what
-//! would say whose machine it is: its name, its addresses, its serial numbers.
+//! They are read from Linux's system files; missing ones are absent. Values that would identify the machine are left
+//! out: its name, its addresses, its serial numbers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,7 +54,7 @@ impl Files {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// What a file of one line says, if it says something.
+    /// Contents of a one-line file, if it is not empty.
     fn line(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = self.text(path)?;
         Some(text.trim().to_owned()).filter(|line| !line.is_empty())
@@ -74,7 +74,7 @@ impl Files {
         })
     }
 
-    /// The governors in force, each named once.
+    /// The active governors, each once.
     fn governor(&self) -> Option<String> {
         let processors = fs::read_dir(self.root.join("sys/devices/system/cpu")).ok()?;
         let governors: BTreeSet<String> = processors
@@ -98,7 +98,7 @@ impl Files {
         Some([values.next()?, values.next()?, values.next()?])
     }
 
-    /// The product that the machine says it is, where the processor says that it is not real.
+    /// Name of the virtual machine's product, if the processor reports a hypervisor.
     fn virtualisation(&self) -> Option<String> {
         let flags = self.cpu_field("flags")?;
         if !flags.split(' ').any(|flag| flag == "hypervisor") {
@@ -123,7 +123,7 @@ impl Files {
             .map(String::from)
     }
 
-    /// Those with a default route; without any, all that are up.
+    /// Interfaces with a default route; without any, all that are up.
     fn interfaces(&self) -> Vec<InterfaceRecord> {
         let mut names = BTreeSet::new();
         for line in self.text("proc/net/route").unwrap_or_default().lines().skip(1) {
@@ -156,14 +156,14 @@ impl Files {
             let text = self.line(format!("sys/class/net/{name}/{file}"));
             text.and_then(|text| text.parse().ok())
         };
-        // A device that has no speed says -1, or nothing.
+        // A device without a speed reports -1 or nothing.
         InterfaceRecord { mtu_bytes: value("mtu"), speed_mbit: value("speed"), name }
     }
 }
 
 const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// Whether the kernel stamps packets (`SO_TIMESTAMPING`).
+/// Whether the kernel supports packet timestamps (`SO_TIMESTAMPING`).
 #[cfg(target_os = "linux")]
 fn packet_stamps() -> Option<bool> {
     use nix::sys::socket::{TimestampingFlag, setsockopt, sockopt};
@@ -174,7 +174,7 @@ fn packet_stamps() -> Option<bool> {
     Some(setsockopt(&socket, sockopt::Timestamping, &flags).is_ok())
 }
 
-/// Only Linux has them.
+/// Only Linux has packet timestamps.
 #[cfg(not(target_os = "linux"))]
 fn packet_stamps() -> Option<bool> {
     Some(false)

@@ -1,4 +1,4 @@
-//! What keeps a run file from being written or read.
+//! Errors of writing and reading run files.
 
 use std::fmt;
 use std::io;
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_probe::probe::describe_io;
 
-/// Why a run file cannot be written, continued or read.
+/// Reason why a run file cannot be written, continued or read.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the fields say what the variants' docs say, by name")]
 pub enum RunError {
-    /// A file is there, and was not to be overwritten.
+    /// The file exists and may not be overwritten.
     Exists { path: PathBuf },
-    /// It is a pipe or a device.
+    /// The path is a pipe or a device.
     NotRegular { path: PathBuf },
-    /// Another process is writing it.
+    /// Another process is writing the file.
     Locked { path: PathBuf },
-    /// It is not a run file.
+    /// The file is not a run file.
     NotARun { path: PathBuf },
-    /// It is of a later version of the format.
+    /// The file has a later version of the format.
     Version { path: PathBuf, version: u32 },
-    /// Its header is damaged.
+    /// The header is damaged.
     Header { path: PathBuf, detail: String },
-    /// It is a run of something else than what is to be continued.
+    /// The run measures something else than the one to continue.
     Differs { path: PathBuf, what: &'static str },
     /// A line is damaged.
     Line { path: PathBuf, line: u64, detail: String },
-    /// A sample is damaged behind its row.
+    /// A sample is damaged after the part of its line that the row is read from.
     Sample { path: PathBuf, offset: u64, detail: String },
     /// A table cannot be read.
     Table { path: PathBuf, line: usize, detail: String },
@@ -39,7 +39,7 @@ impl RunError {
         move |source| Self::Io { path: path.to_owned(), operation, source }
     }
 
-    /// What to do about it, where there is something to say.
+    /// Advice on how to fix the error, if there is any.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Exists { .. } => {

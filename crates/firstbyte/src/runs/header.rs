@@ -1,4 +1,4 @@
-//! The first line of a run: what will be measured, by what, and where.
+//! The first line of a run: what is measured, with which software, and where.
 
 use firstbyte_core::document::run::{
     AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader,
@@ -7,8 +7,9 @@ use firstbyte_core::document::run::{
 use super::environment;
 use firstbyte_probe::experiment::{Axis, Campaign, Lanes};
 
-/// The header of a run of `campaign`, whose cells are the values of `axes`, begun now. `command` is there for
-/// people; `plan` is what it meant, and what `--continue` goes by.
+/// Header of a new run of `campaign`, whose cells are the values of `axes`.
+///
+/// `command` is for people; `plan` is its meaning, which `--continue` uses.
 pub fn run_header(
     campaign: &Campaign<'_>,
     axes: &[Axis],

@@ -1,7 +1,7 @@
-//! Runs on disk: written so that nothing that was measured is lost, read back as rows or whole.
+//! Runs on disk: written so that no measurement is lost, and read back as rows or complete samples.
 //!
-//! Input: samples as they are taken, or files. Output: files, or cells and rows. Nothing here
-//! measures, and nothing here decides what a number means.
+//! Input: samples as they are taken, or files. Output: files, or cells and rows. Nothing here measures or interprets
+//! numbers.
 
 mod curl_csv;
 mod dataset;

@@ -1,8 +1,8 @@
-//! Samples of a short time out of a long run file, without reading all of it.
+//! Reads the samples of a short period from a long run file without reading all of it.
 //!
-//! In: a file, a period, a cell. Out: its rows, with where their lines begin. Samples are written when they are over, so a file is in the
-//! order of its ends, which is nearly that of its beginnings: a bisection finds the place, and a margin what stands around it. A clock
-//! that was set back hides what it counted twice.
+//! In: a file, a period, a cell. Out: its rows, with the offsets of their lines. Samples are written when they end, so
+//! a file is sorted by end time, which is nearly the order of start times. A bisection finds the place, and a margin
+//! covers the samples around it. If the clock was set back, samples of the repeated time may be missed.
 
 use std::fs::File;
 use std::io;
@@ -15,27 +15,28 @@ use firstbyte_core::run::Row;
 use super::RunError;
 use super::read::{LineRules, Part, header, read_line};
 
-/// No sample takes longer.
+/// Maximum duration of a sample, in nanoseconds.
 const MARGIN_NS: u64 = 600 * 1_000_000_000;
-/// Less is read from its beginning.
+/// Ranges shorter than this (in bytes) are read from their beginning.
 const WORTH_SEARCHING: u64 = 256 << 10;
 
-/// A row, and where it stands.
+/// A row and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedRow {
     /// The row.
     pub row: Row,
-    /// Where its line begins.
+    /// Offset of its line.
     pub offset: u64,
-    /// Why it failed, in words; absent where it did not.
+    /// Why the sample failed; absent if it did not.
     pub failure: Option<String>,
 }
 
-/// Rows of the run at `path` that began within `period`, nanoseconds since the Unix epoch, of the cell that `cell` names; none where it
-/// names none.
+/// Rows of the run at `path` that began within `period`, in nanoseconds since the Unix epoch.
+///
+/// `cell` selects the cell by the run's header; if it returns `None`, there are no rows.
 ///
 /// # Errors
-/// When it cannot be read, or is not a run, or of a later version.
+/// If the file cannot be read, is not a run, or has a later version.
 pub fn rows_of_period(
     path: &Path,
     period: Range<u64>,
@@ -50,7 +51,7 @@ pub fn rows_of_period(
     let latest = period.end.saturating_add(MARGIN_NS);
     let from = first_from(&file, begin..length, earliest).map_err(failed)?;
     let to = first_from(&file, from..length, latest).map_err(failed)?;
-    // Up to the end of what was searched last, which may begin before its first sample.
+    // Include the last searched range, which may begin before its first sample.
     let to = to.saturating_add(WORTH_SEARCHING).min(length);
     let part = Part::read(&file, from, to, from > begin, LineRules::from_header(&header))
         .map_err(failed)?;
@@ -65,7 +66,7 @@ pub fn rows_of_period(
     Ok(found)
 }
 
-/// A place of `range`, from which on all samples of `earliest` and later are, if the file is in order.
+/// An offset in `range` that is before all samples of `earliest` and later, if the file is sorted.
 fn first_from(file: &File, range: Range<u64>, earliest: u64) -> io::Result<u64> {
     let Range { start: mut low, end: mut high } = range;
     while high.saturating_sub(low) > WORTH_SEARCHING {
@@ -78,7 +79,7 @@ fn first_from(file: &File, range: Range<u64>, earliest: u64) -> io::Result<u64> 
     Ok(low)
 }
 
-/// When the first sample began whose line begins within `range`, behind an end of a line.
+/// Start time of the first sample whose line begins after the first line end within `range`.
 fn sample_behind(file: &File, range: Range<u64>) -> io::Result<Option<u64>> {
     let mut line = Vec::new();
     read_line(file, range.start, &mut line)?;
@@ -89,7 +90,7 @@ fn sample_behind(file: &File, range: Range<u64>) -> io::Result<Option<u64>> {
             return Ok(None);
         }
         let began = row(&line).ok().filter(|_| kind(&line) == LineKind::Sample);
-        // Without a time it says nothing of the order.
+        // A sample without a time says nothing about the order.
         if let Some(began) = began.map(|row| row.started_unix_ns).filter(|began| *began > 0) {
             return Ok(Some(began));
         }
@@ -135,11 +136,11 @@ mod tests {
         serde_json::to_string(&header).unwrap()
     }
 
-    /// A day with two samples a second, every thousandth line no sample, as long as real ones are.
+    /// A day with two samples a second. Every thousandth line is not a sample; lines are as long as real ones.
     fn day(header: &str, samples: u64) -> String {
         let mut text = format!("{header}\n");
         for n in 0..samples {
-            // They end in another order than they began.
+            // They end in a different order than they began.
             let began = (10_000 + n / 2) * SECOND + (n * 7_919 % 5) * SECOND;
             let _ = writeln!(
                 text,

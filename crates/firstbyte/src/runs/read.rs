@@ -1,8 +1,8 @@
-//! Reads a run: all of it as rows, single samples whole.
+//! Reads a run: all of it as rows, or single samples completely.
 //!
-//! A run of a million samples is a gigabyte. Its rows are read in one pass by several threads, each
-//! with a part of the file and a small buffer, and of a line only the begin is looked at. Samples are
-//! read whole one at a time, by where their lines are.
+//! A run of a million samples is a gigabyte. Several threads read its rows in one pass, each with a part of the file
+//! and a small buffer, and look only at the beginning of each line. Complete samples are read one at a time, by the
+//! offset of their line.
 
 use std::fs::File;
 use std::io;
@@ -21,25 +21,25 @@ use memchr::memchr;
 
 use super::RunError;
 
-/// A run file, read.
+/// A run file that was read.
 #[derive(Debug)]
 pub struct Run {
-    /// Its first line.
+    /// The first line of the file.
     pub header: RunHeader,
-    /// Where it was continued.
+    /// Lines that record where the run was continued.
     pub continued: Vec<ContinuedRecord>,
-    /// Its samples, reduced, in the order in which they were taken.
+    /// Samples, reduced to rows, in the order in which they were taken.
     pub rows: Vec<Row>,
-    /// Lines that are damaged; their samples are missing from `rows`.
+    /// Damaged lines; their samples are missing from `rows`.
     pub bad_lines: Vec<BadLine>,
-    /// Up to where the file is whole: what follows was being written when it was read, or when the
-    /// process that wrote it was killed.
+    /// End of the valid part of the file. Later bytes were being written when the file was read, or when the process
+    /// that wrote it was killed.
     pub valid_bytes: u64,
-    /// Bytes behind the last end of a line: a line being written, or the rest of a damaged one.
+    /// Bytes after the last line end: a line being written, or the rest of a damaged one.
     pub unfinished_bytes: u64,
     path: PathBuf,
     file: File,
-    /// Where the line of each row begins.
+    /// Offset of the line of each row.
     offsets: Vec<u64>,
     facts: FactTable,
     urls: Vec<String>,
@@ -48,11 +48,11 @@ pub struct Run {
 /// A line that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Where it begins.
+    /// Offset of the line.
     pub offset: u64,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub detail: String,
 }
 
@@ -62,18 +62,18 @@ impl BadLine {
     }
 }
 
-/// How much is read at once, by each thread.
+/// Bytes that each thread reads at once.
 const BLOCK: usize = 1 << 20;
-/// How long a line can be.
+/// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 256 << 20;
-/// A file of less is read by one thread.
+/// Files smaller than this (in bytes) are read by one thread.
 const WORTH_THREADS: u64 = 8 << 20;
 
 impl Run {
     /// Reads the run at `path`.
     ///
     /// # Errors
-    /// When it cannot be read, or is not a run, or of a later version.
+    /// If the file cannot be read, is not a run, or has a later version.
     pub fn read(path: &Path) -> Result<Self, RunError> {
         tracing::info!(path = %path.display(), "reading a run");
         regular(path)?;
@@ -124,22 +124,22 @@ impl Run {
         })
     }
 
-    /// Reads the first line of the run at `path`, and nothing else.
+    /// Reads only the first line of the run at `path`.
     ///
     /// # Errors
-    /// When it cannot be read, or is not a run, or of a later version.
+    /// If the file cannot be read, is not a run, or has a later version.
     pub fn read_header(path: &Path) -> Result<RunHeader, RunError> {
         regular(path)?;
         let file = File::open(path).map_err(RunError::io(path, "read"))?;
         Ok(header(&file, path)?.0)
     }
 
-    /// Where it was read from.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What whoever looks at it should know: lines that are left out.
+    /// Warnings for the user about lines that are left out.
     pub fn warnings(&self) -> Vec<Warning> {
         let unread = self.bad_lines.iter().map(|bad| Warning::UnreadLine {
             file: self.path.clone(),
@@ -156,10 +156,10 @@ impl Run {
         &self.facts
     }
 
-    /// The sample of `rows[index]`, whole.
+    /// The complete sample of `rows[index]`.
     ///
     /// # Errors
-    /// When it cannot be read, or its line is damaged where its row is not.
+    /// If it cannot be read, or its line is damaged after the part that the row is read from.
     pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
         let offset = self.offset(index);
         let mut line = Vec::new();
@@ -167,7 +167,7 @@ impl Run {
         self.sample(&line, offset, SampleDetail::Whole)
     }
 
-    /// Samples in the order of `rows`: those of `rows[range]`, one at a time.
+    /// The samples of `rows[range]` in order, one at a time.
     pub fn taken_in(
         &self,
         range: Range<usize>,
@@ -181,7 +181,7 @@ impl Run {
         })
     }
 
-    /// Keeps those of `rows` that `change` wants, as it changes them.
+    /// Keeps the rows for which `change` returns true, with its changes.
     pub fn keep_rows(&mut self, mut change: impl FnMut(&mut Row) -> bool) {
         let (rows, offsets) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.offsets));
         for (mut row, offset) in rows.into_iter().zip(offsets) {
@@ -192,25 +192,25 @@ impl Run {
         }
     }
 
-    /// The first of `rows` whose line begins at byte `offset`, or behind it.
+    /// Index of the first row whose line begins at byte `offset` or later.
     pub fn row_from(&self, offset: u64) -> usize {
         self.offsets.partition_point(|begin| *begin < offset)
     }
 
-    /// Where the line of `rows[index]` begins; where what is whole ends, behind the last one.
+    /// Offset of the line of `rows[index]`; after the last row, the end of the valid part.
     pub fn offset(&self, index: usize) -> u64 {
         self.offsets.get(index).copied().unwrap_or(self.valid_bytes)
     }
 
-    /// Every sample whole, in the order of `rows`, one at a time.
+    /// Every complete sample in the order of `rows`, one at a time.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
         self.taken_in(0..self.offsets.len(), SampleDetail::Whole)
     }
 
-    /// Why the sample of `rows[index]` failed, in words; absent when it did not. Looks at nothing else.
+    /// Why the sample of `rows[index]` failed; absent if it did not. Parses nothing else.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn failure(&self, index: usize) -> Result<Option<String>, RunError> {
         let offset = self.offset(index);
         let mut line = Vec::new();
@@ -227,18 +227,18 @@ impl Run {
     }
 }
 
-/// A piece of the file that was read, for lines that stand one behind the other.
+/// A piece of the file in memory, for reading consecutive lines.
 #[derive(Default)]
 struct Block {
     begin: u64,
     bytes: Vec<u8>,
 }
 
-/// How much of the file is read at once, where samples are read whole.
+/// Bytes to read at once when reading complete samples.
 const WHOLE_BLOCK: usize = 128 << 10;
 
 impl Block {
-    /// The line that begins at `offset`, without its end.
+    /// The line that begins at `offset`, without its line end.
     fn line(&mut self, file: &File, offset: u64) -> io::Result<&[u8]> {
         let known = |block: &Self| {
             let from = usize::try_from(offset.checked_sub(block.begin)?).ok()?;
@@ -254,7 +254,7 @@ impl Block {
             line = known(self);
         }
         let Some(line) = line else {
-            // Longer than a block, or the last one.
+            // The line is longer than a block, or the last one.
             read_line(file, offset, &mut self.bytes)?;
             return Ok(&self.bytes);
         };
@@ -262,7 +262,7 @@ impl Block {
     }
 }
 
-/// Reads the line that begins at `offset` into `line`, without its end.
+/// Reads the line that begins at `offset` into `line`, without its line end.
 pub(super) fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
     let mut block = 8 << 10;
@@ -285,7 +285,7 @@ pub(super) fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Res
     }
 }
 
-/// Refuses pipes and devices at `path`. Opening a pipe would wait for its other end, and a run is read from many places.
+/// Refuses pipes and devices at `path`. Opening a pipe would wait for its other end, and a run is read at many offsets.
 pub(super) fn regular(path: &Path) -> Result<(), RunError> {
     match path.metadata() {
         Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -295,10 +295,10 @@ pub(super) fn regular(path: &Path) -> Result<(), RunError> {
     }
 }
 
-/// The header, and where what follows it begins.
+/// Reads the header. Also returns the offset of the next line.
 pub(super) fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunError> {
     let path = || path.to_owned();
-    // Whether it is a run shows soon; what is not may have no lines, and no end.
+    // The beginning shows whether the file is a run; other files may have no lines, and no end.
     let mut begin = [0; 512];
     let n = file.read_at(&mut begin, 0).map_err(RunError::io(&path(), "read"))?;
     let begin = &begin[..n];
@@ -332,7 +332,7 @@ impl LineRules {
         Self { cells: header.cells.len(), is_sealed: header.is_sealed() }
     }
 
-    /// What is wrong with the checksum of `line`, if anything is.
+    /// What is wrong with the checksum of `line`, if anything.
     fn broken(self, line: &[u8]) -> Option<&'static str> {
         match Seal::read(line) {
             Seal::Whole => None,
@@ -342,7 +342,7 @@ impl LineRules {
     }
 }
 
-/// What one thread has read.
+/// Result of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) rows: Vec<Row>,
@@ -350,17 +350,17 @@ pub(super) struct Part {
     facts: FactTable,
     continued: Vec<ContinuedRecord>,
     bad_lines: Vec<BadLine>,
-    /// Lines begun in it.
+    /// Number of lines that begin in this part.
     lines: u64,
-    /// End of the last line that is whole.
+    /// End of the last valid line.
     valid: u64,
     /// End of the last line.
     end: u64,
 }
 
 impl Part {
-    /// Reads the lines that begin between `from` and `to`; where `from` is not known to be the
-    /// begin of a line, the first one begins after the first end of a line from the byte before it.
+    /// Reads the lines that begin between `from` and `to`. If `is_inner`, `from` may be inside a line; reading then
+    /// starts after the first line end at or after the byte before `from`.
     pub(super) fn read(
         file: &File,
         from: u64,
@@ -370,7 +370,8 @@ impl Part {
     ) -> io::Result<Self> {
         let mut part = Self::default();
         let mut buffer = vec![0; BLOCK];
-        // `buffer[begin..end]` is what of the file at `at` was read and not yet looked at.
+        // `buffer[begin..end]` holds the bytes that were read but not parsed yet; the buffer starts at `at` in the
+        // file.
         let (mut begin, mut end) = (0, 0);
         let mut at = if is_inner { from - 1 } else { from };
         let mut skip = is_inner;
@@ -400,7 +401,7 @@ impl Part {
             }
             let n = file.read_at(&mut buffer[end..], at + end as u64)?;
             if n == 0 {
-                // What has no end was not written to its end.
+                // A last line without a line end was not completely written.
                 return Ok(part);
             }
             end += n;

@@ -1,10 +1,10 @@
-//! Writes a run: every sample is on the disk before the next one is begun.
+//! Writes a run: every sample is on the disk before the next one starts.
 //!
-//! One process writes a run at a time (an exclusive lock on the file, which the kernel takes back
-//! when the process ends, however it ends). A sample is one write and one `fdatasync`; when that
-//! fails the file is cut back to the sample before, so that it is a valid run at every moment but
-//! within a write, and what a killed process leaves of a line is cut off when the run is continued.
-//! A monitor, which has samples all the time, writes each at once and syncs those of a second together.
+//! One process writes a run at a time. It holds an exclusive lock on the file, which the kernel releases when the
+//! process ends, however it ends. A sample is one write and one `fdatasync`. If that fails, the file is truncated to
+//! the previous sample, so the file is a valid run except during a write. When a run is continued, a partial line left
+//! by a killed process is cut off. A monitor, which receives samples all the time, writes each one at once and syncs
+//! once a second.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
@@ -22,69 +22,69 @@ use firstbyte_report::advice;
 
 /// Mode of a run file.
 const OWNER_ONLY: u32 = 0o600;
-/// Files next to a run that keep its damaged parts, at most.
+/// Maximum number of files next to a run that keep its damaged parts.
 const MOST_ASIDE: u32 = 1_000;
 
-/// What to do with a file that has the name of a run to be begun.
+/// What to do if a file with the new run's name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Creation {
-    /// Leave it as it is, and fail. An empty file is no obstacle.
+    /// Keep it and fail. An empty file is reused.
     New,
-    /// Begin anew: what is in it is lost.
+    /// Overwrite it; its contents are lost.
     Overwrite,
 }
 
-/// What becomes of a run that is damaged in the middle.
+/// What to do with a run that is damaged in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
     CutOff,
     Refused,
 }
 
-/// A run that is being written.
+/// A run being written.
 #[derive(Debug)]
 pub struct RunWriter {
     file: Locked,
     path: PathBuf,
     urls: Vec<String>,
     interner: Interner,
-    /// What goes before the next sample.
+    /// Bytes to write before the next sample.
     preamble: Vec<u8>,
     buffer: Vec<u8>,
-    /// Length of what is valid.
+    /// Length of the valid part, in bytes.
     length: u64,
-    /// Length of the part that is on the disk.
+    /// Length of the part that is on the disk, in bytes.
     synced: u64,
-    /// What is behind that and goes before the next sample again if it is cut off.
+    /// Preamble bytes after `synced`; written again before the next sample if they are cut off.
     unsynced: Vec<u8>,
 }
 
-/// What was found of a run that is continued.
+/// State of a run that is continued.
 #[derive(Debug)]
 pub struct Resumed {
-    /// The run, as it was found.
+    /// The run as it was read.
     pub run: Run,
-    /// Which samples it has.
+    /// Samples that the run contains.
     pub done: Done,
-    /// Bytes that were cut off: a half-written line, or a damaged line and everything behind it.
+    /// Bytes cut off: a partial line, or a damaged line and everything after it.
     pub torn_bytes: u64,
-    /// The damaged line where the cut was made; absent if only a half-written line was cut off.
+    /// The damaged line where the file was cut; absent if only a partial line was cut off.
     pub damaged: Option<BadLine>,
-    /// The file that keeps the bytes, if they hold a whole line.
+    /// The file that keeps the cut-off bytes, if they hold a whole line.
     pub aside: Option<PathBuf>,
 }
 
-/// The samples that a run has, by round and cell.
+/// Samples of a run, by round and cell.
 #[derive(Clone, Debug, Default)]
 pub struct Done(HashSet<(u32, u16)>);
 
 impl Done {
-    /// Whether there is a sample of `cell` in `round`.
+    /// Whether `cell` has a sample in `round`.
     pub fn contains(&self, round: u32, cell: usize) -> bool {
         u16::try_from(cell).is_ok_and(|cell| self.0.contains(&(round, cell)))
     }
 
-    /// For each of `cells` cells the round after its last.
+    /// The round after the last one of each of `cells` cells.
     pub fn next_rounds(&self, cells: usize) -> Vec<u32> {
         let mut next = vec![0; cells];
         for (round, cell) in &self.0 {
@@ -95,12 +95,12 @@ impl Done {
         next
     }
 
-    /// How many there are.
+    /// Number of samples.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -113,23 +113,22 @@ impl FromIterator<(u32, u16)> for Done {
 }
 
 impl RunWriter {
-    /// Begins a run at `path`.
+    /// Starts a run at `path`.
     ///
     /// # Errors
-    /// When the file is there already (unless it is to be overwritten), is being written by another
-    /// process, or cannot be written.
+    /// If the file exists (unless it may be overwritten), another process is writing it, or it cannot be written.
     pub fn create(path: &Path, header: &RunHeader, creation: Creation) -> Result<Self, RunError> {
         tracing::info!(path = %path.display(), ?creation, "starting a run");
         regular(path)?;
         let file = OpenOptions::new()
             .append(true)
             .create(true)
-            // The command is in it, with what `-H` and `-d` say.
+            // It contains the command line, which may hold secrets in `-H` and `-d`.
             .mode(OWNER_ONLY)
             .open(path)
             .map_err(RunError::io(path, "create"))?;
         let file = Locked::lock(file, path)?;
-        // Only who holds the lock may look at what there is, or throw it away.
+        // Inspect or truncate the contents only while holding the lock.
         let length = file.metadata().map_err(RunError::io(path, "create"))?.len();
         if length > 0 {
             if creation == Creation::New {
@@ -137,7 +136,7 @@ impl RunWriter {
             }
             file.set_len(0).map_err(RunError::io(path, "overwrite"))?;
         }
-        // One that was there already may have been for others to read. Somebody else's stays as it is.
+        // An existing file may have been readable by others. Fails for another user's file, which stays as it is.
         let _ = file.set_permissions(Permissions::from_mode(OWNER_ONLY));
         let urls = header.cells.iter().map(|cell| cell.url.clone()).collect();
         let preamble =
@@ -145,31 +144,31 @@ impl RunWriter {
         let mut writer = Self::new(file, path, urls, Interner::default(), 0);
         writer.preamble = preamble;
         writer.append_all(&[]).map_err(RunError::io(path, "write"))?;
-        // The file's name is to outlive a crash as well; not every file system can promise that.
+        // Sync the directory so that the file name survives a crash too; not every file system can promise that.
         let directory = path.parent().filter(|d| !d.as_os_str().is_empty());
         let _ = File::open(directory.unwrap_or(Path::new("."))).and_then(|d| d.sync_all());
         Ok(writer)
     }
 
-    /// Continues the run at `path` from the last line that precedes any damage. Everything behind that line is cut off. If
-    /// it holds a whole line, it is kept in a file next to the run. A sample cannot be read without the facts that it refers
-    /// to, and the damaged line may hold one of them.
+    /// Continues the run at `path` after the last line before any damage.
     ///
-    /// `expected` is what the caller would begin anew: the run has to be one of the same cells,
-    /// options, seed and load, and a line before the next sample says what is new since (command,
-    /// number of rounds, environment). Without it the run is taken as it is.
+    /// Everything after that line is cut off. If it holds a whole line, it is kept in a file next to the run. A sample
+    /// cannot be read without the facts that it refers to, and the damaged line may hold one of them.
+    ///
+    /// `expected` is the header that the caller would write for a new run. The existing run must have the same cells,
+    /// options, seed and load. A line before the next sample records what changed (command, number of rounds,
+    /// environment). Without `expected`, the run is accepted as it is.
     ///
     /// # Errors
-    /// When there is no such run, another process is writing it, or its samples and those to come
-    /// cannot be told apart.
+    /// If there is no such run, another process is writing it, or its samples cannot be told apart from new ones.
     pub fn resume(path: &Path, expected: Option<&RunHeader>) -> Result<(Self, Resumed), RunError> {
         Self::go_on(path, expected, Damage::CutOff)
     }
 
-    /// Continues a run if no line but the last is damaged. A run with other damage is not changed.
+    /// Continues a run if only its last line is damaged. A run with other damage is not changed.
     ///
     /// # Errors
-    /// Those of [`Self::resume`], and that a line is damaged.
+    /// The errors of [`Self::resume`], and any damaged line before the last.
     pub fn resume_whole(
         path: &Path,
         expected: Option<&RunHeader>,
@@ -230,34 +229,33 @@ impl RunWriter {
         Self { file, path, urls, interner, preamble, buffer, length, synced, unsynced }
     }
 
-    /// Where it is written.
+    /// Path of the run file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes `taken`. When it returns the sample is on the disk, as far as the system can tell.
+    /// Writes `taken`. When it returns, the sample is on the disk, as far as the system can tell.
     ///
     /// # Errors
-    /// When it cannot be written; the run then ends with the sample before it, and another attempt
-    /// may be made.
+    /// If it cannot be written. The run then ends with the previous sample, and the caller may try again.
     pub fn append(&mut self, taken: &Taken) -> io::Result<()> {
         self.append_all(std::slice::from_ref(taken))
     }
 
-    /// Writes all of `taken` by one write, whole or not at all. When it returns they are on the disk, as far as the system can
-    /// tell.
+    /// Writes all of `taken` in one write, whole or not at all. When it returns, they are on the disk, as far as the
+    /// system can tell.
     ///
     /// # Errors
-    /// When they cannot be written; the run then ends with the sample before them, and another attempt may be made.
+    /// If they cannot be written. The run then ends with the previous sample, and the caller may try again.
     pub fn append_all(&mut self, taken: &[Taken]) -> io::Result<()> {
         self.write_all(taken)?;
         self.sync()
     }
 
-    /// Writes all of `taken` by one write, whole or not at all. They are on the disk after the next [`Self::sync`].
+    /// Writes all of `taken` in one write, whole or not at all. They are on the disk after the next [`Self::sync`].
     ///
     /// # Errors
-    /// When they cannot be written; the run then ends with the sample before them, and another attempt may be made.
+    /// If they cannot be written. The run then ends with the previous sample, and the caller may try again.
     pub fn write_all(&mut self, taken: &[Taken]) -> io::Result<()> {
         self.buffer.clear();
         let mut facts = Vec::new();
@@ -273,9 +271,9 @@ impl RunWriter {
         let written = (&*self.file).write_all(&self.preamble);
         if let Err(error) = written {
             self.preamble.truncate(before);
-            // Facts that were given numbers are to be written before whoever refers to them.
+            // Facts that already have numbers must be written before the samples that refer to them.
             self.preamble.extend_from_slice(&facts);
-            // Best effort: if this fails too, the torn line is cut off when the run is continued.
+            // Best effort: if this fails too, the partial line is cut off when the run is continued.
             let _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -286,10 +284,10 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Waits until all that was written is on the disk, as far as the system can tell.
+    /// Waits until everything written is on the disk, as far as the system can tell.
     ///
     /// # Errors
-    /// When it cannot be put there. Then all samples since the last time are cut off, and another attempt may be made to write them.
+    /// If the sync fails. All samples since the last sync are then cut off, and the caller may write them again.
     pub fn sync(&mut self) -> io::Result<()> {
         if self.synced == self.length {
             return Ok(());
@@ -306,13 +304,13 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Length of what is written, bytes.
+    /// Length of the written file, in bytes.
     pub const fn length(&self) -> u64 {
         self.length
     }
 }
 
-/// Copies the run at `path` from offset `from` on into a file next to it.
+/// Copies the run at `path` from offset `from` to its end into a file next to it.
 fn set_aside(path: &Path, from: u64) -> Result<PathBuf, RunError> {
     for number in 1..=MOST_ASIDE {
         let mut name = path.as_os_str().to_owned();
@@ -341,10 +339,10 @@ fn no_such_cell() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "a sample of a variant that is not in the run")
 }
 
-/// A file that only this process writes, for as long as it lives.
+/// A file locked so that only this process writes it.
 ///
-/// The lock is given back and not just forgotten: a process that another thread of this one is starting has the file
-/// too, until it has become another program.
+/// `Drop` unlocks the file explicitly. Closing it is not enough: if another thread is starting a process, the child
+/// shares the open file until it calls `exec`.
 #[derive(Debug)]
 struct Locked(File);
 
@@ -367,7 +365,7 @@ impl std::ops::Deref for Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Where this fails, closing it does the same.
+        // If this fails, closing the file releases the lock as well.
         let _ = self.0.unlock();
     }
 }
@@ -376,7 +374,7 @@ impl Drop for Locked {
 mod tests {
     use super::*;
 
-    /// As a process that is being started has.
+    /// The cloned file stands for the one that a starting child process inherits.
     #[test]
     fn a_lock_ends_with_its_writer_whoever_else_has_the_file() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! Events that wait for one webhook, in order, in memory and in a file: what a receiver has not acknowledged survives a restart.
+//! Events waiting for one webhook, in order, in memory and in a file, so that unacknowledged events survive a restart.
 //!
-//! In: notices from the thread that finds events. Out: the oldest of them, until it is finished with. The file is appended to, and emptied
-//! whenever nothing waits. Only the webhooks' thread touches it: a slow disk holds up neither measuring nor the search for changes.
+//! In: notices from the thread that finds events. Out: the oldest notice, until it is finished. Lines are appended to
+//! the file, which is emptied whenever nothing waits. Only the webhooks' thread uses the file, so a slow disk delays
+//! neither measurements nor the search for changes.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -22,12 +23,12 @@ use tokio::sync::mpsc;
 
 use super::{Counts, Notice, Tell};
 
-/// Lines of notices that are finished with, at most, before the file is written anew.
+/// Maximum number of finished lines before the file is rewritten.
 const MOST_FINISHED: usize = 1_000;
-/// Hexadecimal digits of a file's name: twenty webhooks are told apart by far fewer.
+/// Hexadecimal digits of a file name; far fewer would distinguish twenty webhooks.
 const NAME_DIGITS: usize = 16;
 
-/// A line: a notice by its number, or without it that this one is finished with.
+/// A line: a numbered notice, or without `notice` the record that this number is finished.
 #[derive(Serialize, Deserialize)]
 struct MailboxLine {
     number: u64,
@@ -59,26 +60,27 @@ impl KeptNotice {
     }
 }
 
-/// What waits for one webhook.
+/// Notices waiting for one webhook.
 pub(super) struct Mailbox {
-    /// Of the webhook, in messages.
+    /// Name of the webhook, for messages.
     name: String,
     incoming: mpsc::Receiver<Notice>,
     waiting: VecDeque<(u64, Notice)>,
     next_number: u64,
-    /// Lines of the file that are finished with.
+    /// Number of finished lines in the file.
     finished: usize,
     path: PathBuf,
     file: Option<File>,
     is_unsynced: bool,
-    /// It was told that the file cannot be written.
+    /// Whether a failure to write the file was reported.
     fails: bool,
     counts: Arc<Counts>,
     tell: Tell,
 }
 
 impl Mailbox {
-    /// What waits in the file at `path`, and what comes by `incoming` later. Notices older than `give_up` are given up.
+    /// Opens the mailbox with the file at `path`; `incoming` brings new notices. Notices older than `give_up` are given
+    /// up.
     pub(super) fn open(
         name: &str,
         path: PathBuf,
@@ -120,7 +122,7 @@ impl Mailbox {
         mailbox
     }
 
-    /// The oldest notice; absent once nothing waits and nobody offers any more.
+    /// The oldest notice; absent once nothing waits and no more can arrive.
     pub(super) async fn oldest(&mut self) -> Option<Notice> {
         self.take_in_all();
         if self.waiting.is_empty() {
@@ -131,7 +133,7 @@ impl Mailbox {
         self.waiting.front().map(|(_, notice)| notice.clone())
     }
 
-    /// Keeps what comes while `work` is under way.
+    /// Keeps notices that arrive while `work` runs.
     pub(super) async fn take_in_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -145,7 +147,7 @@ impl Mailbox {
         }
     }
 
-    /// The oldest is delivered, or given up.
+    /// Removes the oldest notice, after it was delivered or given up.
     pub(super) fn finish_oldest(&mut self) {
         let Some((number, _)) = self.waiting.pop_front() else { return };
         self.counts.pending.fetch_sub(1, Ordering::Relaxed);
@@ -157,7 +159,8 @@ impl Mailbox {
         self.note_outcome(written);
     }
 
-    /// Keeps what has come, and sees to it that it is on the disk: an event is told once, and a power cut is not to take it.
+    /// Keeps the notices that have arrived and syncs the file: an event is found only once, so a power cut must not
+    /// lose it.
     pub(super) fn take_in_all(&mut self) {
         while let Ok(notice) = self.incoming.try_recv() {
             self.take_in(notice);
@@ -180,14 +183,14 @@ impl Mailbox {
 
     fn append(&mut self, line: &MailboxLine) -> io::Result<()> {
         if self.fails {
-            // It has gaps: all of it is written, or nothing.
+            // After a failure the file has gaps, so write all of it.
             return self.rewrite();
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         file.write_all(&line_bytes(line)?)
     }
 
-    /// Writes the file anew, with what waits alone.
+    /// Rewrites the file with only the waiting notices.
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         for (number, notice) in &self.waiting {
@@ -223,14 +226,14 @@ impl Mailbox {
     }
 }
 
-/// The bytes of a line.
+/// Encodes a line.
 fn line_bytes(line: &MailboxLine) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// What waits in a file, by number. The last line may be cut short: it was not acknowledged to anybody.
+/// Waiting notices in a file, by number. The last line may be incomplete; it was never acknowledged.
 fn read_waiting(path: &Path) -> io::Result<BTreeMap<u64, KeptNotice>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -252,30 +255,30 @@ fn read_waiting(path: &Path) -> io::Result<BTreeMap<u64, KeptNotice>> {
     Ok(waiting)
 }
 
-/// The directory of all mailboxes of a store, made where it is not there.
+/// The directory of all mailboxes of a store, created if missing.
 ///
 /// # Errors
-/// When it cannot be made.
+/// If it cannot be created.
 pub(super) fn make_mailbox_directory(store: &Path) -> io::Result<PathBuf> {
     let directory = store.join("webhooks");
     DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
     Ok(directory)
 }
 
-/// Deletes mailboxes of webhooks that are not configured any more, once all in them is too old to be sent.
+/// Deletes mailboxes of webhooks that are not configured any more, once their notices are too old to send.
 pub(super) fn delete_outdated(directory: &Path, used: &HashSet<PathBuf>, give_up: Duration) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let now = Realtime::now().unix_nanos() / 1_000_000_000;
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let written = path.metadata().map_or(i64::MAX, |data| data.mtime()).cast_unsigned();
         if now.saturating_sub(written) > give_up.as_secs() && !used.contains(&path) {
-            // It is tried again at the next start.
+            // If this fails, the next start tries again.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The file of a webhook. Its URL may be a secret, so the name does not show it.
+/// File of a webhook's mailbox. The URL may be secret, so the name does not show it.
 pub(super) fn mailbox_file(directory: &Path, settings: &WebhookSettings) -> PathBuf {
     let url = settings.url.reveal().url.as_str();
     let digest = digest::digest(&digest::SHA256, url.as_bytes());

@@ -1,7 +1,8 @@
-//! What changed, on its way to who wants to know: a queue and a sender for each webhook, on one thread of their own.
+//! Sends events to webhooks, with a queue and a sender for each one on a separate thread.
 //!
-//! In: events, as the thread that looks for changes finds them; it never waits. Out: requests, in order, tried again with growing
-//! pauses for a bounded time. What waits is kept in files, and sent after a restart. What is dropped or given up is counted, and told.
+//! In: events from the change detection thread, which never waits. Out: requests in order, retried with growing pauses
+//! for a bounded time. Waiting events are kept in files and sent after a restart. Events that are dropped or given up
+//! are counted and reported.
 
 mod mailbox;
 mod sender;
@@ -31,30 +32,30 @@ use sender::Sender;
 
 use crate::posting::{Tls, Work, system_tls, work_on_thread};
 
-/// Events that wait for one webhook, at most.
+/// Maximum number of events waiting for one webhook.
 const MOST_WAITING: usize = 1_000;
 
-/// Who is told in words.
+/// Reports a message to the user.
 pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A webhook, and the key that its requests are signed with.
+/// A webhook, and the key that signs its requests.
 pub(crate) struct Webhook {
     pub(crate) settings: WebhookSettings,
     pub(crate) secret: Option<Secret<String>>,
 }
 
-/// How patiently events are delivered.
+/// Timeouts and limits of delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// For an answer.
+    /// Time limit for a response.
     attempt: Duration,
-    /// From the first attempt to the second; twice as long each further time,
+    /// Pause between the first and the second attempt; it doubles after each attempt.
     first_pause: Duration,
-    /// and at most so long.
+    /// Maximum pause between attempts.
     longest_pause: Duration,
-    /// From when an event was found.
+    /// How long to retry, counted from when the event was found.
     give_up: Duration,
-    /// For what is under way when the monitor ends.
+    /// Time for a request in progress when the monitor ends.
     end: Duration,
 }
 
@@ -70,10 +71,10 @@ impl Default for Pace {
     }
 }
 
-/// What was not delivered, of one webhook.
+/// Events that one webhook did not receive.
 #[derive(Default)]
 struct Counts {
-    /// Offered, and neither delivered nor given up.
+    /// Offered, but neither delivered nor given up.
     pending: AtomicU64,
     given_up: AtomicU64,
     dropped: AtomicU64,
@@ -87,7 +88,7 @@ struct Notice {
     found: Monotonic,
 }
 
-/// Where events are offered.
+/// Accepts events for all webhooks.
 #[derive(Default)]
 pub(crate) struct Notices {
     outlets: Vec<Outlet>,
@@ -104,14 +105,14 @@ struct Outlet {
 }
 
 impl Notices {
-    /// Notes events that were found before this began: they are not sent again.
+    /// Remembers events found before the start, so that they are not sent again.
     pub(crate) fn know(&mut self, events: &[Event]) {
         for outlet in &mut self.outlets {
             events.iter().for_each(|event| outlet.choice.know(event));
         }
     }
 
-    /// Hands `event`, which `json` is the stored form of, to the webhooks that want it. Never waits.
+    /// Hands `event`, stored as `json`, to the webhooks that want it. Never waits.
     pub(crate) fn offer(&mut self, event: &Event, json: &str) {
         for outlet in &mut self.outlets {
             if outlet.choice.takes(event) {
@@ -126,7 +127,7 @@ impl Outlet {
         let body = self.template.as_ref().map(|template| template.render(event, json));
         let body = Bytes::from(body.unwrap_or_else(|| json.to_owned()));
         let notice = Notice { id: event.id().to_owned(), body, found: Monotonic::now() };
-        // Nobody else adds to them.
+        // Only this thread adds to the count.
         let waiting = self.counts.pending.load(Ordering::Relaxed);
         if waiting < MOST_WAITING as u64 {
             self.counts.pending.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl Outlet {
     }
 }
 
-/// Webhooks that events are offered to already, and that nothing is sent to yet: the store's directory may be another process's.
+/// Webhooks that accept events but do not send yet: another process may own the store's directory.
 pub(crate) struct PreparedWebhooks {
     couriers: Vec<PreparedCourier>,
     pace: Pace,
@@ -165,10 +166,10 @@ struct PreparedCourier {
 }
 
 impl PreparedWebhooks {
-    /// Makes what sends to `webhooks`.
+    /// Creates the senders for `webhooks`.
     ///
     /// # Errors
-    /// When the system does not let it.
+    /// If the system fails to load the TLS configuration.
     pub(crate) fn new(
         webhooks: Vec<Webhook>,
         pace: Pace,
@@ -204,11 +205,12 @@ impl PreparedWebhooks {
         Ok((Self { couriers, pace, tell }, Notices { outlets }))
     }
 
-    /// Begins to send, with what an earlier process left in the directory `store`, which nobody else writes now. Without webhooks there
-    /// is no thread.
+    /// Starts sending, including events that an earlier process left in the directory `store`.
+    ///
+    /// No other process may be writing to `store`. Without webhooks, no thread is started.
     ///
     /// # Errors
-    /// When the system does not let it.
+    /// If the system fails to start it.
     pub(crate) fn begin(self, store: &Path) -> io::Result<Webhooks> {
         let Self { couriers, pace, tell } = self;
         let (end, ending) = watch::channel(false);
@@ -220,7 +222,7 @@ impl PreparedWebhooks {
                 let name = settings.name.clone();
                 counted.push((name.clone(), Arc::clone(&counts)));
                 let mut file = mailbox_file(&directory, &settings);
-                // Webhooks of one URL have a file each.
+                // Webhooks with the same URL get separate files.
                 while !used.insert(file.clone()) {
                     file.as_mut_os_string().push("-2");
                 }
@@ -254,7 +256,7 @@ impl PreparedWebhooks {
     }
 }
 
-/// A handle on the thread.
+/// Handle of the thread.
 pub(crate) struct Webhooks {
     end: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -263,9 +265,10 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Ends it, once nobody offers any more: what waits is tried once more, within a bounded time, and stays for the next start.
+    /// Ends the thread after the last event. Waiting events are tried once more, within a bounded time, and kept for
+    /// the next start.
     pub(crate) fn finish(self) {
-        // It may have ended by itself.
+        // The thread may have ended by itself.
         let _ = self.end.send(true);
         if let Some(Err(panicked)) = self.thread.map(JoinHandle::join) {
             std::panic::resume_unwind(panicked);
@@ -289,22 +292,22 @@ impl Webhooks {
     }
 }
 
-/// How a notice ended.
+/// Result of a delivery.
 enum Delivery {
     Delivered,
     GivenUp,
-    /// The monitor ends: it waits for the next start.
+    /// The monitor ends; the event waits for the next start.
     Interrupted,
 }
 
-/// Who delivers the events of one webhook, one after the other.
+/// Task that delivers the events of one webhook, one after another.
 struct Courier {
     name: String,
     sender: Sender,
     ending: watch::Receiver<bool>,
     counts: Arc<Counts>,
     pace: Pace,
-    /// It was told that it does not work.
+    /// Whether a failure was reported.
     fails: bool,
     tell: Tell,
 }
@@ -315,7 +318,7 @@ impl Courier {
             match mailbox.take_in_during(self.deliver(&notice)).await {
                 Delivery::Delivered => {}
                 Delivery::GivenUp => _ = self.counts.given_up.fetch_add(1, Ordering::Relaxed),
-                // Later ones are not to overtake it.
+                // Later events must not overtake it.
                 Delivery::Interrupted => return mailbox.take_in_all(),
             }
             mailbox.finish_oldest();
@@ -325,7 +328,7 @@ impl Courier {
     async fn deliver(&mut self, notice: &Notice) -> Delivery {
         let mut pause = self.pace.first_pause;
         loop {
-            // What comes to its end while this is tried is tried no more.
+            // Read before the attempt: if the monitor starts to end during it, one more attempt follows.
             let is_last = self.is_ending();
             let sent = tokio::time::timeout(self.pace.attempt, self.sender.send(notice)).await;
             let timed_out = |_| Err(format!("no answer within {}", print_time(self.pace.attempt)));

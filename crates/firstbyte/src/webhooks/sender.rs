@@ -1,4 +1,4 @@
-//! One request of a webhook: signed, sent, its answer's status looked at.
+//! Signs and sends the requests of a webhook, and checks the status of the response.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use firstbyte_probe::probe::Secret;
 use super::Notice;
 use crate::posting::{Destination, Tls};
 
-/// Who sends the events of one webhook.
+/// Sends the events of one webhook.
 pub(super) struct Sender {
     destination: Destination,
     key: Option<hmac::Key>,
@@ -29,7 +29,7 @@ impl Sender {
         })
     }
 
-    /// Sends `notice`; what goes wrong comes back in words.
+    /// Sends `notice`. Errors are texts.
     pub(super) async fn send(&self, notice: &Notice) -> Result<(), String> {
         let seconds = (Realtime::now().unix_nanos() / 1_000_000_000).to_string();
         let mut further =
@@ -44,7 +44,7 @@ impl Sender {
     }
 }
 
-/// "sha256=…" of the time, a full stop and the body: an old request cannot be sent again with a new time.
+/// `"sha256=…"` over the time, a full stop and the body, so that an old request cannot be replayed with a new time.
 fn signature(key: &hmac::Key, seconds: &str, body: &[u8]) -> String {
     let mut signed = hmac::Context::with_key(key);
     signed.update(seconds.as_bytes());

@@ -1,4 +1,4 @@
-//! Webhooks against servers that receive them, well and badly.
+//! Webhooks against servers that accept or fail requests.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ struct Received {
     body: Bytes,
 }
 
-/// What a server does with a request; the last one is of all further ones.
+/// Reaction of a server to a request; the last one in a list applies to all further requests.
 #[derive(Clone, Copy)]
 enum Answer {
     Status(u16),
@@ -42,7 +42,7 @@ enum Answer {
     Never,
 }
 
-/// A server that does as it is told. It ends with the test program.
+/// A server that answers as instructed. Runs until the test program ends.
 fn receiver(answers: &'static [Answer], tls: Option<ServerConfig>) -> (u16, Receiver<Received>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -62,7 +62,7 @@ fn receiver(answers: &'static [Answer], tls: Option<ServerConfig>) -> (u16, Rece
                     let (head, body) = request.into_parts();
                     let body = body.collect().await?.to_bytes();
                     let which = number.fetch_add(1, Ordering::SeqCst) as usize;
-                    // Whoever is gone has seen enough.
+                    // The test may have ended already.
                     let _ = received.send(Received { head, body });
                     let status = match answers.get(which).or(answers.last()) {
                         Some(Answer::Status(status)) => *status,
@@ -123,7 +123,7 @@ struct Scene {
     webhooks: Webhooks,
     notices: Notices,
     told: Arc<Mutex<Vec<String>>>,
-    /// Of a store that is gone with it.
+    /// Keeps the store's directory until the scene is dropped.
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -156,7 +156,7 @@ impl Scene {
     }
 }
 
-/// What openssl makes of the same.
+/// The signature that openssl computes for `signed`.
 fn openssl(signed: &[u8]) -> String {
     let mut child = Command::new("openssl")
         .args(["dgst", "-sha256", "-hmac", SECRET])
@@ -256,7 +256,7 @@ fn what_is_not_acknowledged_is_sent_after_a_restart_in_order() {
     let told = scene.finish();
     let kept = "2 events not delivered yet: kept for the next start";
     assert!(told.last().unwrap().ends_with(kept), "{told:?}");
-    // Nobody else reads it, and its end may be missing.
+    // Only the owner can read the file, and its end may be missing.
     let mut text = std::fs::read_to_string(&left).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&left.metadata().unwrap().permissions());

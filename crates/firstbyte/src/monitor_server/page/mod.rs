@@ -1,6 +1,7 @@
-//! The page for people: its shell, and the files that it loads. All that it shows comes by the API.
+//! The page for people: its shell and the files that it loads. All data comes through the API.
 //!
-//! In: a path. Out: one of the files below, with a policy under which nothing else is loaded, nothing inline runs and nobody frames it.
+//! In: a path. Out: one of the files below, with a policy that allows no other resources, no inline code and no
+//! framing.
 
 mod sign_in;
 
@@ -21,17 +22,17 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
-/// Of pages that reports make, whose own policy says which script may run.
+/// Policy of report pages, which have their own policy for scripts.
 const REPORT_POLICY: &str = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The page itself, for every view that its script makes.
+/// The page itself, the same for all views that its script renders.
 pub(super) fn shell() -> Answer {
     with_policy(of_kind(StatusCode::OK, HTML, Bytes::from_static(SHELL.as_bytes())), POLICY)
 }
 
 const SHELL: &str = include_str!("page.html");
 
-/// A page that reports make.
+/// A page rendered by the report code.
 pub(super) fn report(status: StatusCode, page: String) -> Answer {
     with_policy(of_kind(status, HTML, Bytes::from(page)), REPORT_POLICY)
 }
@@ -69,7 +70,7 @@ fn with_policy(mut answer: Answer, policy: &'static str) -> Answer {
 mod tests {
     use super::*;
 
-    /// Names of files that `text` loads.
+    /// Names of the files that `text` loads.
     fn loaded(text: &str) -> Vec<String> {
         let behind = |mark: &'static str| text.split(mark).skip(1);
         let names = behind("\"/page/").chain(behind("'./"));
@@ -99,7 +100,7 @@ mod tests {
                 "events.js" => include_str!("events.js"),
                 _ => "",
             };
-            // What comes from outside is text, never markup.
+            // Data from outside is inserted as text, never as markup.
             assert!(!text.contains("innerHTML") && !text.contains("insertAdjacentHTML"), "{name}");
             found.extend(loaded(text).into_iter().filter(|name| !seen.contains(name)));
             seen.push(name);

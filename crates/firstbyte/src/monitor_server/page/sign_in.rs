@@ -1,7 +1,8 @@
-//! How people bring the token, whose browser sends no `Authorization`: once by a form, from then on as a cookie made from it.
+//! Lets people sign in with the token, since browsers send no `Authorization`: a form takes it once, then a cookie
+//! derived from it is used.
 //!
-//! The cookie is no token: it is good here alone, and gone with the token that it was made from. No page's script reads it, and no other
-//! site's request has it.
+//! The cookie is not the token: it works only here, and becomes invalid when the token changes. No page's script can
+//! read it, and other sites' requests do not carry it.
 
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ use crate::monitor_server::answers::{BEARER, Refusal, of_kind, text};
 
 const MOST_BYTES: usize = 8 * 1024;
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a browser keeps it: a month.
+/// Lifetime of the cookie in seconds: a month.
 const COOKIE_SECONDS: u32 = 30 * 86_400;
 
-/// The form, for whoever asked for `next` without a token.
+/// The sign-in form for a request for `next` without a token.
 pub(in super::super) fn sign_in_form(next: &str, is_wrong: bool) -> Answer {
     let wrong = match is_wrong {
         true => "<p class=\"wrong\" role=\"alert\">Wrong token.</p>",
@@ -41,7 +42,7 @@ pub(in super::super) fn sign_in_form(next: &str, is_wrong: bool) -> Answer {
     answer
 }
 
-/// Takes what the form sends: the token for a cookie.
+/// Handles the submitted form: exchanges the token for a cookie.
 pub(in super::super) async fn sign_in(
     token: &Token,
     headers: &HeaderMap,
@@ -70,7 +71,7 @@ pub(in super::super) async fn sign_in(
     Ok(answer)
 }
 
-/// `next` where it is a path of this server, with its query; else the first view.
+/// `next` if it is a path of this server, with its query; otherwise the first view.
 fn local(next: &str) -> String {
     let is_local = next.starts_with('/')
         && !next.starts_with("//")
@@ -78,10 +79,10 @@ fn local(next: &str) -> String {
     if is_local { next.to_owned() } else { "/".to_owned() }
 }
 
-/// Whether what changes something comes from a page of this server: a cookie goes with whatever a browser sends.
+/// Checks that a modifying request comes from a page of this server, because browsers attach cookies to all requests.
 ///
 /// # Errors
-/// It does not, or nobody can tell.
+/// The request comes from elsewhere, or its source is unknown.
 pub(in super::super) fn may_write(headers: &HeaderMap) -> Result<(), Refusal> {
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     let origin = headers.get(ORIGIN).and_then(|origin| Uri::try_from(origin.as_bytes()).ok());

@@ -1,4 +1,4 @@
-//! The store, kept in step with the raw files: brought up to date, shrunk, and made good after what went wrong with it.
+//! Keeps the store in step with the raw files: updates it, deletes old data, and rebuilds it after damage.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::recording::raw::{KeptDays, RawLimits, outdated, raw_files};
 use crate::recording::store_thread::{Done, Job, Summed};
 
 impl Worker {
-    /// Begins what is to be done with the store now, one thing after the other.
+    /// Starts the next store job that is due, one at a time.
     pub(super) fn have_store_kept(&mut self) {
         let now = Monotonic::now();
-        // What is in no row yet would be added to rows one by one.
+        // Samples that come after their hour is closed are added to its rows one by one.
         let may_close = self.backlog.is_empty() && !self.store_fails;
         if self.until_flush().is_zero() {
             self.flush();
@@ -26,14 +26,14 @@ impl Worker {
         }
     }
 
-    /// Waits for what is being done with the store.
+    /// Waits for the current store job.
     pub(super) fn wait_for_store(&mut self) {
         while let Some(done) = self.store.wait() {
             self.take_in(done);
         }
     }
 
-    /// Takes note of what was done with the store.
+    /// Handles the result of a store job.
     pub(super) fn take_in(&mut self, done: Done) {
         match done {
             Done::Flushed { flushed, summed, took } => self.flushed(flushed, summed, took),
@@ -42,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Has the store brought up to date.
+    /// Starts a store update.
     pub(super) fn flush(&mut self) {
         let (sums, summed) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.summed));
         self.store.begin(Job::Flush { sums, summed });
@@ -55,7 +55,7 @@ impl Worker {
             Ok(flushed) => return self.is_up_to_date(flushed),
             Err(error) => error,
         };
-        // The store keeps the sums. What is known of a file since then counts more.
+        // The store keeps the rollups for the next flush. Newer positions of a file override the failed flush's.
         for (file, bytes) in summed {
             self.summed.entry(file).or_insert(bytes);
         }
@@ -87,7 +87,7 @@ impl Worker {
         self.read_again();
     }
 
-    /// Keeps events that came since the last time; the next flush sees to those that cannot be kept now.
+    /// Keeps events that arrived since the last call. The next flush retries those that cannot be kept now.
     pub(super) fn keep_new_events(&mut self) {
         let before = self.waiting.len();
         self.waiting.extend(self.events.try_iter());
@@ -102,7 +102,7 @@ impl Worker {
         self.waiting.retain(|event| store.put_event(event).is_err());
     }
 
-    /// Gives up what waits in memory: the raw files have it.
+    /// Drops what waits in memory; the raw files have it.
     pub(super) fn leave_to_backlog(&mut self) {
         let folded = self.store.store().folded().unwrap_or_default();
         let current = file_name(self.days.path());
@@ -119,7 +119,7 @@ impl Worker {
         self.summed.clear();
     }
 
-    /// Leaves the raw file that samples go to now to the backlog, if it was begun since the others were left.
+    /// Leaves the current raw file to the backlog, if it was started after the others were left.
     pub(super) fn leave_file_to_backlog(&mut self) {
         let path = self.days.path().to_owned();
         if self.left_to_backlog.contains_key(&path) {
@@ -131,7 +131,7 @@ impl Worker {
         self.left_to_backlog.insert(path, known.map_or(0, |folded| folded.bytes));
     }
 
-    /// After a store could be written again, has raw files read that it missed.
+    /// Once the store is writable again, queues the raw files that it missed for reading.
     fn read_again(&mut self) {
         if self.left_to_backlog.is_empty() {
             return;
@@ -148,7 +148,7 @@ impl Worker {
             }
             self.have_watched(&labels);
         }
-        // What is read again must not grow.
+        // Files to read again must not grow.
         self.acknowledge();
         match self.days.begin_another() {
             Ok(()) => {
@@ -160,12 +160,12 @@ impl Worker {
         }
     }
 
-    /// The store is damaged: it is moved aside, and made again from raw files.
+    /// Moves a damaged store aside and rebuilds it from the raw files.
     pub(super) fn begin_anew(&mut self, error: &StoreError) {
         self.acknowledge();
         let path = self.settings.store.clone();
         let labels = self.settings.recorded.labels();
-        // It was moved before if a new one could not be made then.
+        // It was already moved if an earlier attempt could not create the new store.
         let moved = match path.exists() {
             true => Store::move_aside(&path, &file_stamp()).map(Some),
             false => Ok(None),
@@ -187,10 +187,10 @@ impl Worker {
                 self.sums.clear();
                 self.summed.clear();
                 self.left_to_backlog.clear();
-                // Who read the one before reads a file that nobody writes any more.
+                // Readers of the old store still have a file open that nobody writes any more.
                 self.have_watched(&labels);
                 self.keep_events();
-                // All files but the new one are read again.
+                // Read all files except the new one again.
                 match self.days.begin_another() {
                     Ok(()) => {
                         let current = self.days.path().to_owned();
@@ -211,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// Sums up some of what raw files have and the store has not.
+    /// Sums up some of the samples in raw files that are not in the store yet.
     pub(super) fn fold_backlog(&mut self) {
         if self.backlog.is_empty() || self.store_fails || self.store.is_busy() {
             return;
@@ -250,7 +250,7 @@ impl Worker {
                     let what = format!("{path}: {damaged} damaged rollups are left out");
                     (self.settings.tell)(&what);
                 }
-                // The rest at once, but for a flush between.
+                // Close the rest right away, except for a flush in between.
                 if closed > 0 {
                     self.closed = self.closed - CLOSE_EVERY;
                 }
@@ -260,7 +260,7 @@ impl Worker {
         }
     }
 
-    /// Has deleted what is old, or too much.
+    /// Starts deleting data that is too old or too much.
     fn retain(&mut self) {
         let RawLimits { age, bytes } = self.settings.recorded.raw_limits;
         let retention = self.settings.recorded.retention;
@@ -300,7 +300,7 @@ mod tests {
     use crate::recording::changes::Watch;
     use crate::recording::tests::Scene;
 
-    /// Who opened the store before reads a file that nobody writes any more: it is told to open it again.
+    /// Readers that opened the old store have a file that nobody writes any more, so they are told to open the new one.
     #[test]
     fn events_are_kept_in_a_store_that_is_made_anew_and_readers_are_told_of_it() {
         let scene = Scene::new();
@@ -330,7 +330,7 @@ mod tests {
             worker.keep_new_events();
             assert_eq!((kept(&before), kept(&after)), (number, 1));
         }
-        // It was moved, and no other could be made then.
+        // The damaged store was moved, but the new one could not be created.
         for ending in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{ending}", scene.store().display()));
         }

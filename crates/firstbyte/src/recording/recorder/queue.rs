@@ -1,24 +1,24 @@
-//! Samples on their way to the recorder: how many there may be, and what becomes of the others.
+//! Limits the number of samples on their way to the recorder.
 //!
-//! Whoever measures never waits here, however slow the disk is: a sample for which there is no room is lost, and counted.
+//! Measurements never wait here, however slow the disk is: a sample without room is lost and counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Samples that wait for the recorder, at most: those of four seconds of 10,000 a second, in which a busy disk syncs a megabyte.
+/// Maximum number of waiting samples: four seconds of 10,000 a second, during which a busy disk syncs a megabyte.
 const MOST_SAMPLES: usize = 40_000;
 
-/// Counts samples that wait, and those that found no room.
+/// Counts waiting and lost samples.
 #[derive(Debug, Default)]
 pub(super) struct SampleQueue {
     waiting: AtomicUsize,
     lost: AtomicU64,
-    /// Samples are being lost, until the recorder has taken all that wait.
+    /// Whether samples are being lost; cleared once the recorder has taken all waiting samples.
     loses: AtomicBool,
 }
 
 impl SampleQueue {
-    /// Whether there is room for one more, which then waits. If there is none, the sample is lost, and the first one in a row is
-    /// told.
+    /// Admits a sample if there is room. Otherwise the sample is lost, and `tell` reports the first of consecutive
+    /// losses.
     pub(super) fn admit(&self, tell: impl FnOnce(&str)) -> bool {
         if self.has_room() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -35,12 +35,12 @@ impl SampleQueue {
         self.waiting.load(Ordering::Relaxed) < MOST_SAMPLES
     }
 
-    /// One that waited was taken.
+    /// Removes one waiting sample.
     pub(super) fn take(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// After samples were lost and all that waited were taken, how many are lost so far; once.
+    /// Number of samples lost so far, once after a loss when all waiting samples have been taken.
     pub(super) fn lost_before_recovery(&self) -> Option<u64> {
         let is_over = self.loses() && self.waiting.load(Ordering::Relaxed) == 0;
         (is_over && self.loses.swap(false, Ordering::Relaxed)).then(|| self.lost())
@@ -68,7 +68,7 @@ mod tests {
             let admitted = (0..MOST_SAMPLES + 5).filter(|_| queue.admit(|_| told += 1)).count();
             assert_eq!((admitted, queue.lost(), queue.loses()), (MOST_SAMPLES, streak * 5, true));
             queue.take();
-            // One place is free: it goes on, but is not over.
+            // One place is free: samples are admitted again, but the loss is not over.
             assert_eq!(queue.lost_before_recovery(), None);
             (1..MOST_SAMPLES).for_each(|_| queue.take());
             assert_eq!(queue.lost_before_recovery(), Some(streak * 5));

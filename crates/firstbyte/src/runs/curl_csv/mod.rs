@@ -1,9 +1,9 @@
-//! The measurements that people already have: a table of curl's timers, one line a visit.
+//! Reads tables of curl's timers, one line per visit, from existing measurements.
 //!
 //! The columns are curl's cumulative times (`time_namelookup`, `time_connect`, `time_appconnect`,
 //! `time_pretransfer`, `time_starttransfer`, `time_total`) under the names `DNS`, `Connect`, `SSL`,
-//! `Wait`, `TTFB` and `Total Time`, or curl's own. They become marks, and phases follow from those as
-//! they do for every other source. What curl did not do it prints as zero: that is absent here.
+//! `Wait`, `TTFB` and `Total Time`, or curl's own. They become marks, and phases follow from the marks as for every
+//! other source. curl prints zero for steps that it did not perform; these are absent here.
 
 mod table;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use firstbyte_probe::probe::read_all;
 
 /// Bytes at the start of a file that are checked first.
 const BEGIN: u64 = 4_096;
-/// The most that a table has, which is held in memory.
+/// Maximum size of a table in bytes, because it is held in memory.
 const MOST_TABLE: u64 = 256 << 20;
 
 /// A column: one of curl's timers.
@@ -43,7 +43,7 @@ const TIMERS: [Timer; 6] =
     [Timer::Dns, Timer::Connect, Timer::Ssl, Timer::Wait, Timer::Ttfb, Timer::Total];
 
 impl Timer {
-    /// What the column is called; curl's name for it first.
+    /// Names of the column; curl's name is the first.
     const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Dns => &["time_namelookup", "dns", "namelookup", "dns lookup"],
@@ -55,13 +55,13 @@ impl Timer {
         }
     }
 
-    /// Whether a table cannot do without it.
+    /// Whether a table must have this column.
     const fn is_needed(self) -> bool {
         matches!(self, Self::Connect | Self::Ttfb | Self::Total)
     }
 }
 
-/// Nanoseconds by timer, cumulative; absent is what the table does not have, or curl did not do.
+/// Cumulative nanoseconds by timer; absent if the table does not have it or curl did not perform the step.
 type Times = [Option<u64>; TIMERS.len()];
 
 /// A table of curl's timers.
@@ -69,9 +69,10 @@ type Times = [Option<u64>; TIMERS.len()];
 pub struct CurlTable {
     path: PathBuf,
     visits: Vec<Times>,
-    /// Which line under the header each is, from 0, those left out counted: tables are compared line by line.
+    /// Line number of each visit below the header, from 0, including skipped lines, because tables are compared line by
+    /// line.
     lines: Vec<u32>,
-    /// Lines that were left out, and why.
+    /// Skipped lines, with reasons.
     pub warnings: Vec<Warning>,
     has_tls: bool,
 }
@@ -80,11 +81,11 @@ impl CurlTable {
     /// Reads the table at `path`.
     ///
     /// # Errors
-    /// When it cannot be read, its columns are not known, or no line of it is usable.
+    /// If it cannot be read, its columns are unknown, or it has no usable line.
     pub fn read(path: &Path) -> Result<Self, RunError> {
         let failed = |error| RunError::io(path, "read")(error);
         let mut file = File::open(path).map_err(failed)?;
-        // Binary data shows soon, and may not end.
+        // The beginning shows whether the file is binary; such files may have no end.
         let mut begin = Vec::new();
         file.by_ref().take(BEGIN).read_to_end(&mut begin).map_err(failed)?;
         if begin.contains(&0) {
@@ -121,7 +122,7 @@ impl CurlTable {
         let mut place: u32 = 0;
         for (line, fields) in rows {
             let fields = match fields {
-                // The header again: tables that were put one behind the other.
+                // A repeated header, from concatenated tables.
                 Ok(fields) if fields == head => continue,
                 Ok(fields) => columns.times(&fields),
                 Err(detail) => Err(detail),
@@ -150,22 +151,22 @@ impl CurlTable {
         Ok(table)
     }
 
-    /// Where it was read from.
+    /// Path of the table.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many visits it has.
+    /// Number of visits.
     pub fn len(&self) -> usize {
         self.visits.len()
     }
 
-    /// Whether it has none.
+    /// Whether there are no visits.
     pub fn is_empty(&self) -> bool {
         self.visits.is_empty()
     }
 
-    /// Its visits, reduced.
+    /// All visits, reduced to rows.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         (0..self.visits.len()).map(|index| self.taken(index).row())
     }
@@ -238,7 +239,7 @@ impl CurlTable {
     }
 }
 
-/// What a file says, fit for a terminal: not much of it, and nothing that a terminal obeys.
+/// Text from a file made safe for a terminal: shortened, and without control characters.
 fn shown(text: &str) -> String {
     const SHOWN: usize = 60;
     let mut letters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
@@ -249,17 +250,17 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// Which field is which timer, and what it is counted in.
+/// Column and unit of each timer.
 #[derive(Debug)]
 struct Columns {
-    /// Position, nanoseconds a unit, and the name in the file.
+    /// Position, nanoseconds per unit, and the name in the file.
     of: [Option<(usize, f64, String)>; TIMERS.len()],
     count: usize,
 }
 
 impl Columns {
     fn from_head(head: &[String]) -> Result<Self, String> {
-        // Its columns have names of curl's timers, but are lengths of phases.
+        // Its columns have the names of curl's timers, but contain lengths of phases.
         let has = |name: &str| head.iter().any(|field| field == name);
         if has("sequence") || has("wait_us") && has("round_trips") {
             return Err("this is firstbyte's own CSV; give the run file that it came from \
@@ -294,7 +295,7 @@ impl Columns {
         ))
     }
 
-    /// The times of a line, checked.
+    /// Parses and checks the times of a line.
     fn times(&self, fields: &[String]) -> Result<Times, String> {
         if fields.len() != self.count {
             let hint = if fields.len() == 2 * self.count {
@@ -318,7 +319,7 @@ impl Columns {
                 return Err(refused("is not a time"));
             }
             let ns = (value * unit_ns).round() as u64;
-            // curl prints zeros for what did not happen.
+            // curl prints zero for steps that did not happen.
             if ns == 0 {
                 continue;
             }
@@ -340,8 +341,8 @@ impl Columns {
     }
 }
 
-/// The name of a column without its unit, in lower case, and the unit in nanoseconds: seconds where
-/// none is named, as curl prints them.
+/// The name of a column without its unit, in lower case, and the unit in nanoseconds. The default unit is seconds, as
+/// curl prints them.
 fn unit(name: &str) -> Result<(String, f64), String> {
     let lower = name.trim().to_lowercase();
     for open in [" (", "(", " [", "["] {

@@ -1,12 +1,14 @@
-//! Lines of a table to fields, in the forms in which such tables are found: CSV with commas,
-//! semicolons or tabs, JSON arrays, one a line or all in one, and the objects of curl's `-w '%{json}'`.
+//! Splits tables into lines and fields.
+//!
+//! Supported forms: CSV with commas, semicolons or tabs; JSON arrays, one per line or all in one; and the objects of
+//! curl's `-w '%{json}'`.
 
 use serde_json::Value;
 
-/// A line's number, and its fields or why it has none.
+/// Line number, and the fields or why they cannot be read.
 pub(super) type NumberedRow = (usize, Result<Vec<String>, String>);
 
-/// The rows of `text`, empty lines left out.
+/// The rows of `text` without empty lines.
 pub(super) fn rows(text: &str) -> Box<dyn Iterator<Item = NumberedRow> + '_> {
     let compact: String = text.chars().filter(|c| !c.is_whitespace()).take(2).collect();
     if compact == "[["
@@ -19,7 +21,7 @@ pub(super) fn rows(text: &str) -> Box<dyn Iterator<Item = NumberedRow> + '_> {
     }
     let lines = (1..).zip(text.lines()).map(|(n, line)| (n, line.trim()));
     let mut lines = lines.filter(|(_, line)| !is_filler(line)).peekable();
-    // The header may be JSON where the rows are not.
+    // The header may be JSON even if the rows are not.
     let separator = lines.peek().map(|(_, line)| separator(line));
     let mut separator = separator.flatten();
     Box::new(lines.map(move |(n, line)| {
@@ -58,12 +60,12 @@ fn timer_of(object: &Value, name: &str) -> Result<String, String> {
     }
 }
 
-/// Lines that are there for others: brackets around a list, what spreadsheets are told.
+/// Lines without data: brackets around a list, and hints for spreadsheets.
 fn is_filler(line: &str) -> bool {
     matches!(line, "" | "[" | "]" | "],") || line.to_ascii_lowercase().starts_with("sep=")
 }
 
-/// What separates the fields of a line that is no JSON.
+/// Field separator of a line; absent if the line is JSON.
 fn separator(line: &str) -> Option<char> {
     if line.starts_with('[') {
         return None;
@@ -106,7 +108,7 @@ fn split(line: &str, separator: char) -> Result<Vec<String>, String> {
     Ok(fields.into_iter().map(|field| field.trim().to_owned()).collect())
 }
 
-/// A decimal number, with a point or, as some locales have it, a comma; nothing else.
+/// Parses a decimal number with a point or, as in some locales, a comma; nothing else.
 pub(super) fn number(text: &str) -> Option<f64> {
     let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E');
     if !text.chars().all(plain) || text.matches([',', '.']).count() > 1 {

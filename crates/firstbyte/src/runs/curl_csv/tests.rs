@@ -40,7 +40,7 @@ fn cumulative_timers_become_phases() {
     assert_eq!(Split::attribute(&taken.sample.connection).total(), Duration::from_millis(150));
 }
 
-/// Tables are compared line by line: a line that is left out keeps its place, and so do those behind it.
+/// Tables are compared line by line: a skipped line keeps its number, and so do the lines after it.
 #[test]
 fn a_line_that_is_left_out_moves_no_other() {
     let late = ROW.replace("0.150", "0.250");
@@ -53,7 +53,7 @@ fn a_line_that_is_left_out_moves_no_other() {
     assert_eq!(table.warnings.len(), 1);
 }
 
-/// What curl 7.88 writes for `-w '%{json}'`, shortened.
+/// Shortened output of curl 7.88 for `-w '%{json}'`.
 const CURLS_JSON: &str = "{\"certs\":\"\",\"content_type\":null,\"http_code\":200,\"time_appconnect\":0.080000,\
     \"time_connect\":0.030000,\"time_namelookup\":0.004000,\"time_pretransfer\":0.081000,\"time_redirect\":0.000000,\
     \"time_starttransfer\":0.130000,\"time_total\":0.150000,\"url\":\"https://a/\"}";
