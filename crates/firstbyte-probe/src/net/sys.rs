@@ -24,14 +24,14 @@ pub(super) enum SentStamp {
     Departed {
         /// Offset of that byte in the stream, modulo 2³².
         last_byte: u32,
-        /// When.
+        /// When the segment was handed over.
         at: Realtime,
     },
     /// The peer's TCP acknowledged that byte.
     Acknowledged {
         /// Offset of that byte in the stream, modulo 2³².
         last_byte: u32,
-        /// When.
+        /// When the kernel processed the acknowledgement.
         at: Realtime,
     },
 }
@@ -45,7 +45,7 @@ pub(super) struct TcpInfo {
     pub rtt: Duration,
     pub min_rtt: Option<Duration>,
     pub total_retransmits: u32,
-    /// Segments that were sent and not acknowledged.
+    /// Segments sent but not acknowledged.
     pub unacknowledged: u32,
     /// Unacknowledged segments that the peer has received out of order (RFC 2018).
     pub sacked: u32,
