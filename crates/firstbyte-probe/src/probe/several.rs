@@ -94,7 +94,7 @@ struct Burst {
 /// An exchange that has begun.
 struct Begun {
     connection: u16,
-    /// It is the first on its connection.
+    /// Whether it is the first on its connection.
     opens: bool,
     seen: Shared,
     /// Its result, once it is over.

@@ -61,7 +61,7 @@ impl Target {
         let (without_zone, zone) = take_zone(&with_scheme)?;
         let url = Url::parse(&without_zone).map_err(|error| BadTarget::Malformed {
             detail: match error {
-                // Most such names are not internationalised at all, so the parser's message would confuse.
+                // Most such names are not internationalised at all.
                 ParseError::IdnaError => "invalid host name".into(),
                 other => other.to_string(),
             },

@@ -72,7 +72,7 @@ pub(in crate::probe) struct Connection {
     several: Option<(SharedTimes, Vec<StreamId>)>,
     /// Present if early data was offered, with the server's decision.
     pub(super) early: Option<EarlyState>,
-    /// Whether the offered session allows early data; absent if no session was offered.
+    /// Whether the offered session allows early data; absent unless early data was wanted and there was a session.
     pub(super) early_allowed: Option<bool>,
     pub(super) wire: Wire,
     pub(super) ledger: Ledger,

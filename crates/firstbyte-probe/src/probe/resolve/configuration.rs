@@ -90,8 +90,8 @@ impl DnsConfiguration {
         }
     }
 
-    /// How long to wait for the server at `place`. Later servers get longer, but share that time if there are several
-    /// (`get_timeout` in glibc's `res_send.c`).
+    /// How long to wait for the server at `place`. The timeout doubles with each server; from the second one on, it is
+    /// divided by the number of servers (`get_timeout` in glibc's `res_send.c`).
     pub(in crate::probe) fn wait_time(&self, place: usize) -> Duration {
         let seconds = self.timeout.as_secs() << place.min(8);
         let seconds = if place > 0 { seconds / self.servers.len() as u64 } else { seconds };

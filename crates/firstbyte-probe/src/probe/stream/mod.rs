@@ -33,7 +33,7 @@ use super::tls::Session;
 use super::watch::HttpWatch;
 use crate::net::{Arrival, Connected, SendId, TcpStream};
 
-/// What a small exchange needs; what fills it grows it, up to `BULK`.
+/// Buffer size for a small exchange; a read that fills the buffer grows it, up to `BULK`.
 const FIRST_BUFFER: usize = 8 * 1024;
 /// The complete record (RFC 8446 §D.4).
 const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];

@@ -136,8 +136,8 @@ pub(super) fn process_record(
 ) -> Result<usize, Cause> {
     let mut recorder = recorder.borrow_mut();
     let handshaking = tls.session.connection.is_handshaking();
-    // In TLS 1.3, records after the handshake have another type (RFC 8446 §5.1). Before, the only handshake message
-    // that a server sends after it asks for renegotiation.
+    // In TLS 1.3, records after the handshake have another type (RFC 8446 §5.1). In earlier versions, a server sends
+    // only one handshake message after it: a request to renegotiate.
     let mut asks_again = false;
     let taken = tls.received.feed_record(bytes, |event| {
         asks_again |= !handshaking && is_handshake_record(&event);
