@@ -1,4 +1,4 @@
-//! The stored form of what changes would save a page: derived from a page load and stored with it.
+//! The stored form of a page's possible savings: derived from a page load and stored with it.
 
 use std::io::Write;
 

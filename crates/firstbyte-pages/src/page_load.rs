@@ -243,7 +243,7 @@ fn round_trip(connection: &PageConnection) -> Option<Duration> {
     Some(answered.since(begun))
 }
 
-/// For each connection, when the first attempt was begun that it won or replaced.
+/// For each connection, when the first attempt for its purpose began: its own, or one that failed or lost to it.
 fn begins(page: &Navigation, set_ups: &[SetUp]) -> Vec<Option<Offset>> {
     let own = |place: usize| set_ups[place].span.map(|(begun, _)| begun);
     let lost_to = |winner: usize| {

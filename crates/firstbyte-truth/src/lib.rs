@@ -184,8 +184,8 @@ pub struct Step {
     pub seen_later: i64,
     /// The rule that produced the step.
     pub rule: Rule,
-    /// If a departure of the server's ends the step: the offset in its stream of the last byte that left. Together with
-    /// data held back before it, this is the last byte that a released segment needs.
+    /// If a departure of the server's ends the step: the offset in its stream of the last byte that left. If earlier
+    /// bytes were held back with it, it is the last byte needed to let the segment go.
     pub place: Option<u64>,
 }
 
@@ -208,7 +208,7 @@ pub enum Rule {
     BehindAnother,
     /// The first copy was lost.
     Lost,
-    /// The server wrote in reply to what had arrived.
+    /// The server wrote once it had the data that it answers.
     Answered,
     /// The server wrote again after an earlier write.
     WroteOn,

@@ -45,7 +45,7 @@ pub struct Passage {
 pub struct HandshakeTruth {
     /// On the network, including losses and waits for acknowledgements.
     pub network: Duration,
-    /// Within the server: before its messages, and between writes of the same message.
+    /// Within the server: before its messages, and between the writes of a message.
     pub server: Duration,
     /// Within the client.
     pub client: Duration,

@@ -14,7 +14,7 @@ pub(super) struct Places {
     pub resolved: Duration,
     /// Whether the connection is over TCP.
     pub stream: bool,
-    /// Bytes of the client's stream up to the end of the request; over QUIC, `request_end_at` applies instead.
+    /// Bytes of the client's stream up to the end of the request; over QUIC, bytes that had left by then.
     pub request_end: u64,
     /// Bytes of the client's stream up to the end of its Finished.
     pub finished_end: u64,

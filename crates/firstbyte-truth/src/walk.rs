@@ -20,7 +20,9 @@ const BURST: i64 = 300_000;
 /// tick early).
 const DELAYED: i64 = 5_000_000;
 /// A QUIC client that sends this long after the last arrival was woken by its timer, because its previous datagram was
-/// lost (RFC 9002 §6.2), perhaps within the server. No client of the oracle works that long.
+/// lost (RFC 9002 §6.2).
+///
+/// It may have been lost within the server. No client of the oracle works that long.
 const PROBES: i64 = 6_000_000;
 /// Like `RELEASES`, over QUIC: a process must be woken to handle the acknowledgement before it sends.
 const RELEASES_PROCESS: i64 = 1_500_000;
@@ -40,7 +42,7 @@ pub(super) struct Walk {
     steps: Vec<Step>,
     cursor: i64,
     open: i64,
-    /// The departure of the packet that the path came from, if an acknowledgement had released it.
+    /// Departure time of the packet that the path came from, if an acknowledgement had released that packet.
     held: Option<i64>,
     /// Contents of the client's and the server's QUIC packets, if they could be decrypted.
     lanes: Option<[Lanes; 2]>,

@@ -173,7 +173,7 @@ mod linux {
             Ok(Self { name, ring, promiscuous, asked })
         }
 
-        /// Describes what is captured.
+        /// Describes the captured interface.
         pub fn describe(&self) -> String {
             let kind = match (self.ring.is_loopback(), self.ring.is_cooked()) {
                 (true, _) => "loopback, each packet once",

@@ -2,7 +2,8 @@
 //! unsafe module of this crate.
 //!
 //! In: an interface and a filter program. Out: frames with the kernel's times, as a capture file would have them: a
-//! VLAN tag removed by the kernel is put back, and frames without an Ethernet header get a LINKTYPE_LINUX_SLL2 header.
+//! VLAN tag removed by the kernel is put back, and frames without an Ethernet header get a `LINKTYPE_LINUX_SLL2`
+//! header.
 #![allow(unsafe_code, reason = "a ring shared with the kernel")]
 
 use std::os::fd::AsFd;
@@ -27,7 +28,7 @@ const RESERVE: libc::c_uint = 32;
 /// A VLAN tag's size, and its offset in an Ethernet header.
 const TAG_BYTES: usize = 4;
 const TAG_AT: usize = 12;
-/// Length of the LINKTYPE_LINUX_SLL2 header.
+/// Length of the `LINKTYPE_LINUX_SLL2` header.
 const COOKED_BYTES: usize = 20;
 const ETHERNET: LinkType = LinkType(1);
 const LINUX_SLL2: LinkType = LinkType(276);
@@ -109,8 +110,8 @@ impl Ring {
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the status says that the kernel has filled the block and leaves it alone until the status
-        // is given back below; `bh1` is the only form of a description that there is.
+        // SAFETY: the status says that the kernel has filled the block, and does not touch it until we return the
+        // status below; `bh1` is the only form of a description that exists.
         let header = unsafe { (*described).hdr.bh1 };
         let mut last = Time::default();
         let mut at = header.offset_to_first_pkt as usize;
@@ -161,8 +162,8 @@ impl Ring {
             false if tagged && kept >= TAG_AT => TAG_BYTES,
             false => 0,
         };
-        // SAFETY: RESERVE bytes before the frame, more than are added, are room that was asked for, and
-        // the frame with them is within the block (above), which nobody else looks at.
+        // SAFETY: we asked for RESERVE bytes of room before the frame, more than are added, and the frame with them is
+        // within the block (above), which nobody else accesses.
         let bytes = unsafe {
             let start = header.as_ptr().add(mac - added);
             std::slice::from_raw_parts_mut(start, kept + added)
@@ -218,7 +219,7 @@ fn program(wanted: &Wanted<'_>, cooked: bool) -> Vec<libc::sock_filter> {
         .collect()
 }
 
-/// A LINKTYPE_LINUX_SLL2 header: protocol, interface, device type, direction, sender's address.
+/// A `LINKTYPE_LINUX_SLL2` header: protocol, interface, device type, direction, sender's address.
 fn cooked_header(address: &libc::sockaddr_ll) -> [u8; COOKED_BYTES] {
     let mut header = [0; COOKED_BYTES];
     // Already in network byte order.

@@ -23,7 +23,6 @@ pub(super) struct Block {
     pub(super) packets: Packets,
 }
 
-/// Packets of a block.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     /// Bytes of reassembled datagrams.

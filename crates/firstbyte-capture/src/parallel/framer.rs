@@ -48,8 +48,10 @@ impl<'a> Framer<'a> {
         self.ended.is_some()
     }
 
-    /// Finds the packets of the next piece, which has `filled` bytes after the block's reserved room. The file ends
-    /// with an empty piece or with the `last` one: if the file grows meanwhile, there is a gap after the last piece.
+    /// Finds the packets of the next piece, which has `filled` bytes after the block's reserved room.
+    ///
+    /// The file ends with an empty piece or with the `last` one: if the file grows meanwhile, there is a gap after the
+    /// last piece.
     pub(super) fn piece(&mut self, block: &mut Block, (filled, failed): Filled, last: bool) {
         if self.is_over() {
             return;

@@ -52,7 +52,7 @@ pub(super) struct Trigger {
     /// A position in the response of a request that was still arriving: request, time since its first byte, and
     /// duration of the whole response.
     pub(super) within: Option<(usize, Ns, Ns)>,
-    /// Requests that had to end first.
+    /// Requests that must end first.
     pub(super) after: Vec<usize>,
     /// Time between the latest of these and the event.
     pub(super) gap: Ns,
@@ -64,7 +64,7 @@ pub(super) struct Request {
     pub(super) authority: Option<String>,
     pub(super) trigger: Trigger,
     pub(super) connection: Option<usize>,
-    /// Requests that had to end before its turn: the previous one on an HTTP/1.1 connection, or one that the browser
+    /// Requests whose end gave it its turn: the previous one on an HTTP/1.1 connection, or one that the browser
     /// prioritised.
     pub(super) turns: Vec<usize>,
     /// Time from when it could have been sent until it was.

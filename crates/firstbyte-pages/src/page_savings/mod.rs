@@ -44,7 +44,7 @@ pub struct Saving {
     pub first_byte: Offset,
     /// When the page would have been loaded.
     pub load: Offset,
-    /// Earliest and latest end of the load, given what is not known about the page.
+    /// Earliest and latest possible end of the load, given the unknowns of the page.
     pub load_between: (Offset, Offset),
 }
 

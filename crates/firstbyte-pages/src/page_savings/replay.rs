@@ -1,6 +1,6 @@
 //! Recomputes a page's times with something changed.
 //!
-//! Input: the dependency graph, and what is changed. Output: when each request had its response, and when the page was
+//! Input: the dependency graph, and the changes. Output: when each request had its response, and when the page was
 //! loaded. Without a change, these are the observed times, to the nanosecond.
 
 use super::graph::{Link, Node, Ns, PageGraph, Request, Trigger};

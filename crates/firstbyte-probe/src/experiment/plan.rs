@@ -19,7 +19,7 @@ pub enum RunPlan {
     Explain(Box<ExplanationPlan>),
 }
 
-/// What is compared, and how often.
+/// The ways to compare, and how often to measure them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExperimentPlan {
     /// The URL to visit, unless an axis sets it.

@@ -37,8 +37,8 @@ pub struct Design {
     pub lanes: Lanes,
     /// What one visit to a cell consists of; with [`Lanes::Abreast`] always one sample.
     pub each_visit: EachVisit,
-    /// Whether to give up a cell, except the first, whose first connection fails: the cost of a failure is then paid
-    /// only once.
+    /// Whether to give up a cell, except the first, once a sample of its warm-up fails. Then the cost of a failure is
+    /// not paid again and again.
     pub gives_up: bool,
     /// Whether to stop if every sample of the warm-up fails, instead of trying an unreachable server a hundred times
     /// more.

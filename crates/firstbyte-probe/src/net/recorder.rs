@@ -488,8 +488,10 @@ mod tests {
         assert_eq!(last.stamp, last.read);
     }
 
-    /// A Finished and settings merged by the kernel: 51 and 40 bytes, at 22 ms. The send before them left at 1 ms and
-    /// was acknowledged at 20 ms. The arguments are the numbers of segments with data and without.
+    /// A Finished and settings merged by the kernel: 51 and 40 bytes, at 22 ms.
+    ///
+    /// The send before them left at 1 ms and was acknowledged at 20 ms. The arguments are the numbers of segments with
+    /// data and without.
     fn merged(with_data: u32, without: u32) -> Recorder {
         let base = Timebase::start();
         let mut recorder = Recorder::new(base);

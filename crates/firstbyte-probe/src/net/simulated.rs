@@ -226,14 +226,13 @@ impl SimulatedStream {
         })
     }
 
-    /// All writes so far.
     pub(crate) fn written(&self) -> Vec<Written> {
         self.wire.borrow().written.clone()
     }
 }
 
 impl Wire {
-    /// Processes what has arrived by now, if the process would have learnt of it.
+    /// Processes the segments that arrived by now, if the process would have learnt of one.
     fn arrive(&mut self) {
         let now = timer_now();
         let noticed = self.flying.front().is_some_and(|s| s.at + self.path.notice <= now);

@@ -57,7 +57,6 @@ pub(super) trait StampedStream: fmt::Debug {
     /// Whether no received bytes are waiting, neither to be read nor behind a hole.
     fn holds_nothing(&self) -> bool;
 
-    /// The local address.
     fn local(&self) -> Option<SocketAddr>;
 
     /// The congestion control algorithm in use.
@@ -79,7 +78,6 @@ pub(super) trait StampedDatagrams: fmt::Debug {
     /// Takes one report: the number of the datagram, counted from 0, and when it left. `None` if there is no report.
     fn departed(&mut self) -> Option<(u32, Realtime)>;
 
-    /// The local address.
     fn local(&self) -> Option<SocketAddr>;
 }
 
@@ -92,7 +90,7 @@ const MORE: libc::c_int = 0;
 #[derive(Debug)]
 pub(super) struct KernelStream {
     io: tokio::net::TcpStream,
-    /// Whether the kernel stamps what is sent.
+    /// Whether the kernel stamps sent bytes.
     stamping: bool,
     local: Option<SocketAddr>,
 }
@@ -124,8 +122,10 @@ impl StampedStream for KernelStream {
         self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), buffer))
     }
 
-    /// Clears readiness without a system call that would only return `WouldBlock`. The runtime still reports whatever
-    /// has come since it last looked: it runs on this thread, and has not looked between the read and this call.
+    /// Clears readiness without a system call that would only return `WouldBlock`.
+    ///
+    /// The runtime still reports whatever has come since it last looked: it runs on this thread, and has not looked
+    /// between the read and this call.
     fn note_drained(&self) {
         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = self.io.try_io(Interest::READABLE, nothing);
@@ -185,7 +185,7 @@ pub(super) struct KernelDatagrams {
     io: Rc<tokio::net::UdpSocket>,
     /// Waits for errors from the network, until anything arrives.
     trouble: Option<Trouble>,
-    /// Whether the kernel stamps what is sent.
+    /// Whether the kernel stamps sent datagrams.
     stamping: bool,
     /// Departure reports that were taken while waiting for something else.
     reports: VecDeque<(u32, Realtime)>,

@@ -1,8 +1,8 @@
 //! TCP with stamps: connects, sends and receives, and records when.
 //!
 //! The kernel stamps bytes as they pass the device; the process only ever learns of them later. No option set here
-//! changes what is sent, except `TCP_NODELAY`: Nagle's algorithm together with delayed acknowledgements would look like
-//! a slow server (RFC 9293 §3.7.4).
+//! affects the sent bytes, except `TCP_NODELAY`: Nagle's algorithm together with delayed acknowledgements would look
+//! like a slow server (RFC 9293 §3.7.4).
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -172,8 +172,9 @@ fn is_within(seen: &SynTimes, timebase: Timebase, before: Monotonic, woken: Mono
         && timebase.kernel_offset(seen.arrived) <= latest
 }
 
-/// The part of the kernel's round-trip time of a SYN that passes between TCP and the device, both ways. Measured
-/// between 2 µs (caches warm) and 10 µs (the processor had slept): `docs/measurement.md`, "Accuracy".
+/// The part of the kernel's round-trip time of a SYN that passes between TCP and the device, both ways.
+///
+/// Measured between 2 µs (caches warm) and 10 µs (the processor had slept): `docs/measurement.md`, "Accuracy".
 const KERNEL_PATH: Duration = Duration::from_micros(5);
 
 /// Estimates when the SYN left, given when `connect` was called and when it returned.
@@ -234,7 +235,7 @@ pub struct TcpStream {
     socket: Box<dyn StampedStream>,
     recorder: Rc<RefCell<Recorder>>,
     order: Cell<Order>,
-    /// What had arrived when the kernel was last asked.
+    /// Received data and figures when the kernel was last asked.
     arrived: Cell<Arrived>,
     /// Whether bytes were sent after that.
     sent_since: Cell<bool>,
@@ -340,8 +341,8 @@ impl TcpStream {
         }
     }
 
-    /// What had arrived, and whether the kernel was asked just now. It is asked again once all `taken` bytes known so
-    /// far have been read.
+    /// The kernel's counters of received data, and whether they were queried just now. They are queried again once all
+    /// `taken` bytes known so far have been read.
     fn arrived(&self, taken: u64) -> (Arrived, bool) {
         let before = self.arrived.get().info;
         if before.is_some_and(|info| info.received_bytes > taken) {

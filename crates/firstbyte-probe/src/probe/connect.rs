@@ -148,8 +148,10 @@ fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
     both
 }
 
-/// Attempts in progress, in the order in which they began. They are polled in place: a task for each would wake the
-/// runtime, which costs two system calls between the SYN and the task that waits for the answer.
+/// Attempts in progress, in the order in which they began.
+///
+/// They are polled in place: a task for each would wake the runtime, which costs two system calls between the SYN and
+/// the task that waits for the answer.
 #[derive(Default)]
 struct Attempts(Vec<(usize, SocketAddr, Dialled)>);
 

@@ -37,8 +37,8 @@ impl Equipment {
 
     /// Makes probers created from now on check whether the port speaks TLS after a plain-HTTP visit without a response.
     ///
-    /// They send the server one ClientHello. Monitors and exporters do not do this: they open no connections that
-    /// nobody configured.
+    /// The check sends the server one ClientHello. Monitors and exporters do not enable it: they open no connections
+    /// that nobody configured.
     pub fn look_for_tls(&self) {
         self.0.looks_for_tls.set(true);
     }

@@ -203,6 +203,7 @@ impl Open {
     }
 
     /// Sends one request for each observation, all at once on separate streams, and receives all responses completely.
+    ///
     /// The first observation is the connection's; `times` receives when each was requested and answered.
     pub(super) async fn exchanges_at_once(
         &mut self,

@@ -186,7 +186,6 @@ impl Observation {
         std::mem::take(&mut self.connection)
     }
 
-    /// The name that the resolver is asked for.
     pub(super) fn name_looked_up(&self) -> String {
         self.looked_up.clone().unwrap_or_else(|| super::host_of(&self.connection.url))
     }
@@ -223,6 +222,8 @@ impl Observation {
         }
     }
 
+    /// Corrects marks whose order is impossible.
+    ///
     /// The arrival of the SYN/ACK is derived from the departure of the SYN, known only to some microseconds, so events
     /// that certainly came later bound it. An early response ends the request at that time, even if some of the request
     /// had not left yet.
@@ -308,8 +309,10 @@ const REPAIR: Duration = Duration::from_secs(1);
 /// A single retransmission may be of a segment that is only late (a tail loss probe, RFC 8985 §7).
 const REPEATED: u32 = 2;
 
-/// The last thing heard from the peer. Its TCP's acknowledgements, or later data from it, show that it received what it
-/// was sent. Session tickets and HTTP/2 settings do not answer a request, however many of them come.
+/// The last thing heard from the peer.
+///
+/// Its TCP's acknowledgements, or later data from it, show that it received what it was sent. Session tickets and
+/// HTTP/2 settings do not answer a request, however many of them come.
 fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
     let flights = &connection.flights;
     let acknowledged = |chunk: &Chunk| chunk.acknowledged.is_some();
@@ -325,7 +328,7 @@ fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
             let waits = flights.last().is_some_and(|flight| flight.chunks.iter().all(acknowledged));
             if waits { LastSeen::Acknowledged } else { LastSeen::Nothing }
         }
-        // The client's last packet acknowledges what has arrived.
+        // The client's last packet acknowledges the received ones.
         (PhaseName::Quic, Some(Direction::Sent)) if flights.len() > 1 => LastSeen::Stopped,
         (PhaseName::Wait, _) => {
             let Some(asked) = connection.marks.at(Mark::RequestEnd) else {
@@ -365,8 +368,10 @@ fn window_was_full(phase: PhaseName, connection: &Connection, at: Offset) -> boo
     begun.zip(limited).is_some_and(|(begun, limited)| limited * 2 > at.since(begun))
 }
 
-/// A response has stopped if nothing has arrived for this long: segments on a slow link, and retransmissions after
-/// missing acknowledgements (the sender's tail loss probe, RFC 8985 §7), come closer together.
+/// A response has stopped if nothing has arrived for this long.
+///
+/// Segments on a slow link, and retransmissions after missing acknowledgements (the sender's tail loss probe, RFC 8985
+/// §7), come closer together.
 const STILL: Duration = Duration::from_millis(100);
 
 fn chunks(flights: &[Flight], direction: Direction) -> impl Iterator<Item = &Chunk> {

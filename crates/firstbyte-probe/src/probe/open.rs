@@ -55,7 +55,7 @@ impl Open {
         }
     }
 
-    /// Leaves the connection idle until the next exchange. Over TCP the kernel does what is necessary meanwhile.
+    /// Leaves the connection idle until the next exchange. Over TCP the kernel handles everything meanwhile.
     pub(super) fn rest(&mut self) {
         match self {
             Self::Tcp(_) => {}

@@ -268,7 +268,7 @@ impl ResolverChoice {
     /// Reads `dns`, `system`, or a server's address with or without a port.
     ///
     /// # Errors
-    /// The text is none of these.
+    /// The text has none of these forms.
     pub fn read(text: &str) -> Result<Self, String> {
         match text {
             "dns" => return Ok(Self::Dns),
@@ -532,9 +532,10 @@ impl HttpOptions {
         })
     }
 
-    /// Changes the request for the next hop, as RFC 9110 §15.4 allows and as curl does. A POST answered with 301, 302
-    /// or 303 becomes a GET. Credentials stay with their origin (scheme, host and port): anything meant for https is
-    /// not sent in the clear.
+    /// Changes the request for the next hop, as RFC 9110 §15.4 allows and as curl does.
+    ///
+    /// A POST answered with 301, 302 or 303 becomes a GET. Credentials stay with their origin (scheme, host and port):
+    /// anything meant for https is not sent in the clear.
     pub fn redirected(&mut self, response: Option<&HttpFacts>, from: &Url, to: &Url) {
         let status = response.and_then(|r| r.status);
         if self.method == http::Method::POST && matches!(status, Some(301..=303)) {

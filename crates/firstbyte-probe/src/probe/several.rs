@@ -78,7 +78,6 @@ struct Burst {
     method: String,
     timebase: Timebase,
     asked: u32,
-    /// Number of requests handed out.
     handed_out: Cell<u32>,
     /// Number of connections begun.
     connections: Cell<u16>,

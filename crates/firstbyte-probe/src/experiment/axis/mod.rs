@@ -130,7 +130,7 @@ impl Axis {
     /// Reads `AXIS=VALUE,VALUE…`.
     ///
     /// # Errors
-    /// What is wrong with `text`, and what is expected.
+    /// The problem, and the expected form.
     pub fn read(text: &str) -> Result<Self, String> {
         let (name, values) = text.split_once('=').unwrap_or((text, ""));
         let Some(rank) = AXES.iter().position(|(known, ..)| *known == name.trim()) else {

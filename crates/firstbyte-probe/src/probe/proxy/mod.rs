@@ -1,7 +1,7 @@
 //! Connecting through a proxy: TLS to it, and a tunnel.
 //!
-//! Input: a TCP connection to the proxy. Output: a stream to the target, with the marks of both steps. If a proxy does
-//! not provide what is needed, the cause blames the proxy, not the target.
+//! Input: a TCP connection to the proxy. Output: a stream to the target, with the marks of both steps. If a proxy
+//! refuses or fails, the cause blames the proxy, not the target.
 
 mod http_connect;
 pub(super) mod options;

@@ -407,7 +407,6 @@ impl Connection {
         }
     }
 
-    /// When the last datagram arrived.
     pub(in crate::probe) fn last_arrival(&self) -> Option<Arrival> {
         self.socket.recorder().borrow().last_arrival()
     }
@@ -505,7 +504,6 @@ impl Connection {
         self.tls.left_a_session()
     }
 
-    /// Whether the connection can be used.
     pub(in crate::probe) fn is_alive(&self) -> bool {
         self.lost.is_none()
     }

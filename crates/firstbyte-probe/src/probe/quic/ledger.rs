@@ -132,8 +132,8 @@ impl Ledger {
         self.sent.retain(|(space, _), _| space.is_some());
     }
 
-    /// Records sent bytes: `None` if there are none. The inner value is the previous send of the same bytes, if there
-    /// was one.
+    /// Records sent bytes: `None` without bytes. The inner value is the previous send of the same bytes, if there was
+    /// one.
     #[expect(
         clippy::option_option,
         reason = "two questions: are there any, and are they sent again"

@@ -44,7 +44,6 @@ impl From<Vec<IpAddr>> for Resolved {
     }
 }
 
-/// A resolver that is ready for queries.
 pub(super) enum Resolver {
     Dns(SystemResolver),
     Server(Rc<StubResolver>),

@@ -93,7 +93,6 @@ enum TryOutcome {
     },
 }
 
-/// A stub resolver.
 pub(in crate::probe) struct StubResolver<T = NameServerSockets> {
     configuration: DnsConfiguration,
     transport: T,

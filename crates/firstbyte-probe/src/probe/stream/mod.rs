@@ -424,7 +424,6 @@ impl Stream {
         self.tcp.note_kernel();
     }
 
-    /// When the last bytes arrived.
     pub(super) fn last_arrival(&self) -> Option<Arrival> {
         self.tcp.recorder().borrow().last_arrival()
     }

@@ -77,6 +77,8 @@ impl Stream {
         &self.plaintext
     }
 
+    /// Maximum number of bytes of the next read.
+    ///
     /// A read that takes bytes from several segments has the stamp of the last of them. Timed data is therefore read
     /// segment by segment, and with TLS not beyond the record: a record then begins and ends with its own stamp,
     /// however small it is and however late the process reads.

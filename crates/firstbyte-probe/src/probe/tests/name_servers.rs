@@ -323,7 +323,7 @@ fn the_search_list_is_gone_through() {
     });
 }
 
-/// For a name with dots, the search list is still tried after that.
+/// If the servers are silent for a name typed in full, the search list is still tried.
 #[test]
 fn silence_ends_the_search() {
     simulated(async {

@@ -19,7 +19,6 @@ pub(super) struct Shown<'a> {
 /// The cipher suites that rustls supports; a test checks each.
 const SUITES_IN_WORDS: &str = "ECDHE with AES-GCM or ChaCha20 (no RSA key exchange, no CBC)";
 
-/// The cause behind `error`.
 pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Cause {
     match error {
         Error::InvalidCertificate(error) => certificate(error, shown),

@@ -292,7 +292,6 @@ impl Tls {
         (config, verifier)
     }
 
-    /// Whether there is a session to offer to `host`.
     pub(super) fn has_session(&self, host: &str) -> bool {
         server_name(host).is_ok_and(|name| self.sessions.has_session(&name))
     }

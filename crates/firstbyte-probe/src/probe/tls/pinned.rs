@@ -73,7 +73,9 @@ fn common_name_is(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> b
 }
 
 /// The weakness in `chain` (leaf first) that caused `error`: a key that is too short, or a signature with a broken
-/// hash. `given` are the trusted certificates; one of them may have signed the last of the chain.
+/// hash.
+///
+/// `given` are the trusted certificates; one of them may have signed the last of the chain.
 pub(super) fn weakness(
     chain: &[CertificateDer<'_>],
     given: &[CertificateDer<'_>],

@@ -160,7 +160,6 @@ impl Passed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the packets.
     pub(in crate::probe) fn take(&self) -> Vec<Opened> {
         std::mem::take(&mut self.waiting().packets)
     }

@@ -43,14 +43,12 @@ impl SessionStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a session to offer to `server`.
     pub(in crate::probe) fn has_session(&self, server: &ServerName<'static>) -> bool {
         let sessions = self.sessions();
         let of_server = sessions.get(server);
         of_server.is_some_and(|s| s.tls12.is_some() || !s.tickets.is_empty())
     }
 
-    /// Whether there is a TLS 1.2 session.
     pub(in crate::probe) fn has_tls12_session(&self, server: &ServerName<'static>) -> bool {
         self.sessions().get(server).is_some_and(|s| s.tls12.is_some())
     }
