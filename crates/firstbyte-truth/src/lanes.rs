@@ -88,7 +88,6 @@ impl Lanes {
         lanes
     }
 
-    /// Whether the packet arrived but the receiver dropped it.
     pub(super) fn dropped(&self, index: usize) -> bool {
         self.dropped[index]
     }

@@ -110,7 +110,6 @@ impl Stream {
         self.arrivals[..before].iter().rev().copied().find(|i| so(*i))
     }
 
-    /// The arrival before that of packet `index`.
     pub(super) fn arrival_before(&self, index: usize) -> Option<usize> {
         let place = self.arrivals.iter().position(|i| *i == index)?;
         self.arrivals.get(place.checked_sub(1)?).copied()

@@ -20,9 +20,9 @@ const BURST: i64 = 300_000;
 /// tick early).
 const DELAYED: i64 = 5_000_000;
 /// A QUIC client that sends this long after the last arrival was woken by its timer, because its previous datagram was
-/// lost (RFC 9002 §6.2).
+/// lost (RFC 9002 §6.2), perhaps within the server.
 ///
-/// It may have been lost within the server. No client of the oracle works that long.
+/// The client was not busy: no client of the oracle works that long.
 const PROBES: i64 = 6_000_000;
 /// Like `RELEASES`, over QUIC: a process must be woken to handle the acknowledgement before it sends.
 const RELEASES_PROCESS: i64 = 1_500_000;
@@ -339,7 +339,7 @@ impl Walk {
             let ack = &self.client.sent[self.released(index)?];
             let acknowledged = self.server.completes(ack.acknowledges?)?;
             let late = ack.departed - self.server.sent[acknowledged].arrived?;
-            // The last segment acknowledged was small as well: full segments are not waited for.
+            // The last acknowledged segment must be small as well: the kernel does not wait for full segments.
             let other = self.server.sent[acknowledged];
             let small = (sent.end - sent.start).max(other.end - other.start);
             so(small, late).then_some(sent.departed - self.server.sent[before].departed)

@@ -60,7 +60,7 @@ impl Block {
 
     /// Makes the block ready to be filled again.
     pub(super) fn clear(&mut self) {
-        // A frame that did not fit replaced the buffer by a larger one.
+        // A frame that did not fit replaced the buffer by another one.
         if self.bytes.len() != ROOM + PIECE {
             self.bytes = vec![0; ROOM + PIECE];
         }

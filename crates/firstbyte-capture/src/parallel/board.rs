@@ -178,7 +178,6 @@ impl Board {
         (!state.failed).then(|| state.block(self.threads))
     }
 
-    /// Records a piece that was read.
     pub(super) fn read(&self, number: u64, block: Block, filled: Filled) {
         let mut state = self.lock();
         state.read.insert(number, (block, filled));

@@ -461,13 +461,12 @@ impl StampedStream for SimulatedStream {
 
 /// A peer that exchanges datagrams.
 pub(crate) trait DatagramPeer {
-    /// Receives a datagram.
     fn take(&mut self, datagram: &[u8], now: Instant);
 
     /// When the peer next acts on its own.
     fn next(&mut self) -> Option<Instant>;
 
-    /// Returns the datagrams to send: that time has come, or a datagram was received.
+    /// Returns the datagrams to send. Called when that time has come or a datagram was received.
     fn say(&mut self, now: Instant) -> Vec<Vec<u8>>;
 }
 

@@ -437,7 +437,6 @@ mod linux {
             .map_or(Duration::from_millis(10), Duration::from)
     }
 
-    /// Reads `TCP_INFO`.
     pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         let mut info = [0u8; 256];
         let mut length = info.len() as libc::socklen_t;

@@ -140,7 +140,7 @@ pub(super) struct Open {
     own_head: Rc<RefCell<HeadReplacement>>,
     /// Whether a head with more fields than usual has arrived.
     many_fields: bool,
-    /// The proxy that gets the requests and forwards them, if there is one.
+    /// Additions to the requests, if a proxy gets and forwards them.
     forwarding: Option<ProxyForwarding>,
 }
 
@@ -324,7 +324,7 @@ impl Open {
         })
     }
 
-    /// Starts the HTTP protocol: the connection preface and settings of HTTP/2, nothing on the wire in HTTP/1.
+    /// Starts hyper on the stream; for HTTP/2 this writes the preface and settings.
     async fn greet(&self) -> Result<Sender, hyper::Error> {
         let (head, own_head) = (Rc::clone(&self.head), Rc::clone(&self.own_head));
         let io = SharedStream(Rc::clone(&self.stream), head, own_head);
@@ -427,7 +427,6 @@ impl Drop for FactsAtEnd<'_> {
     }
 }
 
-/// Records a response's head.
 pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
     let mut seen = seen.borrow_mut();
     seen.phase = PhaseName::Receive;

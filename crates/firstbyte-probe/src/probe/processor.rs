@@ -23,7 +23,6 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Called when the visit begins.
     pub(super) fn begin() -> Self {
         let alone = UNDER_WAY.replace(UNDER_WAY.get() + 1) == 0;
         if !alone {

@@ -54,7 +54,6 @@ pub(super) struct HeadReplacement {
 }
 
 impl HeadReplacement {
-    /// Starts over for another request.
     pub(super) fn restart(&mut self, own: Option<Bytes>) {
         *self = Self { own, hyper_bytes: 0 };
     }

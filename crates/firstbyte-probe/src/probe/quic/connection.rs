@@ -484,12 +484,10 @@ impl Connection {
         }
     }
 
-    /// Bytes of the request that were written.
     pub(in crate::probe) fn request_bytes(&self) -> Option<u64> {
         self.request.as_ref().map(|request| request.written)
     }
 
-    /// Whether the response has begun.
     pub(in crate::probe) fn answered(&self) -> bool {
         self.request.as_ref().is_some_and(|request| request.answered)
     }

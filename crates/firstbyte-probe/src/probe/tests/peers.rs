@@ -159,7 +159,6 @@ impl TlsPeer {
         self.ends.borrow_mut().push((name, self.said));
     }
 
-    /// Encrypts the output of `app`.
     fn encrypt(&mut self, said: Vec<Said>, out: &mut Vec<Said>) {
         for Said { after, what } in said {
             let what = match what {

@@ -16,7 +16,6 @@ const KEPT: usize = 32;
 pub(in crate::probe) struct Certificates(RefCell<Vec<(CertificateDer<'static>, Certificate)>>);
 
 impl Certificates {
-    /// Describes each certificate of `chain`.
     pub(in crate::probe) fn describe(&self, chain: &[CertificateDer<'static>]) -> Vec<Certificate> {
         chain.iter().map(|der| self.one(der)).collect()
     }

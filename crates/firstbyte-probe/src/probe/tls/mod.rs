@@ -69,7 +69,6 @@ pub(super) struct Offered {
     pub versions: &'static str,
     pub alpn: String,
     pub client_certificate: bool,
-    /// Names of the groups.
     pub groups: String,
     pub chosen: OfferedGroups,
 }
@@ -429,7 +428,6 @@ impl Session {
     }
 }
 
-/// The names of the offered groups.
 fn group_names(config: &ClientConfig) -> String {
     let groups = config.crypto_provider().kx_groups.iter();
     let names = groups

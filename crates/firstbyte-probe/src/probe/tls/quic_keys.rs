@@ -164,7 +164,6 @@ impl Passed {
         std::mem::take(&mut self.waiting().packets)
     }
 
-    /// The transport parameters known by now.
     pub(in crate::probe) fn parameters(&self) -> Parameters {
         self.waiting().parameters.clone()
     }
