@@ -1,24 +1,24 @@
-//! Reading ahead: a thread reads and unpacks while another analyses.
+//! Reading ahead: one thread reads and unpacks while another analyses.
 //!
-//! In: a source of bytes. Out: its bytes in order, in pieces that are used again; at most [`AHEAD`] wait at
-//! once. What the pieces are does not matter to who reads them. It must not look at what it reads.
+//! In: a source of bytes. Out: its bytes in order, in reused buffers ("pieces"); at most [`AHEAD`] pieces wait at once.
+//! Piece boundaries mean nothing to the consumer. This module must not interpret the bytes.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-/// Bytes read at once: within a core's own cache, so that what is skipped costs little.
+/// Bytes read at once. Fits in a core's own cache, so that skipping bytes is cheap.
 pub(super) const PIECE: usize = 256 * 1024;
-/// Pieces that were read and wait.
+/// Pieces read ahead of the consumer.
 const AHEAD: usize = 6;
 
-/// Bytes of a source, read by another thread.
+/// The bytes of a source, read by another thread.
 pub(super) struct Ahead {
     pieces: Receiver<io::Result<Piece>>,
     used: Sender<Vec<u8>>,
 }
 
-/// Some bytes of the source; none are its end.
+/// Some bytes of the source; an empty piece means its end.
 pub(super) struct Piece {
     buffer: Vec<u8>,
     filled: usize,
@@ -31,8 +31,8 @@ impl Piece {
 }
 
 impl Ahead {
-    /// Begins to read `source`. With `whole` pieces are filled, without they are what one reading gave:
-    /// who writes into a pipe slowly is not waited for.
+    /// Starts reading `source`. With `whole`, pieces are filled completely. Otherwise a piece is the result of one
+    /// read, so that a slow writer into a pipe does not delay the analysis.
     ///
     /// # Errors
     /// The system has no more threads.
@@ -42,20 +42,20 @@ impl Ahead {
     ) -> io::Result<Self> {
         let (filled, pieces) = sync_channel(AHEAD);
         let (used, empty) = channel();
-        // Not joined: when nobody wants more, it may be waiting for a pipe's next bytes.
+        // Not joined: if the consumer stops early, the thread may still be blocked on a pipe.
         thread::Builder::new()
             .name("read".into())
             .spawn(move || read(source, whole, &filled, &empty))?;
         Ok(Self { pieces, used })
     }
 
-    /// The next bytes; `before` are not needed any more.
+    /// Returns the next bytes and recycles `before`.
     ///
     /// # Errors
     /// Reading or unpacking failed.
     pub(super) fn next(&self, before: Option<Piece>) -> io::Result<Piece> {
         if let Some(before) = before {
-            // When the thread is through, nobody takes it.
+            // This fails if the thread has finished; then the buffer is not needed.
             let _ = self.used.send(before.buffer);
         }
         let lost = |_| Err(io::Error::other("the reading thread ended unexpectedly"));
@@ -79,7 +79,7 @@ fn read(
             return;
         }
         if let Some(error) = failed {
-            // Nobody there to be told: nobody wants to know.
+            // If the receiver is gone, nobody needs the error.
             let _ = filled.send(Err(error));
             return;
         }
@@ -89,7 +89,7 @@ fn read(
     }
 }
 
-/// Bytes that are in the buffer, and why no more came.
+/// Fills `buffer`; returns the number of bytes read and the error that stopped it, if any.
 pub(super) fn fill(
     source: &mut impl Read,
     whole: bool,

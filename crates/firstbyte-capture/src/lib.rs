@@ -1,9 +1,9 @@
 //! Capture files to connections: opening, unpacking, reading in pieces.
 //!
-//! In: paths (`-` is standard input), plain or packed by gzip or zstd; what a file is, its first bytes
-//! say. Out: what [`Analyzer`] makes of the frames, in the files' order. The parsing is the core's; here
-//! are files and buffers. One thread reads and unpacks while the caller's analyses, or several do both
-//! (`parallel`). A file that ends or breaks in the middle is read up to there, and that is told.
+//! In: paths (`-` is standard input), plain or compressed with gzip or zstd; the first bytes tell which. Out: what
+//! [`Analyzer`] makes of the frames, in the files' order. Parsing is in the core; this crate handles files and buffers.
+//! One thread reads and unpacks while the caller's analyses, or several threads do both (`parallel`). A file that is
+//! cut off or broken is read up to that point, and the result says so.
 
 mod ahead;
 mod parallel;
@@ -24,14 +24,14 @@ use ahead::{Ahead, Piece};
 /// How the reading of a file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// At its end.
+    /// The file was read to its end.
     Whole,
-    /// In the middle of a packet: the capture was cut off.
+    /// The capture was cut off in the middle of a packet.
     CutOff {
         /// Where the packet begins, as an offset in the (unpacked) file.
         offset: u64,
     },
-    /// It is broken from here on.
+    /// The file is malformed from here on.
     Malformed {
         /// Offset in the (unpacked) file.
         offset: u64,
@@ -43,7 +43,7 @@ pub enum Ended {
 /// A file that could not be read at all, or not to its end.
 #[derive(Debug)]
 pub enum CaptureFileError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     Open {
         /// The file.
         path: PathBuf,
@@ -59,11 +59,11 @@ pub enum CaptureFileError {
         /// Why.
         error: io::Error,
     },
-    /// It is no capture.
+    /// The file is not a capture.
     NotACapture {
         /// The file.
         path: PathBuf,
-        /// There is nothing in it.
+        /// Whether the file is empty.
         empty: bool,
     },
 }
@@ -87,12 +87,12 @@ impl fmt::Display for CaptureFileError {
 
 impl std::error::Error for CaptureFileError {}
 
-/// What a file is called in messages.
+/// Name of a file in messages.
 pub fn name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
 }
 
-/// The operating system's words, without its number.
+/// The operating system's message, without its error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or(&text);
@@ -100,19 +100,19 @@ fn reason(error: &io::Error) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Threads that [`read`] follows a capture on.
+/// Number of threads that [`read`] uses.
 pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, |available| available.get().min(MOST_THREADS))
 }
 
-/// More threads would have nothing to do: there are so many parts that flows are divided among.
+/// Upper limit of threads: flows are divided among this many shards, so more threads would be idle.
 pub const MOST_THREADS: usize = 8;
 
-/// Hands all frames of the file at `path` to `analyzer`, and what it gives out to `emit`, on all processors that
-/// there are for this process.
+/// Feeds all frames of the file at `path` to `analyzer` and its results to `emit`, using all processors available to
+/// this process.
 ///
 /// # Errors
-/// The file cannot be opened or read, or is no capture.
+/// The file cannot be opened or read, or is not a capture.
 pub fn read(
     path: &Path,
     analyzer: &mut Analyzer,
@@ -121,10 +121,10 @@ pub fn read(
     read_on(threads(), path, analyzer, emit)
 }
 
-/// The same on so many threads. What is given out, and in which order, does not depend on their number.
+/// Like [`read`], on `threads` threads. Their number affects neither the results nor their order.
 ///
 /// # Errors
-/// The file cannot be opened or read, or is no capture.
+/// The file cannot be opened or read, or is not a capture.
 pub fn read_on(
     threads: usize,
     path: &Path,
@@ -138,7 +138,7 @@ pub fn read_on(
     parallel::read(path, source, threads.min(MOST_THREADS), analyzer, emit)
 }
 
-/// The capture is over: gives out all that is under way in `analyzer`, as its `finish` does, on so many threads.
+/// Ends the capture: emits all connections still open in `analyzer`, as its `finish` does, using `threads` threads.
 pub fn finish_on(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(&Observed)) {
     match threads {
         0 | 1 => analyzer.finish(emit),
@@ -146,19 +146,19 @@ pub fn finish_on(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(&
     }
 }
 
-/// Hands all frames of the file at `path` to `each`.
+/// Calls `each` for every frame of the file at `path`.
 ///
 /// # Errors
-/// The file cannot be opened or read, or is no capture.
+/// The file cannot be opened or read, or is not a capture.
 pub fn for_each(path: &Path, each: &mut impl FnMut(&Frame<'_>)) -> Result<Ended, CaptureFileError> {
     each_of(path, Source::open(path)?, each)
 }
 
-/// Looks whether `path` begins as a capture does, before outputs are emptied for its sake. What can be read only once is
-/// left alone.
+/// Checks that `path` begins like a capture, before the caller truncates its output files. Inputs that can be read only
+/// once are not touched.
 ///
 /// # Errors
-/// The file cannot be opened or unpacked, or is no capture.
+/// The file cannot be opened or unpacked, or is not a capture.
 pub fn check(path: &Path) -> Result<(), CaptureFileError> {
     let once = |metadata: std::fs::Metadata| !metadata.is_file() && !metadata.is_dir();
     if path == Path::new("-") || path.metadata().is_ok_and(once) {
@@ -183,10 +183,9 @@ pub fn check(path: &Path) -> Result<(), CaptureFileError> {
 
 /// Where a capture's bytes come from.
 enum Source {
-    /// A plain file: they can be read from any place of it.
+    /// A plain file, which can be read at any offset.
     File(File),
-    /// They come one after another. Whether it is worth waiting for many at once: not for who writes into a
-    /// pipe slowly.
+    /// A sequential stream. The flag says whether to fill whole pieces; not for pipes, where the writer may be slow.
     Stream(Box<dyn io::Read + Send>, bool),
 }
 
@@ -213,7 +212,7 @@ impl Source {
         }
     }
 
-    /// Unpacks what is packed, as its first bytes say.
+    /// Unpacks the source if its first bytes say that it is compressed.
     fn unpacked(
         path: &Path,
         mut source: Box<dyn io::Read + Send>,
@@ -234,7 +233,6 @@ impl Source {
     }
 }
 
-/// How a file is packed.
 #[derive(Clone, Copy)]
 enum Packed {
     Gzip,
@@ -242,7 +240,7 @@ enum Packed {
 }
 
 impl Packed {
-    /// What the first bytes say.
+    /// Detects the compression from the file's first bytes.
     const fn from_magic(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -252,7 +250,7 @@ impl Packed {
     }
 }
 
-/// The first bytes, by which files are known.
+/// Reads the magic number.
 fn begin(source: &mut impl io::Read) -> io::Result<Vec<u8>> {
     let mut magic = Vec::with_capacity(4);
     source.by_ref().take(4).read_to_end(&mut magic)?;
@@ -279,7 +277,7 @@ fn frames(
     let failed = |offset, error| CaptureFileError::Read { path: path.to_owned(), offset, error };
     let ahead = Ahead::start_reading(source, whole).map_err(|error| failed(0, error))?;
     let mut reader = CaptureReader::default();
-    // What reaches from one piece into the next.
+    // The beginning of an item that continues in the next piece.
     let mut across: Vec<u8> = Vec::new();
     let mut piece: Option<Piece> = None;
     loop {
@@ -306,7 +304,7 @@ fn frames(
                 }
                 Ok(Read::Skipped { bytes }) => bytes,
                 Ok(Read::NeedMore { bytes }) => {
-                    // As much as is asked for and no more: the rest is read where it lies.
+                    // Copies only what the reader needs; the rest is parsed in place.
                     let missing = bytes.saturating_sub(across.len()).min(rest.len());
                     let (begin, behind) = rest.split_at(missing);
                     across.extend_from_slice(begin);

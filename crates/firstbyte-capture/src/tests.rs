@@ -1,4 +1,4 @@
-//! However a capture lies in pieces, the same comes out of it.
+//! How a capture is split into pieces does not change the result.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::ahead::PIECE;
 use super::{CaptureFileError, Ended, Source, each_of, finish_on, parallel};
 
-/// A SYN from a port of its own, in an Ethernet frame of `bytes`.
+/// A SYN from the given port, in an Ethernet frame of `bytes` bytes.
 fn syn(port: u16, bytes: usize) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0]);
@@ -20,7 +20,7 @@ fn syn(port: u16, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// A capture of so many SYNs, a microsecond apart.
+/// A capture of SYNs with these frame lengths, a microsecond apart.
 fn capture(frame_bytes: &[usize]) -> Vec<u8> {
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0]);
@@ -47,7 +47,7 @@ fn outcome(
     (ended.map_err(|error| error.to_string()), all, *analyzer.hygiene())
 }
 
-/// What is read when the source gives `piece` bytes at a time, and then ends or fails.
+/// The outcome when the source returns `piece` bytes at a time, and then ends or fails.
 fn in_pieces(bytes: &[u8], piece: usize, packed: bool, fails: bool) -> Outcome {
     struct Slow(Vec<u8>, usize, usize, bool);
     impl io::Read for Slow {
@@ -66,7 +66,7 @@ fn in_pieces(bytes: &[u8], piece: usize, packed: bool, fails: bool) -> Outcome {
     on_any_threads(source)
 }
 
-/// What is read of a source: the same, however many threads read.
+/// The outcome of reading a source; asserts that the number of threads does not change it.
 fn on_any_threads(source: impl Fn() -> Source) -> Outcome {
     let path = Path::new("x.pcap");
     let alone = outcome(1, |analyzer, emit| {
@@ -81,7 +81,7 @@ fn on_any_threads(source: impl Fn() -> Source) -> Outcome {
     alone
 }
 
-/// What is read of a file.
+/// The outcome of reading a file.
 fn of_file(bytes: &[u8]) -> Outcome {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -108,7 +108,7 @@ proptest! {
 
 #[test]
 fn frames_that_lie_across_pieces_are_read() {
-    // Far more than a piece, none of whose multiples is a frame's end; one frame is nearly as long as a piece.
+    // Far longer than a piece. No frame ends at a multiple of the piece size; one frame is nearly as long as a piece.
     let lengths: Vec<usize> =
         (0..900).map(|n| if n == 300 { PIECE - 100 } else { 1_000 + n % 37 }).collect();
     let bytes = capture(&lengths);
@@ -142,7 +142,7 @@ fn packed_files_are_what_is_in_them() {
 
 #[test]
 fn a_frame_longer_than_the_room_between_pieces_is_read() {
-    // pcapng allows it: a packet's block with options longer than any packet.
+    // pcapng allows this: a packet block with options longer than any packet.
     let mut bytes = Vec::new();
     let mut block = |kind: u32, body: &[u8]| {
         let length = (12 + body.len() as u32).to_le_bytes();

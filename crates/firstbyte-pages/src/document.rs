@@ -1,4 +1,4 @@
-//! The stored form of what changes would save a page: beside the page load's own, and derived from it.
+//! The stored form of a page's possible savings: derived from a page load and stored with it.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use firstbyte_core::document::Interner;
 use firstbyte_core::document::StoredNavigation;
 use firstbyte_core::timeline::{Navigation, Offset};
 
-/// A page load, and what is derived from it.
+/// A page load, and the savings derived from it.
 #[derive(Serialize)]
 struct PageLine<'a> {
     #[serde(flatten)]
@@ -53,10 +53,10 @@ struct NotOfferedRecord<'a> {
     why: String,
 }
 
-/// Appends the line of `page`, with what would save it, to `out`.
+/// Appends the line of `page`, with the savings of possible changes, to `out`.
 ///
 /// # Errors
-/// None that can occur: the model has a stored form for everything.
+/// Never in practice: the model has a stored form for everything.
 pub fn page_line(
     page: &Navigation,
     savings: Option<&PageSavings>,
@@ -116,7 +116,7 @@ mod tests {
         let savings = PageSavings::from_navigation(&page, EDGE).unwrap();
         let mut line = Vec::new();
         page_line(&page, Some(&savings), &mut line).unwrap();
-        // Who reads page loads reads this.
+        // A reader of plain page loads can read this line too.
         assert_eq!(navigation(&line).unwrap(), page);
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(value["savings"]["load_ns"], value["loaded"][0]);

@@ -1,7 +1,7 @@
 //! Page loads: laid out on one time axis, and what changes would save them.
 //!
-//! Input: a [`Navigation`](firstbyte_core::timeline::Navigation), whoever measured it. Output: what `page` shows and
-//! stores. Nothing here measures or prints.
+//! Input: a [`Navigation`](firstbyte_core::timeline::Navigation) from any source. Output: what `page` shows and stores.
+//! Nothing here measures or prints.
 #![forbid(unsafe_code)]
 
 pub mod document;

@@ -1,8 +1,8 @@
-//! Where the time of a page load went: connections, requests, and how much of it was set-up.
+//! Where the time of a page load went: connections, requests, and the share of connection set-up.
 //!
-//! Input: a [`Navigation`], from whatever source. Output: its connections and requests on one time axis, in the order in
-//! which they were wanted, the path of each origin, and the time that requests waited for connections to be set up.
-//! Definitions: `docs/measurement.md`, "Pages". What the source does not say is absent.
+//! Input: a [`Navigation`] from any source. Output: its connections and requests on one time axis, in the order in
+//! which they were wanted; the path of each origin; and the time that requests waited for connection set-up.
+//! Definitions: `docs/measurement.md`, "Pages". Values that the source does not report are absent.
 
 use std::time::Duration;
 
@@ -12,67 +12,67 @@ use firstbyte_core::timeline::{
     Race, Resource,
 };
 
-/// A page load, laid out.
+/// A page load on one time axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageLoad {
-    /// What was requested, the document and what redirected to it first.
+    /// Requests; the redirects to the document and the document itself come first.
     pub requests: Vec<PageRequest>,
-    /// For each of the navigation's connections, what is derived from it.
+    /// Set-up of each of the navigation's connections, in the same order.
     pub set_ups: Vec<SetUp>,
     /// Hosts with ports, in the order in which they were first wanted.
     pub origins: Vec<OriginPath>,
-    /// When everything was there that the page waits for; where that is not said, its last byte.
+    /// When the page had loaded; if the source does not report that, when its last byte arrived.
     pub end: Offset,
-    /// Time before `end` in which something that the page used waited for a connection's set-up: name, TCP and TLS.
+    /// Time before `end` during which something that the page used waited for connection set-up: DNS, TCP and TLS.
     pub set_up_waited: Duration,
 }
 
 /// The set-up of one connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetUp {
-    /// From the first question to the name service, or from the first packet, to the end of the handshake; absent where it
-    /// was open before, or never came about.
+    /// From the first DNS query, or from the first packet, to the end of the handshake. Absent if the connection was
+    /// already open or was never established.
     pub span: Option<(Offset, Offset)>,
-    /// Its name was looked up.
+    /// Time of the DNS lookup.
     pub name: Option<Duration>,
-    /// The TCP handshake.
+    /// Time of the TCP handshake.
     pub tcp: Option<Duration>,
-    /// The TLS handshake; QUIC's, which is both.
+    /// Time of the TLS handshake; over QUIC, of the QUIC handshake.
     pub handshake: Option<Duration>,
-    /// From its first packet to the first one back: the round trip that its handshake showed.
+    /// From the first packet to the first reply: the round trip seen in the handshake.
     pub round_trip: Option<Duration>,
-    /// Requests that went over it.
+    /// Requests sent over the connection.
     pub requests: usize,
-    /// Those of them that were for another host.
+    /// Requests among these for another host.
     pub coalesced: usize,
-    /// What became of it.
+    /// What became of the connection.
     pub fate: Fate,
-    /// Time that it took from the connection that was used in its place, where it failed or lost.
+    /// How long it delayed the connection that was used instead, if it failed or lost.
     pub cost: Option<Duration>,
 }
 
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
-    /// Requests went over it.
+    /// It carried requests.
     Used,
-    /// It was there, and nothing went over it.
+    /// It was established, but carried no requests.
     #[default]
     Unused,
-    /// Another one was used in its place.
+    /// Another connection was used instead.
     Lost {
-        /// The place of that one among the page's connections.
+        /// Index of that connection among the page's connections.
         to: usize,
     },
-    /// It could not be used; where another one stood in for it, its place.
+    /// It could not be used.
     Failed {
-        /// The place of that one.
+        /// Index of the connection that was used instead, if there was one.
         replaced_by: Option<usize>,
     },
 }
 
 impl Fate {
-    /// The connection that was used in its place.
+    /// Index of the connection that was used instead.
     pub const fn winner(self) -> Option<usize> {
         match self {
             Self::Lost { to } => Some(to),
@@ -87,46 +87,46 @@ impl Fate {
 pub struct PageRequest {
     /// Its URL.
     pub url: String,
-    /// The place of its connection among the page's.
+    /// Index of its connection among the page's connections.
     pub connection: Option<usize>,
-    /// How it came by that.
+    /// How the request got that connection.
     pub connection_use: Option<ConnectionUse>,
-    /// Whether it came from the server, or from a cache.
+    /// Whether the response came from the server or from a cache.
     pub delivered_from: Option<DeliveredFrom>,
     /// Status of the response.
     pub status: Option<u16>,
-    /// When it was asked for.
+    /// When the page asked for it.
     pub asked: Option<Offset>,
-    /// When its request left, or the request was handed over.
+    /// When the request was sent, or handed over for sending.
     pub sent: Option<Offset>,
-    /// When the first byte of its response was there.
+    /// When the first byte of the response arrived.
     pub first_byte: Option<Offset>,
-    /// When the last one was.
+    /// When the last byte of the response arrived.
     pub end: Option<Offset>,
-    /// It did not come to its end.
+    /// Whether the request did not complete.
     pub failed: bool,
 }
 
-/// What is known of the way to an origin.
+/// The network path to an origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OriginPath {
     /// Host and port.
     pub authority: String,
-    /// The shortest round trip that the handshakes of its connections showed: over TCP where there is one.
+    /// Shortest round trip seen in the handshakes of its connections; TCP's if available.
     pub round_trip: Option<Duration>,
-    /// Its connections that were opened during the load.
+    /// Connections opened to it during the load.
     pub opened: usize,
-    /// Requests that went to it.
+    /// Requests for this origin.
     pub requests: usize,
 }
 
 impl PageLoad {
-    /// Lays `page` out.
+    /// Derives the layout of `page`.
     pub fn from_navigation(page: &Navigation) -> Self {
         let main_begin = page.main_at;
         let first = page.main.redirects.first().and_then(|leg| leg.started_unix_ns);
         let before = page.main.redirects.iter().map(|leg| {
-            // Each leg's clock begins with it.
+            // Each leg's clock starts with the leg.
             let later = first.zip(leg.started_unix_ns);
             let later = later.map_or(0, |(first, this)| this.saturating_sub(first));
             let origin = Offset::from_nanos(i64::try_from(later).unwrap_or(i64::MAX));
@@ -155,20 +155,20 @@ impl PageLoad {
         Self { requests, set_ups, origins, end, set_up_waited }
     }
 
-    /// Connections that failed or lost a race, with their places, in the order in which they were wanted.
+    /// Connections that failed or lost a race, with their indices, in the order in which they were wanted.
     pub fn in_vain(&self) -> impl Iterator<Item = (usize, &SetUp)> {
         let failed_or_lost = |fate| matches!(fate, Fate::Failed { .. } | Fate::Lost { .. });
         self.set_ups.iter().enumerate().filter(move |(_, set_up)| failed_or_lost(set_up.fate))
     }
 
-    /// What share of the load was waiting for set-up: 0 to 1; absent where nothing is known to have ended.
+    /// Share of the load spent waiting for set-up, from 0 to 1; absent if the load has no known end.
     pub fn set_up_share(&self) -> Option<f64> {
         let whole = self.end.since(Offset::ZERO);
         (!whole.is_zero()).then(|| self.set_up_waited.as_secs_f64() / whole.as_secs_f64())
     }
 }
 
-/// `page` for all that is shown: URLs without what lets somebody in.
+/// A copy of `page` that is safe to show: without secrets in its URLs.
 pub fn shown_page(page: &Navigation) -> Navigation {
     let mut shown = page.clone();
     let Navigation { main, resources, .. } = &mut shown;
@@ -214,8 +214,10 @@ fn fate(connection: &PageConnection, used: bool) -> Fate {
     }
 }
 
-/// From the first packet of the connection at `place` until the next one in its place was begun: what was tried after it,
-/// or was used. Nothing where that was under way already; where nothing took its place, until it failed.
+/// Time from the first packet of the connection at `place` until the next connection was begun that was tried after it
+/// or used instead.
+///
+/// Zero if that one was already in progress. If no other connection took its place, the time until it failed.
 fn cost(connections: &[PageConnection], place: usize) -> Option<Duration> {
     let begun = |place: usize| connections[place].marks.at(Mark::ConnectStart);
     let own = begun(place)?;
@@ -233,7 +235,7 @@ fn cost(connections: &[PageConnection], place: usize) -> Option<Duration> {
     Some(next.max(own).since(own))
 }
 
-/// From the first packet to the first one back.
+/// From the first packet to the first reply.
 fn round_trip(connection: &PageConnection) -> Option<Duration> {
     let begun = connection.marks.at(Mark::ConnectStart)?;
     let quic = connection.first_answer.map(|stamp| stamp.at);
@@ -241,7 +243,7 @@ fn round_trip(connection: &PageConnection) -> Option<Duration> {
     Some(answered.since(begun))
 }
 
-/// For each connection, when the first one was begun that was tried for what it was used for.
+/// For each connection, when the first attempt for its purpose began: its own, or one that failed or lost to it.
 fn begins(page: &Navigation, set_ups: &[SetUp]) -> Vec<Option<Offset>> {
     let own = |place: usize| set_ups[place].span.map(|(begun, _)| begun);
     let lost_to = |winner: usize| {
@@ -254,7 +256,7 @@ fn begins(page: &Navigation, set_ups: &[SetUp]) -> Vec<Option<Offset>> {
     (0..set_ups.len()).map(|place| own(place).into_iter().chain(lost_to(place)).min()).collect()
 }
 
-/// A leg of the document's way; its own clock begins at `origin`.
+/// The request of one leg of the document's redirects; the leg's own clock starts at `origin`.
 fn leg_request(
     leg: &Connection,
     origin: Offset,
@@ -309,7 +311,7 @@ fn origins(page: &Navigation, set_ups: &[SetUp], requests: &[PageRequest]) -> Ve
         origin.opened += usize::from(connection.beginning == Some(Beginning::Opened));
     }
     for request in requests {
-        // A connection of another host's may have served it.
+        // Counted by URL: another host's connection may have served it.
         if let Some(authority) = authority(&request.url) {
             let place = place_of(&mut origins, &authority);
             origins[place].requests += 1;
@@ -318,7 +320,7 @@ fn origins(page: &Navigation, set_ups: &[SetUp], requests: &[PageRequest]) -> Ve
     origins
 }
 
-/// Host and port that `url` names.
+/// Host and port named by `url`.
 pub(crate) fn authority(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -330,7 +332,7 @@ pub(crate) fn authority(url: &str) -> Option<String> {
     (!host.is_empty()).then(|| if has_port { host.to_owned() } else { format!("{host}:{port}") })
 }
 
-/// From when `request` was asked for, as far as its connection was not ready then.
+/// The time from when `request` was wanted until its connection was ready, if it had to wait.
 fn waited_for_set_up(
     request: &PageRequest,
     set_ups: &[SetUp],
@@ -339,15 +341,15 @@ fn waited_for_set_up(
 ) -> Option<(Offset, Offset)> {
     let place = request.connection?;
     let (begun, ready) = set_ups.get(place)?.span?;
-    // What was tried in vain before it was waited for too.
+    // The request also waited for earlier attempts that failed or lost.
     let begun = begins[place].map_or(begun, |first| first.min(begun));
-    // With early data the request leaves before the set-up's end.
+    // With early data, the request leaves before the set-up ends.
     let until = request.sent.map_or(ready, |sent| sent.min(ready)).min(end);
     let from = request.asked.map_or(begun, |asked| asked.max(begun)).max(Offset::ZERO);
     (from < until).then_some((from, until))
 }
 
-/// How much time `spans` cover together.
+/// Total time covered by the union of `spans`.
 fn covered(mut spans: Vec<(Offset, Offset)>) -> Duration {
     spans.sort_unstable();
     let (mut sum, mut until) = (Duration::ZERO, None::<Offset>);
@@ -401,8 +403,8 @@ mod tests {
         }
     }
 
-    /// A document after 60 ms of set-up, two origins beside each other, one connection that was not ready when a second
-    /// request came to it, and one that nothing used.
+    /// A document after 60 ms of set-up, two origins in parallel, a connection that was not ready when a second request
+    /// wanted it, and an unused connection.
     fn page() -> Navigation {
         let mut page = Navigation {
             main_connection: Some(0),
@@ -429,7 +431,7 @@ mod tests {
     #[test]
     fn set_up_that_was_waited_for_counts_once() {
         let load = PageLoad::from_navigation(&page());
-        // 0 to 60, 100 to 200.
+        // 0 to 60 and 100 to 200 ms.
         assert_eq!(load.set_up_waited, Duration::from_millis(160));
         assert!((load.set_up_share().unwrap() - 0.4).abs() < 1e-9);
         assert_eq!(load.end, ms(400));
@@ -444,7 +446,7 @@ mod tests {
         let ms = |ms| Some(Duration::from_millis(ms));
         let expected = [("a.test:443", ms(20)), ("b.test:443", ms(30)), ("c.test:443", ms(10))];
         assert_eq!(paths, expected);
-        // By what was asked for, wherever it went.
+        // Counted by the origin requested, whichever connection carried it.
         let requests: Vec<usize> = load.origins.iter().map(|origin| origin.requests).collect();
         assert_eq!(requests, [0, 3, 0]);
         assert_eq!(authority("http://[::1]/x").as_deref(), Some("[::1]:80"));
@@ -472,7 +474,7 @@ mod tests {
             ..PageConnection::default()
         };
         let mut page = page();
-        // The document's connection was the third attempt; a fourth was begun beside it.
+        // The document's connection was the third attempt; a fourth was begun in parallel.
         page.connections[0] = connection("a.test:443", 400, 420, 460);
         page.connections[0].race = Some(Race { against: 4, won: true });
         page.connections.extend([lost(0, 0), lost(250, 0), lost(410, 0)]);
@@ -485,7 +487,7 @@ mod tests {
         assert_eq!(vain, [(4, cost(250)), (5, cost(150)), (6, cost(0))]);
         assert_eq!(load.set_ups[4].fate, Fate::Lost { to: 0 });
         assert_eq!((load.set_ups[0].fate, load.set_ups[3].fate), (Fate::Used, Fate::Unused));
-        // All of it was waited for.
+        // The page waited for all of it.
         assert_eq!(load.set_up_waited, Duration::from_millis(460));
         let set_up = &load.set_ups[0];
         assert_eq!((set_up.tcp, set_up.handshake, set_up.name), (cost(20), cost(40), None));

@@ -1,4 +1,5 @@
-//! Measures connections: [`net`] has the sockets, [`probe`] visits, [`experiment`] visits in many ways.
+//! Measures connections: [`net`] provides the sockets, [`probe`] makes visits, [`experiment`] makes visits in many
+//! ways.
 
 pub mod experiment;
 pub mod net;

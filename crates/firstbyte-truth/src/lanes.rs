@@ -1,5 +1,5 @@
-//! What QUIC packets carried, where they could be opened: which arrival brought something, and which departure was
-//! one of bytes that had departed before.
+//! The contents of QUIC packets, if they could be decrypted: which arrival brought new bytes, and which departure
+//! repeated earlier bytes.
 
 use std::collections::HashMap;
 
@@ -7,20 +7,20 @@ use super::stream::Stream;
 use super::{Datagram, Lane, Piece};
 use firstbyte_core::wire::frames::Space;
 
-/// One direction's bytes.
+/// The bytes of one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lanes {
-    /// By packet: the first departure of what its arrival brought.
+    /// By packet: the first departure of the bytes that its arrival brought.
     first: Vec<Option<usize>>,
-    /// By packet: it came, and the other side did not take it.
+    /// By packet: whether it arrived but the receiver dropped it.
     dropped: Vec<bool>,
-    /// By packet: it carries bytes of the handshake or of the exchange.
+    /// By packet: whether it carries bytes of the handshake or of the exchange.
     carries: Vec<bool>,
-    /// When the exchange's stream was there up to a place, and with which packet; both ascend.
+    /// Offsets up to which the exchange's stream was complete, with the packet that completed them; both ascend.
     pub edges: Vec<(u64, usize)>,
 }
 
-/// The exchange's stream: the last one that the client opened and bytes of which came before `until`.
+/// The exchange's stream: the last one opened by the client with bytes that arrived before `until`.
 pub(super) fn exchange(server: &Stream, until: i64) -> Option<u64> {
     let came = |index: &usize| server.sent[*index].arrived.is_some_and(|at| at <= until);
     let datagrams = server.arrivals.iter().filter(|i| came(i)).filter_map(|i| server.opened(*i));
@@ -33,7 +33,7 @@ pub(super) fn exchange(server: &Stream, until: i64) -> Option<u64> {
 }
 
 impl Lanes {
-    /// Looks at the handshake, and at stream `exchange`. What the `other` side did not take never came.
+    /// Processes the handshake and stream `exchange`. Packets that the receiver dropped count as not arrived.
     pub(super) fn from_streams(stream: &Stream, other: &Stream, exchange: u64) -> Self {
         let is_looked_at = |piece: &&Piece| match piece.lane {
             Lane::Handshake(space) => space != Space::Application,
@@ -54,7 +54,7 @@ impl Lanes {
         let told: Vec<&Datagram> =
             (0..other.sent.len()).filter_map(|index| other.opened(index)).collect();
         let is_told = |index: usize| stream.opened(index).is_some_and(|d| is_told(d, &told));
-        // What could not be opened and came first was a Retry: nothing had been taken of what left before it.
+        // A first packet that could not be decrypted was a Retry: the server had accepted nothing sent before it.
         let retry = other.arrivals.first().filter(|index| other.opened(**index).is_none());
         let retried = retry.and_then(|index| other.sent[*index].arrived).unwrap_or(i64::MIN);
         for index in stream.arrivals.iter().copied() {
@@ -88,17 +88,16 @@ impl Lanes {
         lanes
     }
 
-    /// Whether it came, and the other side did not take it.
     pub(super) fn dropped(&self, index: usize) -> bool {
         self.dropped[index]
     }
 
-    /// Whether its arrival brought bytes that had not come before.
+    /// Whether its arrival brought bytes that had not arrived before.
     pub(super) fn brought(&self, index: usize) -> bool {
         self.first[index].is_some()
     }
 
-    /// The first departure of what its arrival brought; itself, where it was the first.
+    /// The first departure of the bytes that its arrival brought; the packet itself if it was the first.
     pub(super) fn first_copy(&self, index: usize) -> usize {
         self.first[index].unwrap_or(index)
     }
@@ -107,7 +106,7 @@ impl Lanes {
         self.carries[index]
     }
 
-    /// The packet with which all was there that came of the exchange before `until`.
+    /// The packet that completed all bytes of the exchange that arrived before `until`.
     pub(super) fn completed(&self, stream: &Stream, until: i64) -> Option<usize> {
         let came = |index: usize| stream.sent[index].arrived.is_some_and(|at| at <= until);
         self.edges.iter().rev().map(|(_, index)| *index).find(|index| came(*index))
@@ -120,12 +119,12 @@ impl Piece {
     }
 }
 
-/// Up to where all is there.
+/// The offset up to which everything has arrived.
 fn edge(had: &[(u64, u64)]) -> u64 {
     had.first().filter(|(from, _)| *from == 0).map_or(0, |(_, to)| *to)
 }
 
-/// Adds a piece to those that are there, in order and apart. Says whether it was new in part.
+/// Adds a piece to the disjoint, ordered ranges of `had`. Returns whether any of it was new.
 fn add(had: &mut Vec<(u64, u64)>, piece: &Piece) -> bool {
     let (from, to) = (piece.start, piece.end);
     if from >= to || had.iter().any(|(a, b)| *a <= from && to <= *b) {
@@ -147,8 +146,8 @@ fn is_told(datagram: &Datagram, told: &[&Datagram]) -> bool {
     })
 }
 
-/// The bytes of the server's that are under way when the client's packet `heard` has arrived, which may acknowledge
-/// some, and those of before.
+/// The bytes of the server's datagrams before `before` that are still in flight when the client's packet `heard`
+/// arrives; acknowledgements in `heard` itself do not count.
 pub(super) fn under_way(server: &Stream, client: &Stream, heard: usize, before: usize) -> u64 {
     let until = client.sent[heard].arrived;
     let told = client.arrivals.iter().filter(|i| **i != heard && client.sent[**i].arrived <= until);

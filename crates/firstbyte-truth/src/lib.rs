@@ -1,11 +1,11 @@
-//! The truth of where a measured connection's time went, from captures at both of its ends.
+//! The truth about where a measured connection's time went, from captures at both of its ends.
 //!
-//! Input: the packets of one connection as they passed the client's and the server's device, by one
-//! clock; what was configured of the path between; and, from the measured [`Connection`], places in the
-//! two streams (where the request ends, where the response begins and ends), no times but its origin.
-//! Output: the same parts that [`split`](firstbyte_core::split) gives from the client's end alone, to hold it
-//! against. Nothing here shares a rule with it: this walks the critical path packet by packet. The
-//! definitions are in `docs/measurement.md`, "Accuracy of the parts".
+//! Input: the packets of one connection as they passed the client's and the server's device, with times of the same
+//! clock; the configuration of the path between; and, from the measured [`Connection`], positions in the two streams
+//! (where the request ends, where the response begins and ends), but no times except its origin. Output: the same parts
+//! that [`split`](firstbyte_core::split) derives from the client's end alone, for comparison. The two share no rules:
+//! this crate walks the critical path packet by packet. The definitions are in `docs/measurement.md`, "Accuracy of the
+//! parts".
 
 mod lanes;
 mod passage;
@@ -29,14 +29,14 @@ pub use witness::{Witnessed, Written, witnessed};
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Who connects.
+    /// The end that connects.
     Client,
-    /// Who answers.
+    /// The end that accepts the connection.
     Server,
 }
 
 impl End {
-    /// The other one.
+    /// The other end.
     pub const fn other(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -45,89 +45,89 @@ impl End {
     }
 }
 
-/// What of a TCP header is looked at.
+/// The relevant parts of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number.
     pub seq: u32,
-    /// Acknowledgment number, where the flag is set.
+    /// Acknowledgment number, if the flag is set.
     pub ack: Option<u32>,
-    /// SYN is set.
+    /// Whether SYN is set.
     pub syn: bool,
     /// Length of the payload.
     pub payload: u32,
 }
 
-/// Whose bytes they are.
+/// The origin of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// The handshake's, in packets of this space.
+    /// The handshake, in packets of this packet number space.
     Handshake(Space),
-    /// Those of the stream with this number.
+    /// The stream with this number.
     Stream(u64),
 }
 
 /// Bytes that a QUIC packet carries. The end of a stream counts as one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Whose.
+    /// Where the bytes belong.
     pub lane: Lane,
-    /// From here.
+    /// Offset of the first byte.
     pub start: u64,
-    /// Up to here.
+    /// Offset after the last byte.
     pub end: u64,
 }
 
-/// What of a datagram's QUIC packets is looked at.
+/// The relevant contents of a datagram's QUIC packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
-    /// Their numbers.
+    /// Packet number spaces and numbers.
     pub packets: Vec<(Space, u64)>,
-    /// Packets of the other side that they acknowledge, from and to.
+    /// Packets of the other side that they acknowledge, first and last number.
     pub acknowledges: Vec<(Space, u64, u64)>,
     /// Bytes that they carry.
     pub pieces: Vec<Piece>,
-    /// They are to be acknowledged.
+    /// Whether they are ack-eliciting.
     pub elicits: bool,
-    /// 0-RTT packets are among them.
+    /// Whether there are 0-RTT packets among them.
     pub early: bool,
 }
 
 /// A packet as it passed one end's device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// When, nanoseconds since the Unix epoch.
+    /// Time in nanoseconds since the Unix epoch.
     pub at: i64,
-    /// Who sent it.
+    /// The sender.
     pub from: End,
-    /// The same number at both ends, and no other packet's of the connection: a retransmission has
-    /// another one (the IP identification, the time stamps' option, or the payload differ).
+    /// The same number at both ends, and different from all other packets of the connection. A retransmission has
+    /// another number (the IP identification, the timestamp option, or the payload differ).
     pub id: u64,
-    /// The IP packet's length.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// Of TCP; absent for a UDP datagram.
+    /// The TCP segment; absent for a UDP datagram.
     pub tcp: Option<Segment>,
-    /// Of QUIC, where it could be opened.
+    /// The QUIC packets, if they could be decrypted.
     pub quic: Option<Arc<Datagram>>,
 }
 
-/// The packets of one connection at both ends, each in the order of their times.
+/// The packets of one connection at both ends, each ordered by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     /// At the client's device.
     pub client: Vec<Packet>,
     /// At the server's device.
     pub server: Vec<Packet>,
-    /// When other attempts to connect began: SYNs to other addresses at the client's device.
+    /// When other connection attempts began: SYNs to other addresses at the client's device.
     pub other_attempts: Vec<i64>,
 }
 
 /// One direction of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Way {
-    /// What a packet takes at least, without its own time at the rate.
+    /// Minimum time of a packet, without its own transmission time.
     pub base: Duration,
-    /// As configured, nanoseconds per byte of the IP packet; zero where there is no limit.
+    /// Configured nanoseconds per byte of the IP packet; zero if there is no rate limit.
     pub ns_per_byte: f64,
 }
 
@@ -138,26 +138,26 @@ impl Way {
     }
 }
 
-/// What is known of a path and a server besides packets.
+/// Known facts about a path and a server, besides packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Known {
     /// From the client to the server.
     pub up: Way,
     /// From the server to the client.
     pub down: Way,
-    /// The server answers early data only when the client's Finished is there.
+    /// Whether the server answers early data only after the client's Finished.
     pub answers_after_finished: bool,
-    /// What the application was told to think and to pause for, in all.
+    /// Total time that the application was configured to think and to pause.
     pub application: Duration,
-    /// It was told to pause within its answer.
+    /// Whether it was configured to pause within its response.
     pub pauses: bool,
-    /// Over QUIC, the congestion window that the server begins with, bytes.
+    /// The server's initial congestion window over QUIC, in bytes.
     pub window: u64,
 }
 
-/// The smallest times of both ways over some connections, less the packets' own times at the rates.
+/// The minimum times of both directions over some connections, without the packets' own transmission times.
 ///
-/// Absent where no packet of a direction arrived.
+/// Absent if no packet of a direction arrived.
 pub fn base(captured: &[Captured], up_ns_per_byte: f64, down_ns_per_byte: f64) -> Option<[Way; 2]> {
     let way = |from: End, ns_per_byte: f64| {
         let way = Way { base: Duration::ZERO, ns_per_byte };
@@ -171,89 +171,89 @@ pub fn base(captured: &[Captured], up_ns_per_byte: f64, down_ns_per_byte: f64) -
     Some([way(End::Client, up_ns_per_byte)?, way(End::Server, down_ns_per_byte)?])
 }
 
-/// A stretch of the critical path.
+/// A section of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it went to.
+    /// The part that the time belongs to.
     pub part: Part,
-    /// Begin, nanoseconds from the origin.
+    /// Begin in nanoseconds since the origin.
     pub from: i64,
-    /// End.
+    /// End in nanoseconds since the origin.
     pub to: i64,
-    /// How much later than at the server `from` and `to` are: within a response both are as the client sees them.
+    /// How much later `from` and `to` are than at the server: within a response, both are as the client sees them.
     pub seen_later: i64,
-    /// Which rule took it so.
+    /// The rule that produced the step.
     pub rule: Rule,
-    /// Where a departure of the server's ends it: the place in its stream of the last byte that left. With
-    /// what was held before, it is the last one that lets a segment go.
+    /// If a departure of the server's ends the step: the offset in its stream of the last byte that left. If earlier
+    /// bytes were held back with it, it is the last byte needed to let the segment go.
     pub place: Option<u64>,
 }
 
-/// Why one event came no sooner than after the one before it.
+/// Why an event came no sooner after the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// Before the first packet: the name service.
+    /// Before the first packet: name resolution.
     Resolved,
-    /// Before the first packet, or between what arrived and what left: the client.
+    /// Before the first packet, or between an arrival and a departure: the client's work.
     ClientWorked,
     /// Another address was tried first.
     AnotherAddress,
-    /// A packet on its way.
+    /// A packet was on its way.
     OnItsWay,
-    /// A packet took longer than the path does.
+    /// A packet took longer than the path's minimum.
     Jitter,
     /// The link was busy with the packet itself.
     OwnRate,
-    /// The link was busy with the packet before.
+    /// The link was busy with the previous packet.
     BehindAnother,
     /// The first copy was lost.
     Lost,
-    /// The server wrote when it had what it answers.
+    /// The server wrote once it had the data that it answers.
     Answered,
-    /// The server wrote after it had written before.
+    /// The server wrote again after an earlier write.
     WroteOn,
-    /// Two departures of one write.
+    /// Two departures belong to one write.
     Burst,
-    /// The acknowledgement released it.
+    /// An acknowledgement released the packet.
     Released,
     /// The acknowledgement was delayed.
     DelayedAck,
 }
 
-/// Where a connection's time truly went.
+/// The truth about where a connection's time went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth {
     /// The parts. They add up to the time from the origin to the arrival of the last byte.
     pub parts: Parts,
-    /// From the origin on, without gaps: the critical path to the response's first packet, from there on the one to where
-    /// its head could be read, and then the one to its last byte.
+    /// From the origin on, without gaps: the critical path to the response's first packet, then the path to where its
+    /// head became readable, and then the path to its last byte.
     pub path: Vec<Step>,
-    /// The least excess of this connection's round trips over the shortest of the others.
+    /// Minimum excess of this connection's round trips over the shortest round trip of the others.
     always: Duration,
-    /// By how much `server` and `pause` may be more, and `network` less: when an application wrote into
-    /// a socket that was held back cannot be seen.
+    /// How much larger `server` and `pause` may be, and how much smaller `network`: it is not visible when an
+    /// application wrote into a socket that was held back.
     pub open: Duration,
     /// Packets of either side that did not arrive.
     pub lost: usize,
-    /// It is known what packets carried: over TCP, and over QUIC where they could be opened.
+    /// Whether the contents of packets are known: always over TCP, and over QUIC if they could be decrypted.
     pub opened: bool,
 }
 
-/// Why there is no truth of a connection.
+/// Why there is no truth about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untold {
-    /// The sample did not come to its end, or has no wall-clock origin.
+    /// The sample did not complete, or has no wall-clock origin.
     NotMeasured,
-    /// A packet that it needs is not in the captures.
+    /// A required packet is missing from the captures.
     NotCaptured,
-    /// The path led in a circle or before the connection.
+    /// The path led in a circle, or to before the connection.
     NoPath,
 }
 
-/// Where the time of `connection` truly went.
+/// Determines where the time of `connection` truly went.
 ///
 /// # Errors
-/// Why that cannot be told.
+/// Why that cannot be determined.
 pub fn truth(connection: &Connection, captured: &Captured, known: &Known) -> Result<Truth, Untold> {
     let places = Places::from_connection(connection).ok_or(Untold::NotMeasured)?;
     let streams = [End::Client, End::Server].map(|from| Stream::from_captured(captured, from));
@@ -268,11 +268,11 @@ pub fn truth(connection: &Connection, captured: &Captured, known: &Known) -> Res
 }
 
 impl Truth {
-    /// Follows `before` to its event, and this path from there on. The client sees the server's events of this path the
-    /// way `back` later.
+    /// Continues `before`, the path to an earlier event, with the part of this path after that event. The client sees
+    /// this path's events at the server later by `back`, the time of the way to the client.
     fn continuing(self, before: Self, back: i64) -> Self {
         let first = before.path.last().map_or(i64::MIN, |step| step.to);
-        // Each packet on its way leads from one end to the other, the last one to the client.
+        // Each `OnItsWay` step leads from one end to the other, the last one to the client.
         let mut end = End::Client;
         let seen = |at: i64, end: End| if end == End::Server { at + back } else { at };
         let mut later: Vec<Step> = Vec::with_capacity(self.path.len());
@@ -295,7 +295,7 @@ impl Truth {
     }
 }
 
-/// The parts of the steps between two times. What round trips `always` take longer is the network's.
+/// The parts of the steps between two times. The excess of all round trips, `always`, is attributed to the network.
 fn parts(path: &[Step], always: Duration, from: i64, to: i64) -> Parts {
     let mut parts = Parts::default();
     let (mut ways, mut jittered) = (0, Duration::ZERO);

@@ -1,7 +1,7 @@
-//! What a reader of packets has to say of a connection, wherever between the ends it stands.
+//! The quantities that a reader of packets should find for a connection, wherever it observes between the ends.
 //!
-//! In: a measured connection (places in its streams), its packets at both ends, the path. Out: the quantities
-//! of `docs/wire.md` as they were at the ends themselves.
+//! In: a measured connection (positions in its streams), its packets at both ends, the path. Out: the quantities of
+//! `docs/wire.md` as they were at the ends themselves.
 
 use std::time::Duration;
 
@@ -12,58 +12,58 @@ use super::{Captured, End, Known, Rule, Truth, Untold};
 use firstbyte_core::split::Part;
 use firstbyte_core::timeline::{Connection, Direction, Handshake, Mark};
 
-/// A segment below this length may be one that Nagle's algorithm holds back.
+/// Nagle's algorithm may hold back segments shorter than this, in bytes.
 const SMALL: u64 = 1_200;
-/// An acknowledgement so late waited for its timer.
+/// An acknowledgement this late had waited for its timer, in nanoseconds.
 const DELAYED: i64 = 15_000_000;
 
 /// A connection's quantities as they were at its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Smallest way there and smallest way back, of packets up to the handshake's end.
+    /// Sum of the minimum times in each direction, over packets up to the end of the handshake.
     pub round_trip: Duration,
     /// From the SYN to the SYN/ACK at the client; absent over QUIC.
     pub connect: Option<Duration>,
-    /// The same from the last SYN, which all see that the first may not have reached.
+    /// Like `connect`, from the last SYN: every observer sees that one, but the first may not have reached it.
     pub connect_last: Option<Duration>,
     /// Where the handshake's time went.
     pub handshake: HandshakeTruth,
-    /// At the client, from the request's last byte to the response's first.
+    /// At the client, from the last byte of the request to the first byte of the response.
     pub wait: Duration,
-    /// At the server, the same.
+    /// The same at the server.
     pub answer: Duration,
-    /// At the client, from the response's first byte to its last.
+    /// At the client, from the first byte of the response to its last.
     pub transfer: Duration,
-    /// For how long the server's kernel held small segments until delayed acknowledgements came, at most;
-    /// zero where it held none.
+    /// Maximum time for which the server's kernel held small segments until delayed acknowledgements came; zero if it
+    /// held none.
     pub held: Duration,
 }
 
-/// From the ClientHello's departure to the departure of the client's Finished, or in full handshakes of TLS
-/// 1.2 to the arrival of the server's.
+/// From the departure of the ClientHello to the departure of the client's Finished; in full TLS 1.2 handshakes, to the
+/// arrival of the server's Finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeTruth {
-    /// On the way, what was lost and what waited for acknowledgements included.
+    /// On the network, including losses and waits for acknowledgements.
     pub network: Duration,
-    /// Within the server: before its answers, and between writes of one.
+    /// Within the server: before its messages, and between the writes of a message.
     pub server: Duration,
     /// Within the client.
     pub client: Duration,
-    /// By how much `server` may be more, and `network` less.
+    /// How much larger `server` may be, and how much smaller `network`.
     pub open: Duration,
 }
 
 impl HandshakeTruth {
-    /// All of it.
+    /// The whole handshake.
     pub fn total(&self) -> Duration {
         self.network + self.server + self.client
     }
 }
 
-/// What is true of `connection` for whoever reads its packets.
+/// The true quantities of `connection`, for comparison with those of a reader of its packets.
 ///
 /// # Errors
-/// Why that cannot be told; also of a connection that was open before.
+/// Why they cannot be determined; also if the connection was already open.
 pub fn passage(
     connection: &Connection,
     captured: &Captured,
@@ -137,7 +137,7 @@ pub fn passage(
     })
 }
 
-/// With what the handshake was over for the client.
+/// The event that ended the handshake for the client.
 fn last_of_handshake(
     connection: &Connection,
     places: &Places,

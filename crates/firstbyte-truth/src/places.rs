@@ -1,20 +1,20 @@
-//! What is taken from the measured connection: its origin, and places in the two streams.
+//! The inputs from the measured connection: its origin, and positions in the two streams.
 
 use std::time::Duration;
 
 use super::stream::{Sent, Stream};
 use firstbyte_core::timeline::{Connection, Direction, Mark, Offset};
 
-/// Places in the streams, and the little of time that packets cannot tell.
+/// Positions in the streams, and the few times that packets cannot show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
-    /// Nanoseconds since the Unix epoch.
+    /// Time origin in nanoseconds since the Unix epoch.
     pub origin: i64,
-    /// What the name service took.
+    /// Time of the name resolution.
     pub resolved: Duration,
-    /// Over TCP.
+    /// Whether the connection is over TCP.
     pub stream: bool,
-    /// Bytes of the client's stream up to the end of the request; over QUIC, when it had left.
+    /// Bytes of the client's stream up to the end of the request; over QUIC, bytes that had left by then.
     pub request_end: u64,
     /// Bytes of the client's stream up to the end of its Finished.
     pub finished_end: u64,
@@ -24,7 +24,7 @@ pub(super) struct Places {
     pub response_readable: u64,
     /// Bytes of the server's stream up to the end of the response.
     pub response_end: u64,
-    /// The same as times, for datagrams, which have no places: nanoseconds since the Unix epoch.
+    /// The same as times, for datagrams, which have no stream positions: nanoseconds since the Unix epoch.
     pub request_end_at: i64,
     pub response_start_at: i64,
     pub response_end_at: i64,
@@ -63,7 +63,7 @@ impl Places {
 }
 
 impl Places {
-    /// Of an exchange on a connection that was open: its flights begin at the origin, the streams before.
+    /// Adapts the positions to an exchange on an open connection: its flights begin at the origin, its streams earlier.
     pub(super) fn on_open(self, [client, server]: &[Stream; 2]) -> Self {
         let origin = self.origin;
         let end = |sent: &mut dyn Iterator<Item = &Sent>| sent.map(|s| s.end).max().unwrap_or(0);
@@ -81,7 +81,7 @@ impl Places {
     }
 }
 
-/// Bytes of one direction whose stamps are so.
+/// Bytes of one direction, up to the first stamp that does not satisfy `so`.
 pub(super) fn bytes(
     connection: &Connection,
     direction: Direction,

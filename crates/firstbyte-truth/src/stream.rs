@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use super::{Captured, Datagram, End, Packet};
 
-/// A packet, seen at both ends.
+/// A packet as seen at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// At the sender's device.
+    /// Time at the sender's device.
     pub departed: i64,
-    /// At the receiver's; absent if it was lost.
+    /// Time at the receiver's device; absent if the packet was lost.
     pub arrived: Option<i64>,
-    /// Place of its payload in the stream; both ends the same where it has none. Of a datagram, its number.
+    /// Range of its payload in the stream, empty without payload. For a datagram, its number.
     pub start: u64,
     pub end: u64,
     /// Bytes of the other side's stream that it acknowledges.
     pub acknowledges: Option<u64>,
     pub syn: bool,
-    /// The IP packet's length.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
 }
 
@@ -28,15 +28,15 @@ impl Sent {
     }
 }
 
-/// All packets of one direction, in the order of their departures.
+/// All packets of one direction, ordered by departure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stream {
     pub sent: Vec<Sent>,
-    /// Indices of those that arrived, in the order of their arrivals.
+    /// Indices of the packets that arrived, ordered by arrival.
     pub arrivals: Vec<usize>,
-    /// When the receiver had all before a place, and the packet that completed it; both ascend.
+    /// When the receiver had everything before an offset, and the packet that completed it; both ascend.
     pub available: Vec<(u64, i64, usize)>,
-    /// What each of them carried over QUIC, where it could be opened.
+    /// The contents of each packet over QUIC, if it could be decrypted.
     datagrams: Vec<Option<Arc<Datagram>>>,
 }
 
@@ -72,18 +72,18 @@ impl Stream {
         Self { sent, arrivals, available, datagrams }
     }
 
-    /// What a packet carried over QUIC, where it could be opened.
+    /// The contents of a packet over QUIC, if it could be decrypted.
     pub(super) fn opened(&self, index: usize) -> Option<&Datagram> {
         self.datagrams[index].as_deref()
     }
 
-    /// The packet with which the receiver had the first `place` bytes.
+    /// The packet that completed the first `place` bytes at the receiver.
     pub(super) fn completes(&self, place: u64) -> Option<usize> {
         let index = self.available.partition_point(|(end, ..)| *end < place);
         self.available.get(index).map(|(.., packet)| *packet)
     }
 
-    /// The first departure of the bytes that `index` begins with.
+    /// The first departure of the bytes that packet `index` begins with.
     pub(super) fn first_copy(&self, index: usize) -> usize {
         let sent = self.sent[index];
         if sent.syn {
@@ -96,21 +96,20 @@ impl Stream {
         self.sent[..index].iter().position(covers).unwrap_or(index)
     }
 
-    /// The latest arrival at or before `at` that is so.
+    /// The latest arrival at or before `at` of a packet that satisfies `so`.
     pub(super) fn last_arrival(&self, at: i64, so: impl Fn(&Sent) -> bool) -> Option<usize> {
         let before =
             self.arrivals.partition_point(|i| self.sent[*i].arrived.is_some_and(|a| a <= at));
         self.arrivals[..before].iter().rev().copied().find(|i| so(&self.sent[*i]))
     }
 
-    /// The latest arrival at or before `at` of a packet whose number is so.
+    /// The latest arrival at or before `at` of a packet whose index satisfies `so`.
     pub(super) fn last_arrived(&self, at: i64, so: impl Fn(usize) -> bool) -> Option<usize> {
         let before =
             self.arrivals.partition_point(|i| self.sent[*i].arrived.is_some_and(|a| a <= at));
         self.arrivals[..before].iter().rev().copied().find(|i| so(*i))
     }
 
-    /// The arrival before that of `index`.
     pub(super) fn arrival_before(&self, index: usize) -> Option<usize> {
         let place = self.arrivals.iter().position(|i| *i == index)?;
         self.arrivals.get(place.checked_sub(1)?).copied()
@@ -120,7 +119,7 @@ impl Stream {
 fn sent(packet: &Packet, arrived: Option<i64>, own: u32, others: u32, number: u64) -> Sent {
     let (departed, bytes) = (packet.at, packet.bytes);
     match packet.tcp {
-        // Streams of less than 2 GiB: a distance above that is one backwards.
+        // Streams are shorter than 2 GiB, so a larger distance is a negative one.
         Some(segment) => {
             let start =
                 u64::from(segment.seq.wrapping_add(u32::from(segment.syn)).wrapping_sub(own));

@@ -1,4 +1,4 @@
-//! Connections written down packet by packet, with what each stretch of them was.
+//! Connections described packet by packet, with the expected parts.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use firstbyte_core::timeline::{
 };
 
 const MS: i64 = 1_000_000;
-/// Of a clock that counts since the epoch.
+/// Nanoseconds since the Unix epoch.
 const ORIGIN: i64 = 1_700_000_000 * 1_000 * MS;
 const ONE_WAY: i64 = 10 * MS;
 const MSS: u32 = 1_448;
 
-/// Writes packets down at both ends.
+/// Builds captures of both ends.
 #[derive(Default)]
 struct Made {
     captured: Captured,
@@ -43,13 +43,13 @@ impl Made {
         self.captured.server.sort_by_key(|packet| packet.at);
     }
 
-    /// Payload from `seq` on; the acknowledgement is of what had been noted.
+    /// Adds payload from `seq` on; the acknowledgement covers everything acknowledged so far.
     fn at(&mut self, from: End, seq: u32, payload: u32, departs: i64, arrives: Option<i64>) {
         let ack = Some(1 + self.acknowledged[from.other() as usize]);
         self.packet(from, departs, arrives, Segment { seq: 1 + seq, ack, syn: false, payload });
     }
 
-    /// New payload that arrives a way later; gives back when.
+    /// Adds new payload that arrives after the one-way time; returns the arrival.
     fn data(&mut self, from: End, payload: u32, departs: i64) -> i64 {
         self.data_in(from, payload, departs, ONE_WAY)
     }
@@ -62,7 +62,7 @@ impl Made {
         departs + way
     }
 
-    /// What the client's record has of it.
+    /// Records the bytes in the client's observation.
     fn note(&mut self, from: End, payload: u32, departed: i64, arrived: i64) {
         match from {
             End::Client => self.sent.push((departed, payload.into())),
@@ -70,7 +70,7 @@ impl Made {
         }
     }
 
-    /// The client acknowledges all that was sent to it so far.
+    /// Adds the client's acknowledgement of everything sent to it so far.
     fn ack(&mut self, departs: i64) -> i64 {
         self.acknowledged[End::Server as usize] = self.next[End::Server as usize];
         self.at(End::Client, self.next[End::Client as usize], 0, departs, Some(departs + ONE_WAY));
@@ -84,7 +84,7 @@ impl Made {
         MS + 2 * ONE_WAY
     }
 
-    /// What the client measured: a request at `asked`; the response began at `begun`.
+    /// The client's observation: a request at `asked`, and a response that began at `begun`.
     fn connection(&self, asked: i64, begun: i64) -> Connection {
         let ended = self.received.iter().map(|(at, _)| *at).max().unwrap();
         let mut connection = Connection {
@@ -164,7 +164,7 @@ fn a_full_window_is_a_round_trip_of_network() {
     let released = made.ack(begun + 20_000);
     made.data(End::Server, 500, released + 30_000);
     let truth = made.truth(asked, begun, known());
-    // The server's kernel takes 30 µs to let it go.
+    // The server's kernel takes 30 µs to release it.
     assert_eq!(truth.parts.network, ms(60) + Duration::from_micros(30));
     assert_eq!(truth.parts.server, ms(1));
     assert!(truth.parts.pause.is_zero());
@@ -172,7 +172,7 @@ fn a_full_window_is_a_round_trip_of_network() {
     assert_eq!(truth.open, Duration::ZERO, "nothing was configured that it could have been");
 }
 
-/// A small write waits for the acknowledgement of the one before, which the client delays.
+/// A small write waits for the acknowledgement of the previous one, which the client delays.
 #[test]
 fn nagle_and_a_delayed_acknowledgement() {
     let mut made = Made::default();
@@ -185,7 +185,7 @@ fn nagle_and_a_delayed_acknowledgement() {
     assert_eq!((parts.network, parts.pause, parts.server), (ms(60), ms(40), ms(1)));
 }
 
-/// What comes behind a hole waits for it: the loss is what it took.
+/// Data after a hole waits for the hole to be filled; the loss accounts for the time.
 #[test]
 fn a_lost_segment_of_the_response() {
     let mut made = Made::default();
@@ -203,7 +203,7 @@ fn a_lost_segment_of_the_response() {
     assert_eq!(truth.lost, 1);
 }
 
-/// What comes behind a hole is acknowledged without the number growing, and lets go what waited all the same.
+/// Data after a hole is acknowledged without a higher number, and that still releases waiting data.
 #[test]
 fn an_acknowledgement_of_what_is_behind_a_hole_releases() {
     let mut made = Made::default();
@@ -222,8 +222,8 @@ fn an_acknowledgement_of_what_is_behind_a_hole_releases() {
     assert!(truth.parts.pause.is_zero(), "{:?}", truth.parts);
 }
 
-/// The application writes on whether or not the kernel sends something again meanwhile: it had thought for 15 ms of its
-/// pause when the first packet was sent again.
+/// The application continues to write even if the kernel retransmits something meanwhile. It had spent 15 ms of its
+/// pause when the first packet was retransmitted.
 #[test]
 fn what_is_sent_again_is_no_write() {
     let mut made = Made::default();
@@ -254,7 +254,7 @@ fn a_slow_link_is_transfer_from_the_first_segment_on() {
         begun.get_or_insert(arrives);
     }
     let parts = made.truth(asked, begun.unwrap(), known).parts;
-    // The SYN/ACK's 52 bytes too are sent at the rate, within the base here.
+    // The SYN/ACK's 52 bytes are also sent at the rate, which is part of the base here.
     let rate = Duration::from_micros(1_500) * 5;
     assert!(parts.transfer.abs_diff(rate) < Duration::from_micros(60), "{parts:?}");
     assert_eq!(parts.server, ms(3));
@@ -270,7 +270,8 @@ fn jitter_is_variation() {
     assert_eq!((parts.variation, parts.server, parts.network), (ms(6), ms(1), ms(40)));
 }
 
-/// Settings that the client acknowledges while the server thinks are not what it waits for.
+/// The server does not wait for the acknowledgement of its settings, which the client sends while the server is
+/// thinking.
 #[test]
 fn what_leaves_after_the_request_begins_no_server_time() {
     let mut made = Made::default();
@@ -297,7 +298,7 @@ fn an_exchange_on_an_open_connection() {
     let mut captured = std::mem::take(&mut made.captured);
     captured.client.retain(|packet| packet.tcp.is_none_or(|tcp| !tcp.syn));
     captured.server.retain(|packet| packet.tcp.is_none_or(|tcp| !tcp.syn));
-    // The packets of the first exchange count from the SYN, which is long ago.
+    // The first exchange's packets count from the SYN, which was long before.
     let mut all = Made { captured, ..made };
     let syn = Segment { seq: 0, ack: None, syn: true, payload: 0 };
     for from in [End::Client, End::Server] {
@@ -349,7 +350,7 @@ fn what_is_not_in_the_captures_has_no_truth() {
     assert_eq!(truth(&connection, &made.captured, &known()), Err(Untold::NotCaptured));
 }
 
-/// The same with a handshake that was complete at `complete`.
+/// Like `passage`, for a handshake that was complete at `complete`.
 fn passed(made: &Made, [complete, asked, begun]: [i64; 3], version: &str) -> Passage {
     let mut connection = made.connection(asked, begun);
     connection.marks.set(Mark::HandshakeComplete, Stamp::kernel(Offset::from_nanos(complete)));
@@ -379,7 +380,8 @@ fn a_reader_on_the_way_has_to_say_what_the_ends_show() {
     assert_eq!(passage.held, Duration::ZERO);
 }
 
-/// In TLS 1.2 the server has the last word; what Nagle's algorithm held is no work of the server's.
+/// In TLS 1.2 the server sends the last message. Time for which Nagle's algorithm held data back is not the server's
+/// work.
 #[test]
 fn a_handshake_ends_with_the_servers_finished_and_was_held_back() {
     let mut made = Made::default();
@@ -402,8 +404,8 @@ fn a_handshake_ends_with_the_servers_finished_and_was_held_back() {
     assert_eq!(passage.wait, ms(20));
 }
 
-/// The application wrote 4 ms after the request, the kernel held it for an acknowledgement; the body it wrote 9 ms
-/// after the head, which packets show.
+/// The application wrote the head 4 ms after the request, but the kernel held it for an acknowledgement. It wrote the
+/// body 9 ms after the head, which the packets show.
 #[test]
 fn what_the_application_wrote_is_the_third_witness() {
     let mut made = Made::default();
@@ -425,7 +427,7 @@ fn what_the_application_wrote_is_the_third_witness() {
     assert_eq!(late.off(), -3 * MS);
 }
 
-/// A connection over QUIC: datagrams with what they carried, at both ends.
+/// A connection over QUIC: datagrams with their contents, at both ends.
 #[derive(Default)]
 struct Datagrams(Captured, u64);
 
@@ -486,7 +488,7 @@ fn acknowledges(datagram: Datagram, space: Space, number: u64) -> Datagram {
     Datagram { acknowledges: vec![(space, number, number)], ..datagram }
 }
 
-/// The request is lost, and sent again 200 ms later; so is the end of the response, 90 ms later.
+/// The request is lost and retransmitted 200 ms later; so is the end of the response, 90 ms later.
 #[test]
 fn datagrams_that_were_lost_in_both_directions() {
     let mut made = Datagrams::default();
@@ -512,7 +514,7 @@ fn datagrams_that_were_lost_in_both_directions() {
     assert_eq!((truth.lost, truth.opened), (2, true));
 }
 
-/// The server's device had it, its process did not take it: it was sent again, and then acknowledged.
+/// The datagram reached the server's device but not its process, so it was retransmitted and then acknowledged.
 #[test]
 fn a_datagram_that_the_server_dropped_was_lost() {
     let mut made = Datagrams::default();

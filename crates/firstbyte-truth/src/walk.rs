@@ -1,7 +1,7 @@
 //! The critical path, walked backwards from the arrival of the response's last byte.
 //!
-//! Each event has one predecessor: the one that made it as late as it was. What lies between the two is
-//! a step, and the steps add up to the whole by construction.
+//! Each event has one predecessor: the one that determined its time. The interval between the two is a step, and the
+//! steps add up to the whole by construction.
 
 use super::lanes::{self, Lanes};
 use super::places::Places;
@@ -11,21 +11,22 @@ use firstbyte_core::split::Part;
 use firstbyte_core::wire::frames::Space;
 use std::time::Duration;
 
-/// A departure so soon after an acknowledgement's arrival was released by it: the kernel sends in the
-/// same context. An application that is woken takes about as long, but none is woken by an
-/// acknowledgement.
+/// A departure this soon after an acknowledgement's arrival was released by it: the kernel sends in the same context.
+/// Waking an application takes about as long, but an acknowledgement does not wake one.
 const RELEASES: i64 = 150_000;
-/// Departures of one write, or of writes one behind the other, are closer than this.
+/// Departures of one write, or of consecutive writes, are closer together than this.
 const BURST: i64 = 300_000;
-/// An acknowledgement later than this after what it acknowledges waited for a timer
-/// (Linux: TCP_DELACK_MIN, 40 ms; a tick early).
+/// An acknowledgement this much later than the acknowledged data waited for a timer (Linux: `TCP_DELACK_MIN`, 40 ms; a
+/// tick early).
 const DELAYED: i64 = 5_000_000;
-/// A QUIC client that sends so long after the last arrival was woken by its timer, because what it sent
-/// before was lost (RFC 9002 §6.2), also within the server: no client of the oracle works for so long.
+/// A QUIC client that sends this long after the last arrival was woken by its timer, because its previous datagram was
+/// lost (RFC 9002 §6.2), perhaps within the server.
+///
+/// The client was not busy: no client of the oracle works that long.
 const PROBES: i64 = 6_000_000;
-/// Over QUIC a process hears the acknowledgement and sends: it has to be woken first.
+/// Like `RELEASES`, over QUIC: a process must be woken to handle the acknowledgement before it sends.
 const RELEASES_PROCESS: i64 = 1_500_000;
-/// Packets one behind the other at a link without a rate.
+/// Consecutive packets on a link without a rate limit are closer together than this.
 pub(super) const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
 const STEPS: usize = 100_000;
@@ -37,17 +38,17 @@ pub(super) struct Walk {
     places: Places,
     known: Known,
     other_attempts: Vec<i64>,
-    /// Backwards; times since the Unix epoch.
+    /// Steps in backward order; times since the Unix epoch.
     steps: Vec<Step>,
     cursor: i64,
     open: i64,
-    /// When the packet left that the path came from, where an acknowledgement had released it.
+    /// Departure time of the packet that the path came from, if an acknowledgement had released that packet.
     held: Option<i64>,
-    /// Of the client's and the server's QUIC packets, where they could be opened.
+    /// Contents of the client's and the server's QUIC packets, if they could be decrypted.
     lanes: Option<[Lanes; 2]>,
 }
 
-/// An event: a packet at one of its ends.
+/// An event: a packet at one of the ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     Departed(End, usize),
@@ -71,7 +72,8 @@ impl Walk {
         Self { client, server, places, known, other_attempts, steps, cursor, open, held, lanes }
     }
 
-    /// The packets that brought the response's first byte, what its head could be read with, and its last byte.
+    /// The packets that brought the response's first byte, the end of the record that made it readable, and its last
+    /// byte.
     pub(super) fn packets_of_response(&self) -> Option<[usize; 3]> {
         let Places { response_start, response_readable, response_start_at, .. } = self.places;
         let [first, readable] = match self.places.stream {
@@ -84,14 +86,14 @@ impl Walk {
     pub(super) fn run(self) -> Result<Truth, Untold> {
         let last = self.last().ok_or(Untold::NotCaptured)?;
         let arrived = self.server.sent[last].arrived.ok_or(Untold::NotCaptured)?;
-        // What completed the response could not be opened, or is not in the captures.
+        // The packet that completed the response could not be decrypted, or is not in the captures.
         if self.lanes.is_some() && self.places.response_end_at - arrived > RELEASES_PROCESS {
             return Err(Untold::NotCaptured);
         }
         self.run_from(Event::Arrived(End::Server, last))
     }
 
-    /// The path to `event`, from the origin on.
+    /// Walks the path to `event`, back to the origin.
     pub(super) fn run_from(mut self, mut event: Event) -> Result<Truth, Untold> {
         let at = match event {
             Event::Arrived(from, index) => self.stream(from).sent[index].arrived,
@@ -139,7 +141,7 @@ impl Walk {
         }
     }
 
-    /// Goes back to `to`; none where that is later.
+    /// Adds a step back to `to`, unless that is later.
     fn back(&mut self, to: i64, part: Part, rule: Rule) {
         let to = to.max(self.places.origin);
         if to < self.cursor {
@@ -155,7 +157,7 @@ impl Walk {
         }
     }
 
-    /// The same, from the departure of a server's packet with payload.
+    /// Like `back`, from the departure of a server's packet with payload.
     fn back_from(&mut self, sent: Sent, to: i64, part: Part, rule: Rule) {
         let had = self.steps.len();
         self.back(to, part, rule);
@@ -164,19 +166,19 @@ impl Walk {
         }
     }
 
-    /// A packet is where it was sent to.
+    /// Why a packet arrived no sooner.
     fn arrived(&mut self, from: End, index: usize) -> Option<Event> {
         let sent = self.stream(from).sent[index];
         let (arrived, way) = (sent.arrived?, self.way(from));
         let base = i64::try_from(way.base.as_nanos()).ok()?;
         let own = way.busy(sent.bytes);
-        // Alone it would have come at `alone`. The link was busy with the one before it?
+        // Alone, it would have arrived at `alone`. Was the link busy with the previous packet?
         let alone = sent.departed + base + own;
         if let Some(before) = self.stream(from).arrival_before(index) {
             let earlier = self.stream(from).sent[before].arrived?;
             let touching = arrived - earlier <= own + own / 20 + TOUCHING;
             if touching && sent.departed + base < earlier - TOUCHING / 2 && alone < arrived {
-                // The other one's own reasons are its own.
+                // The previous packet's delays are explained by its own steps.
                 self.back(earlier, Part::Transfer, Rule::BehindAnother);
                 return Some(Event::Arrived(from, before));
             }
@@ -188,7 +190,7 @@ impl Walk {
         Some(Event::Departed(from, index))
     }
 
-    /// The first departure of what a packet brought.
+    /// The first departure of the bytes that a packet brought.
     fn first_copy(&self, from: End, index: usize) -> usize {
         match (&self.lanes, from) {
             (Some([client, _]), End::Client) => client.first_copy(index),
@@ -199,7 +201,7 @@ impl Walk {
 
     /// Why the server's packet left no sooner.
     fn server_departed(&mut self, index: usize) -> Option<Event> {
-        // What it led to may have been written at any time since.
+        // The data that was held back may have been written at any time since then.
         if let Some(held) = self.held.take() {
             self.open += held - self.server.sent[index].departed;
         }
@@ -216,7 +218,7 @@ impl Walk {
         }
         let before = self.before(index);
         let asked = match &self.lanes {
-            // What goes on with an answer that has begun waits for nothing of the client's, such as its Finished.
+            // A continued response waits for nothing from the client, such as its Finished.
             Some(_) if self.within_answer(index) => None,
             Some([client, _]) => self.client.last_arrived(sent.departed, |i| client.brought(i)),
             None => self.client.last_arrival(sent.departed, |other| self.is_needed(other)),
@@ -226,7 +228,7 @@ impl Walk {
             Some(before) => at(*asked) >= Some(self.server.sent[before].departed),
             None => true,
         });
-        // A Retry, which cannot be opened, answers what cannot be opened either, or was not taken.
+        // A Retry cannot be decrypted. It answers a packet that cannot be decrypted either, or that the server dropped.
         let retried = before.is_none() && self.lanes.is_some();
         let answered = answered.or_else(|| {
             let last = self.client.last_arrival(sent.departed, |_| true);
@@ -243,7 +245,8 @@ impl Walk {
             self.back(at, part, Rule::Released);
             return Some(Event::Arrived(End::Client, lifted));
         }
-        // Over QUIC acknowledgements come all the time: what leaves in one run with others was not held back.
+        // Over QUIC, acknowledgements arrive all the time. A packet that leaves in a burst with others was not held
+        // back.
         let burst = before.filter(|before| {
             self.lanes.is_some() && sent.departed - self.server.sent[*before].departed <= BURST
         });
@@ -272,7 +275,7 @@ impl Walk {
         Some(Event::Departed(End::Server, before))
     }
 
-    /// The server's last packet with payload before this one. What it sent again it had written before.
+    /// The server's last packet with payload before this one. Retransmitted data was written earlier.
     fn before(&self, index: usize) -> Option<usize> {
         if let Some([_, server]) = &self.lanes {
             return (0..index).rev().find(|before| server.carries(*before));
@@ -282,8 +285,8 @@ impl Walk {
         (0..index).rev().find(new)
     }
 
-    /// Client bytes that the server's answer needs: not what leaves after the request (acknowledged
-    /// settings, window updates), and with early data the Finished only where the server waits for it.
+    /// Whether the server's response needs these client bytes: not those sent after the request (acknowledged settings,
+    /// window updates), and with early data, the Finished only if the server waits for it.
     fn is_needed(&self, sent: &Sent) -> bool {
         if !self.places.stream {
             return sent.departed <= self.places.request_end_at + TOUCHING;
@@ -294,7 +297,7 @@ impl Walk {
         sent.has_payload() && sent.start < end
     }
 
-    /// The arrival that made `index`'s bytes available: one before it may have been missing.
+    /// The arrival that made the bytes of `index` available: an earlier packet may have been missing.
     fn availability(&self, index: usize) -> Event {
         let completed = match self.places.stream {
             true => self.client.completes(self.client.sent[index].end),
@@ -303,7 +306,7 @@ impl Walk {
         Event::Arrived(End::Client, completed.unwrap_or(index))
     }
 
-    /// The acknowledgement whose arrival let the server's packet go.
+    /// The acknowledgement whose arrival released the server's packet.
     fn released(&self, index: usize) -> Option<usize> {
         let departed = self.server.sent[index].departed;
         let last = self.client.last_arrival(departed, |_| true)?;
@@ -319,12 +322,12 @@ impl Walk {
         let had = self.client.arrivals.iter().copied().take_while(|i| *i != last);
         let had = had.filter_map(|i| self.client.sent[i].acknowledges).max().unwrap_or(0);
         let sent = self.server.sent[..index].iter().map(|sent| sent.end).max().unwrap_or(0);
-        // Something was under way, and this acknowledged of it, or said that something came behind a hole (SACK).
+        // Data was in flight, and this acknowledged some of it, or reported data after a hole (SACK).
         (soon && sent > had && (new > had || !ack.has_payload())).then_some(last)
     }
 
-    /// For how long the server's packets were held at most until acknowledgements came, added up: of those whose
-    /// length, and whose acknowledgement's delay, are `so`.
+    /// The total time for which the server's packets may have been held until acknowledgements came. Counts packets
+    /// whose length, and whose acknowledgement's delay, satisfy `so`.
     pub(super) fn held_back(&self, so: impl Fn(u64, i64) -> bool) -> i64 {
         let hold = |index: usize| {
             let sent = self.server.sent[index];
@@ -336,7 +339,7 @@ impl Walk {
             let ack = &self.client.sent[self.released(index)?];
             let acknowledged = self.server.completes(ack.acknowledges?)?;
             let late = ack.departed - self.server.sent[acknowledged].arrived?;
-            // What it acknowledges last was small as well: full segments are not waited for.
+            // The last acknowledged segment must be small as well: the kernel does not wait for full segments.
             let other = self.server.sent[acknowledged];
             let small = (sent.end - sent.start).max(other.end - other.start);
             so(small, late).then_some(sent.departed - self.server.sent[before].departed)
@@ -344,8 +347,8 @@ impl Walk {
         (0..self.server.sent.len()).filter_map(hold).sum()
     }
 
-    /// The client's datagram that lifted the limit of three times what the server had received from an address that
-    /// was not validated (RFC 9000 §8.1), after the server's departure before.
+    /// The client's datagram, after the server's previous departure, that lifted the server's limit for an unvalidated
+    /// address: three times the bytes received from it (RFC 9000 §8.1).
     fn lifted(&self, index: usize, before: Option<usize>) -> Option<usize> {
         let [client, _] = self.lanes.as_ref()?;
         let (before, now) = (self.server.sent[before?].departed, self.server.sent[index].departed);
@@ -367,7 +370,7 @@ impl Walk {
         None
     }
 
-    /// The client's datagram that let a server's go over QUIC: the window was full.
+    /// The client's datagram that released a server's datagram over QUIC, because the congestion window was full.
     fn let_go(&self, index: usize) -> Option<usize> {
         let departed = self.server.sent[index].departed;
         let last = self.client.last_arrival(departed, |_| true)?;
@@ -379,7 +382,7 @@ impl Walk {
         (under_way + own > self.known.window).then_some(last)
     }
 
-    /// Whether the packet goes on with an answer.
+    /// Whether the packet continues a response.
     fn within_answer(&self, index: usize) -> bool {
         let Some([_, server]) = &self.lanes else { return false };
         let first = server.edges.first().map(|(_, index)| *index);
@@ -421,7 +424,7 @@ impl Walk {
         let Some(last) = last else { return Some(self.begin()) };
         let at = self.server.sent[last].arrived?;
         if is_ack && sent.departed - at > DELAYED {
-            // The timer began with the first that was not acknowledged yet.
+            // The timer started with the first segment that was not acknowledged yet.
             let acked = self.client.sent[..index].iter().filter_map(|sent| sent.acknowledges).max();
             let acked = acked.unwrap_or(0);
             let waiting = self.server.arrivals.iter().copied().find(|i| {
@@ -432,7 +435,7 @@ impl Walk {
             self.back(self.server.sent[waiting].arrived?, Part::Pause, Rule::DelayedAck);
             return Some(Event::Arrived(End::Server, waiting));
         }
-        // One that carries something new was not sent by a timer, and what it answers was new, too.
+        // A datagram with new data was not sent by a timer, and it reacts to new data.
         let new = self.lanes.as_ref().is_some_and(|[client, _]| client.brought(index));
         let brought = match &self.lanes {
             Some([_, server]) if new => {
@@ -460,7 +463,7 @@ impl Walk {
             return Some(Event::Arrived(End::Server, last));
         }
         self.back(at, Part::Client, Rule::ClientWorked);
-        // What the client has worked with is whole: the packet that completed it counts.
+        // The client works on complete data, so the packet that completed it counts.
         let whole = match is_ack {
             true => None,
             false => {
@@ -478,7 +481,7 @@ impl Walk {
         }
     }
 
-    /// Before the first packet: the name service, the client, another address.
+    /// The time before the first packet: name resolution, the client, another address.
     fn begin(&mut self) -> Event {
         let resolved = i64::try_from(self.places.resolved.as_nanos()).unwrap_or(0);
         let end = (self.places.origin + resolved).min(self.cursor);
@@ -492,8 +495,8 @@ impl Walk {
         Event::Origin
     }
 
-    /// How much longer than the path's shortest the connection's shortest round trip was, nanoseconds: what left the
-    /// client, and what left the server first after it.
+    /// How much longer the connection's shortest round trip was than the path's minimum, in nanoseconds. A round trip
+    /// is a packet from the client and the first one that left the server after it.
     fn always_above_base(&self) -> Option<u64> {
         let [up, down] = [self.known.up, self.known.down];
         let above = |sent: &Sent, way: Way| {
@@ -511,7 +514,7 @@ impl Walk {
 
     fn finish(mut self) -> Truth {
         let origin = self.places.origin;
-        // An exchange on a connection that was open begins with the client's own time.
+        // An exchange on an open connection begins with the client's own time.
         self.back(origin, Part::Client, Rule::ClientWorked);
         self.steps.reverse();
         for step in &mut self.steps {
@@ -525,7 +528,7 @@ impl Walk {
             parts,
             path: self.steps,
             always,
-            // It stood still for no longer than it was told to.
+            // The application paused no longer than it was configured to.
             open: Duration::from_nanos(self.open.unsigned_abs())
                 .min(self.known.application.saturating_sub(parts.pause)),
             lost: lost(&self.client) + lost(&self.server),

@@ -1,7 +1,7 @@
-//! What a server truly did on the critical path, by when its application wrote.
+//! The server's true share of the critical path, from the times at which its application wrote.
 //!
-//! In: the truth that packets show, and the application's writes (`strace`). Out: what of the path was the
-//! application's by the one and by the other. It is the truth that is on trial here.
+//! In: the truth according to packets, and the application's writes (`strace`). Out: the application's share of the
+//! path according to each. This tests the truth itself.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use firstbyte_core::split::Part;
 /// A write of the server's application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// When it began, nanoseconds from the origin. Who looks on may stop it before anything is sent.
+    /// When it began, in nanoseconds since the origin. The tracer may stop the process before anything is sent.
     pub began: i64,
-    /// When the kernel had taken all of it.
+    /// When the kernel had accepted all of it.
     pub ended: i64,
     /// Bytes of the server's stream up to its end.
     pub end: u64,
 }
 
-/// What of a critical path was the application's.
+/// The application's share of a critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witnessed {
-    /// By the packets: `server` and `pause`, without the kernel's answer to the SYN.
+    /// According to the packets: `server` and `pause`, without the kernel's answer to the SYN.
     pub packets: Duration,
-    /// By how much that may be more.
+    /// How much larger that may be.
     pub open: Duration,
-    /// By the writes: until the one was over in which the bytes were that left.
+    /// According to the writes: until the end of the write that contained the departed bytes.
     pub writes: Duration,
 }
 
 impl Witnessed {
-    /// By how much the packets say too much, or too little, nanoseconds.
+    /// How much the packets overestimate (positive) or underestimate (negative) the time, in nanoseconds.
     pub fn off(&self) -> i64 {
         let [packets, open, writes] =
             [self.packets, self.open, self.writes].map(|time| time.as_nanos() as i64);
@@ -39,9 +39,9 @@ impl Witnessed {
     }
 }
 
-/// Holds `truth` against what the application wrote, in the order of the stream.
+/// Compares `truth` with the application's writes, in stream order.
 ///
-/// Absent where a byte on the path was not written.
+/// Absent if a byte on the path was not written.
 pub fn witnessed(truth: &Truth, writes: &[Written]) -> Option<Witnessed> {
     let [mut by_packets, mut by_writes] = [0; 2];
     for step in &truth.path {
@@ -50,7 +50,7 @@ pub fn witnessed(truth: &Truth, writes: &[Written]) -> Option<Witnessed> {
             by_packets += step.to - step.from;
         }
         let write = writes.get(writes.partition_point(|write| write.end <= place))?;
-        // What an acknowledgement released had been written before, however long the call waited for room.
+        // Data released by an acknowledgement had been written before, however long the call waited for room.
         let written = if step.rule == Rule::Released { write.began } else { write.ended };
         by_writes += (written.min(step.to - step.seen_later) - step.from + step.seen_later).max(0);
     }

@@ -1,8 +1,8 @@
-//! Live captures: an interface's packets to connections, as they pass.
+//! Live captures: connections from an interface's packets, as they pass.
 //!
-//! In: an interface and a filter. Out: what [`Analyzer`] makes of the frames, with the kernel's times, and how
-//! many the kernel had to drop. Linux; elsewhere there is an error that says so. It must not decide when to
-//! stop: who follows does.
+//! In: an interface and a filter. Out: what [`Analyzer`] makes of the frames, with the kernel's times, and how many
+//! frames the kernel dropped. Linux only; elsewhere opening fails with an error that says so. The [`Follower`] decides
+//! when to stop, not this module.
 
 #[cfg(target_os = "linux")]
 mod sys;
@@ -14,31 +14,31 @@ use firstbyte_core::pcap::Frame;
 use firstbyte_passive::filter::Filter;
 use firstbyte_passive::{Analyzer, Observed};
 
-/// What is to be captured, and how.
+/// Options of a live capture.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of the interface; `any` is all of them.
+    /// Name of the interface; `any` means all interfaces.
     pub interface: String,
-    /// Which packets.
+    /// Packets to capture.
     pub filter: Filter,
-    /// Bytes kept of each.
+    /// Bytes kept of each packet.
     pub snaplen: u32,
-    /// Bytes of the buffer that the kernel fills.
+    /// Size in bytes of the buffer that the kernel fills.
     pub buffer_bytes: usize,
-    /// Whether to take what is for other hosts.
+    /// Whether to capture packets addressed to other hosts.
     pub promiscuous: bool,
 }
 
-/// Why an interface cannot be captured on, or not any longer.
+/// Why an interface cannot be captured on, or no longer.
 #[derive(Debug)]
 pub enum LiveError {
     /// This system is not Linux.
     Unsupported,
-    /// There is none of this name.
+    /// No interface has this name.
     NoInterface {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// Interfaces that exist.
         known: Vec<String>,
     },
     /// The privilege is missing.
@@ -55,7 +55,7 @@ pub enum LiveError {
     Refused {
         /// The interface.
         name: String,
-        /// What could not be done.
+        /// The step that failed.
         step: &'static str,
         /// Why.
         error: io::Error,
@@ -99,11 +99,11 @@ impl fmt::Display for LiveError {
 
 impl std::error::Error for LiveError {}
 
-/// Who follows a capture.
+/// Receives the results of a live capture.
 pub trait Follower {
-    /// A connection is over.
+    /// A connection has ended.
     fn connection(&mut self, observed: &Observed);
-    /// A frame was looked at: it belongs to the connection of this number, as far as that is known.
+    /// A frame was analysed; `owner` is the number of its connection, if known.
     fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>);
     /// Called several times a second; false ends the capture.
     fn goes_on(&mut self, analyzer: &Analyzer) -> bool;
@@ -129,15 +129,15 @@ mod linux {
 
     /// All interfaces.
     const ANY: &str = "any";
-    /// Blocks read before something else is looked after.
+    /// Blocks read before checking whether other work is due.
     const BLOCKS: usize = 8;
-    /// How often who follows is asked, and the kernel for what it dropped.
+    /// How often to query the follower, and the kernel's drop counter.
     const ASK_EVERY: Duration = Duration::from_millis(100);
     const WAIT_MS: u16 = 50;
-    /// Frames that are not handed over yet are younger than this.
+    /// Frames not handed over yet by the kernel are younger than this.
     const YOUNGEST_NS: i64 = 1_000_000_000;
 
-    /// A capture that is ready: frames are being received.
+    /// A capture that is already receiving frames.
     #[derive(Debug)]
     pub struct Live {
         name: String,
@@ -147,7 +147,7 @@ mod linux {
     }
 
     impl Live {
-        /// Begins to capture.
+        /// Starts capturing.
         ///
         /// # Errors
         /// There is no such interface, or it cannot be captured on.
@@ -167,13 +167,13 @@ mod linux {
             };
             let asked = now();
             let ring = Ring::open(&wanted).map_err(|refused| error(&name, refused))?;
-            // One that is down says so before the first frame.
+            // An interface that is down reports it here, before the first frame.
             ring.wait(0).map_err(|errno| error(&name, lost(errno)))?;
             let promiscuous = options.promiscuous && interface.is_some();
             Ok(Self { name, ring, promiscuous, asked })
         }
 
-        /// What is captured on, in words.
+        /// Describes the captured interface.
         pub fn describe(&self) -> String {
             let kind = match (self.ring.is_loopback(), self.ring.is_cooked()) {
                 (true, _) => "loopback, each packet once",
@@ -184,11 +184,11 @@ mod linux {
             format!("{} ({kind})", self.name)
         }
 
-        /// Gives frames to `analyzer` and what comes out to `follower`, until that ends it. All that had
-        /// passed by then is read.
+        /// Feeds frames to `analyzer` and its results to `follower`, until `follower` ends the capture. Everything that
+        /// had passed by then is still read.
         ///
         /// # Errors
-        /// The interface went away. What was seen before that is in `analyzer`.
+        /// The interface went away. `analyzer` keeps everything captured before that.
         pub fn follow(
             &mut self,
             analyzer: &mut Analyzer,
@@ -221,7 +221,7 @@ mod linux {
             self.drain(analyzer, follower)
         }
 
-        /// Reads what the kernel has not handed over yet.
+        /// Reads the frames that the kernel has not handed over yet.
         fn drain(
             &mut self,
             analyzer: &mut Analyzer,
@@ -293,12 +293,12 @@ mod other {
 
     use super::{Follower, LiveError, Options};
 
-    /// No capture: there is none here.
+    /// Uninhabited: this system does not support live captures.
     #[derive(Debug)]
     pub struct Live(std::convert::Infallible);
 
     impl Live {
-        /// Says that this system has no live captures.
+        /// Reports that this system does not support live captures.
         ///
         /// # Errors
         /// Always.
@@ -306,15 +306,15 @@ mod other {
             Err(LiveError::Unsupported)
         }
 
-        /// What is captured on.
+        /// Never called: this type has no values.
         pub fn describe(&self) -> String {
             match self.0 {}
         }
 
-        /// Nothing to follow.
+        /// Never called: this type has no values.
         ///
         /// # Errors
-        /// None.
+        /// Never.
         pub fn follow(&mut self, _: &mut Analyzer, _: &mut dyn Follower) -> Result<(), LiveError> {
             match self.0 {}
         }

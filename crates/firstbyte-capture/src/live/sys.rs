@@ -1,9 +1,9 @@
 //! A ring of blocks with captured frames (TPACKET_V3, Linux, `Documentation/networking/packet_mmap.rst`). The only
-//! unsafe module here.
+//! unsafe module of this crate.
 //!
-//! In: an interface, a program that says what passes. Out: frames with the kernel's times, as a capture file
-//! would have them: the VLAN tag that the kernel took out is put back, and without an Ethernet header a frame
-//! begins with LINKTYPE_LINUX_SLL2's.
+//! In: an interface and a filter program. Out: frames with the kernel's times, as a capture file would have them: a
+//! VLAN tag removed by the kernel is put back, and frames without an Ethernet header get a `LINKTYPE_LINUX_SLL2`
+//! header.
 #![allow(unsafe_code, reason = "a ring shared with the kernel")]
 
 use std::os::fd::AsFd;
@@ -19,23 +19,23 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::SocketError;
 
-/// A block; the kernel hands over whole ones. Holds the longest frame there is.
+/// Block size; the kernel hands over whole blocks. Large enough for the longest possible frame.
 pub(super) const BLOCK_BYTES: usize = 512 * 1024;
-/// A block that is not full is handed over after so long.
+/// The kernel hands over a partly filled block after this time, in milliseconds.
 pub(super) const RETIRE_MS: u32 = 64;
-/// Room before each frame, for what is put there.
+/// Reserved space before each frame, for the headers put there.
 const RESERVE: libc::c_uint = 32;
-/// A VLAN tag, and where in an Ethernet header it stands.
+/// A VLAN tag's size, and its offset in an Ethernet header.
 const TAG_BYTES: usize = 4;
 const TAG_AT: usize = 12;
-/// LINKTYPE_LINUX_SLL2's header.
+/// Length of the `LINKTYPE_LINUX_SLL2` header.
 const COOKED_BYTES: usize = 20;
 const ETHERNET: LinkType = LinkType(1);
 const LINUX_SLL2: LinkType = LinkType(276);
 
-/// What a ring is to be like.
+/// Configuration of a ring.
 pub(super) struct Wanted<'a> {
-    /// Index of the interface; `None` is all of them.
+    /// Index of the interface; `None` means all interfaces.
     pub(super) interface: Option<u32>,
     pub(super) filter: &'a Filter,
     pub(super) snaplen: u32,
@@ -82,7 +82,7 @@ impl Ring {
         let blocks = (wanted.buffer_bytes / BLOCK_BYTES).max(2);
         let ring = socket.map_blocks(BLOCK_BYTES, blocks, RETIRE_MS);
         let ring = ring.map_err(refused("make the buffer"))?;
-        // Bound last: nothing is received before the filter and the ring are there.
+        // Bind last, so that nothing is received before the filter and the ring are set up.
         ring.receive_from(wanted.interface.unwrap_or(0))
             .map_err(refused("bind to the interface"))?;
         Ok(Self { ring, blocks, next: 0, hardware, cooked })
@@ -96,8 +96,8 @@ impl Ring {
         self.cooked
     }
 
-    /// Gives the frames of the next block to `each` and the block back to the kernel. The time of its last
-    /// frame, or `None` where the kernel has handed over no block.
+    /// Passes the frames of the next block to `each` and returns the block to the kernel. Returns the time of its last
+    /// frame, or `None` if the kernel has not handed over a block.
     pub(super) fn next_block(&mut self, each: &mut dyn FnMut(&Frame<'_>)) -> Option<Time> {
         let offset = self.next * BLOCK_BYTES;
         // SAFETY: `next` is below `blocks`, so that the block lies within the mapping, which lives as long
@@ -110,8 +110,8 @@ impl Ring {
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the status says that the kernel has filled the block and leaves it alone until the status
-        // is given back below; `bh1` is the only form of a description that there is.
+        // SAFETY: the status says that the kernel has filled the block, and does not touch it until we return the
+        // status below; `bh1` is the only form of a description that exists.
         let header = unsafe { (*described).hdr.bh1 };
         let mut last = Time::default();
         let mut at = header.offset_to_first_pkt as usize;
@@ -133,11 +133,11 @@ impl Ring {
         Some(last)
     }
 
-    /// The frame behind a header, with what the kernel took from it put back, and how far the next header
-    /// is. The frame is absent where it is the outgoing copy of one on a loopback device.
+    /// Returns the frame behind a header, with its removed headers restored, and the offset of the next header. The
+    /// frame is `None` if it is the outgoing copy of a packet on a loopback device.
     ///
     /// # Safety
-    /// `header` points to a `tpacket3_hdr` that the kernel wrote in a block that is ours meanwhile.
+    /// `header` points to a `tpacket3_hdr` that the kernel wrote, in a block that we own for now.
     unsafe fn frame(&self, header: NonNull<u8>) -> Option<(Option<Frame<'_>>, usize)> {
         // SAFETY: this function's contract.
         let head = unsafe { header.cast::<libc::tpacket3_hdr>().as_ref() };
@@ -162,8 +162,8 @@ impl Ring {
             false if tagged && kept >= TAG_AT => TAG_BYTES,
             false => 0,
         };
-        // SAFETY: RESERVE bytes before the frame, more than are added, are room that was asked for, and
-        // the frame with them is within the block (above), which nobody else looks at.
+        // SAFETY: we asked for RESERVE bytes of room before the frame, more than are added, and the frame with them is
+        // within the block (above), which nobody else accesses.
         let bytes = unsafe {
             let start = header.as_ptr().add(mac - added);
             std::slice::from_raw_parts_mut(start, kept + added)
@@ -188,7 +188,7 @@ impl Ring {
         Some((Some(frame), next))
     }
 
-    /// Waits until there is a block.
+    /// Waits until a block is ready, or for `at_most_ms`.
     pub(super) fn wait(&self, at_most_ms: u16) -> Result<(), Errno> {
         let mut fds = [PollFd::new(self.ring.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::from(at_most_ms)) {
@@ -204,13 +204,13 @@ impl Ring {
         Ok(())
     }
 
-    /// Frames that passed the filter and found the ring full, since this was last asked.
+    /// Frames that passed the filter but found the ring full, since the last call.
     pub(super) fn take_drops(&self) -> Result<u64, Errno> {
         self.ring.take_drops()
     }
 }
 
-/// The filter's program, which also cuts to the snap length.
+/// The filter program, which also truncates to the snap length.
 fn program(wanted: &Wanted<'_>, cooked: bool) -> Vec<libc::sock_filter> {
     let begin = if cooked { Begin::Cooked } else { Begin::Ethernet };
     let program = wanted.filter.program(begin, wanted.snaplen).into_iter();
@@ -219,10 +219,10 @@ fn program(wanted: &Wanted<'_>, cooked: bool) -> Vec<libc::sock_filter> {
         .collect()
 }
 
-/// LINKTYPE_LINUX_SLL2: protocol, interface, kind of device, direction, sender's address.
+/// A `LINKTYPE_LINUX_SLL2` header: protocol, interface, device type, direction, sender's address.
 fn cooked_header(address: &libc::sockaddr_ll) -> [u8; COOKED_BYTES] {
     let mut header = [0; COOKED_BYTES];
-    // In the network's byte order already.
+    // Already in network byte order.
     header[..2].copy_from_slice(&address.sll_protocol.to_ne_bytes());
     header[4..8].copy_from_slice(&address.sll_ifindex.to_be_bytes());
     header[8..10].copy_from_slice(&address.sll_hatype.to_be_bytes());

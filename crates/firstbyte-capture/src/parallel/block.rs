@@ -1,7 +1,7 @@
-//! A piece of a capture with the packets in it, so that several threads can go through it.
+//! A piece of a capture with its packets, in a form that several threads can process.
 //!
-//! In: the piece's bytes, then packets as they are found. Out: each shard's packets, in order. Payloads are left
-//! where they lie; headers were read once, by who found the packet.
+//! In: the piece's bytes, then packets as they are found. Out: each shard's packets, in order. Payloads are not copied,
+//! and headers are parsed only once, by the thread that found the packet.
 
 use std::hint::black_box;
 use std::slice;
@@ -9,26 +9,25 @@ use std::slice;
 use firstbyte_passive::layers::{Endpoint, Packet, Payload, Segment, Transport};
 use firstbyte_passive::{Arrival, Time};
 
-/// Bytes of a file that are read at once: a few of them stay in a core's own cache.
+/// Bytes of a file read at once. A few pieces fit in a core's own cache.
 pub(super) const PIECE: usize = 256 * 1024;
-/// Room in front of them, for the begin of a frame that lies across two pieces.
+/// Space in front of the bytes, for the beginning of a frame that spans two pieces.
 pub(super) const ROOM: usize = 64 * 1024;
 
 /// A piece, and the packets in it.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The thread that fills it: whose cache it is in.
+    /// The thread that fills the block and has it in its cache.
     pub(super) owner: usize,
     pub(super) bytes: Vec<u8>,
     pub(super) packets: Packets,
 }
 
-/// Packets of a block.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
-    /// Bytes of datagrams that were put together.
+    /// Bytes of reassembled datagrams.
     whole: Vec<u8>,
-    /// By shard.
+    /// Packets by shard.
     lists: Vec<Vec<Stored>>,
 }
 
@@ -48,7 +47,7 @@ struct Stored {
     maximum_segment: Option<u16>,
     sequence: u32,
     acknowledgment: u32,
-    /// Where its payload begins, and how much of it there is.
+    /// Offset of the payload, and its captured and original lengths.
     start: u32,
     captured: u32,
     payload_bytes: u32,
@@ -59,9 +58,9 @@ impl Block {
         Self { owner, bytes: vec![0; ROOM + PIECE], packets: Packets::default() }
     }
 
-    /// Ready to be filled again.
+    /// Makes the block ready to be filled again.
     pub(super) fn clear(&mut self) {
-        // What did not fit made another one of it.
+        // A frame that did not fit replaced the buffer by another one.
         if self.bytes.len() != ROOM + PIECE {
             self.bytes = vec![0; ROOM + PIECE];
         }
@@ -69,14 +68,14 @@ impl Block {
         self.packets.lists.iter_mut().for_each(Vec::clear);
     }
 
-    /// The shards that have packets in it.
+    /// The shards that have packets in the block.
     pub(super) fn shards(&self) -> impl Iterator<Item = usize> {
         let lists = self.packets.lists.iter().enumerate();
         lists.filter(|(_, list)| !list.is_empty()).map(|(shard, _)| shard)
     }
 
-    /// Looks at the payloads of a shard's packets: they are in the cache of who has read the piece, and come
-    /// sooner all together than one by one.
+    /// Touches the payloads of a shard's packets. They are in the cache of the thread that read the piece; fetching
+    /// them all together is faster than one by one.
     pub(super) fn touch(&self, shard: usize) {
         let list = self.packets.lists.get(shard).map_or(&[][..], Vec::as_slice);
         let first = |stored: &Stored| self.bytes.get(stored.start as usize).copied();
@@ -92,7 +91,7 @@ impl Block {
 }
 
 impl Packets {
-    /// Adds a packet that was found in `bytes`, the block's.
+    /// Adds a packet found in the block's `bytes`.
     #[inline]
     pub(super) fn add(&mut self, arrival: &Arrival<'_>, bytes: &[u8]) {
         let packet = &arrival.packet;

@@ -1,9 +1,9 @@
-//! What is to be done next, by whom: the only place where threads meet.
+//! The scheduler: assigns work to threads. Threads synchronise only here.
 //!
-//! Pieces are read by any thread, framed in their order, and then followed, the oldest first: a few shards at a
-//! time, each shard in the file's order and by one thread at a time. A thread prefers shards of its own, whose
-//! connections are in its cache, then reads, and helps with others' shards when there is nothing else. So many
-//! pieces are on their way at most: who is fast waits, and memory is bounded.
+//! Any thread reads pieces. Pieces are framed in file order and then followed, oldest first: a few shards at a time,
+//! each shard in file order and by one thread at a time. A thread prefers its own shards, whose connections are in its
+//! cache; then it reads; if nothing else is left, it helps with other shards. The number of pieces in progress is
+//! limited, so fast threads wait and memory is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,71 +13,72 @@ use firstbyte_passive::Happened;
 use super::block::Block;
 use super::framer::Filled;
 
-/// What a thread is to do.
+/// A thread's next job.
 pub(super) enum Job {
     /// Fill the block with the piece of this number.
     Read(u64, Block),
-    /// Find the packets of the piece that is next.
+    /// Find the packets of the next piece.
     Frame(Block, Filled),
     /// Follow some shards through a piece.
     Follow(Task),
-    /// Go home.
+    /// End the thread.
     Nothing,
 }
 
-/// Shards, as bits.
+/// A set of shards, one bit each.
 pub(super) type Shards = u32;
 
-/// Shards that one thread is to follow through a piece.
+/// Shards that one thread follows through a piece.
 pub(super) struct Task {
     number: u64,
     pub(super) shards: Shards,
     pub(super) block: Arc<Block>,
 }
 
-/// What waits to be given out, in pieces: with so many, who gives out is woken, and nothing more is read.
+/// Limits on pieces whose results wait to be emitted: `ENOUGH_READY` wakes the emitting thread, `MOST_READY` stops
+/// reading.
 const ENOUGH_READY: usize = 8;
 const MOST_READY: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Board {
     state: Mutex<State>,
-    /// There is something to do.
+    /// Signals that there is work.
     work: Condvar,
-    /// Something is ready to be given out.
+    /// Signals that results are ready to be emitted.
     results: Condvar,
     threads: usize,
-    /// Pieces that may be on their way.
+    /// Maximum number of pieces in progress.
     most: usize,
     /// Shards that one thread follows at once.
     at_once: u32,
-    /// Those of each thread.
+    /// The shards preferred by each thread.
     own: Vec<Shards>,
-    /// Threads read pieces wherever they are, in a file; otherwise somebody else brings them.
+    /// The threads read pieces themselves, at any offset of a file; otherwise another thread supplies them.
     reads: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The next piece to be read, and the next to be framed.
+    /// Numbers of the next piece to read and the next to frame.
     next_read: u64,
     next_frame: u64,
-    /// Read, and not framed.
+    /// Pieces read but not framed.
     read: BTreeMap<u64, (Block, Filled)>,
     framing: bool,
-    /// Framed, and not followed by all shards.
+    /// Pieces framed, but not yet followed by all shards.
     under_way: VecDeque<UnderWay>,
     first_under_way: u64,
-    /// What is ready to be given out, in order.
+    /// Results ready to be emitted, in order.
     ready: VecDeque<Results>,
-    /// What was given out, by who made it.
+    /// Results already emitted, by the thread that made them.
     spent: Vec<Vec<Happened>>,
     free: Vec<Vec<Block>>,
-    /// Pieces that are on their way.
+    /// Number of pieces in progress.
     pieces: usize,
-    /// All of the file is framed.
+    /// The whole file is framed.
     over: bool,
-    /// A thread broke down.
+    /// A thread panicked or could not be started.
     failed: bool,
     idle: usize,
     awaited: bool,
@@ -86,26 +87,26 @@ struct State {
 #[derive(Debug)]
 struct UnderWay {
     block: Arc<Block>,
-    /// Shards that nobody follows through it yet, and that are not through.
+    /// Shards with packets in the piece that no thread has taken yet.
     waiting: Shards,
     left: Shards,
     results: Results,
 }
 
-/// What happened in a piece.
+/// Events of a piece.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) happened: Vec<Happened>,
-    /// The threads that made each of them, and free it: a thread's memory is in its cache, and behind its own
-    /// lock.
+    /// The thread that made each entry and will free it: the memory is in that thread's cache and behind its own
+    /// allocator lock.
     makers: Vec<usize>,
 }
 
 impl Board {
-    /// For so many threads that follow `shards`. With `reads` they read as well.
+    /// Creates a scheduler for `threads` threads that follow `shards` shards. With `reads`, these threads also read.
     pub(super) fn new(threads: usize, shards: usize, reads: bool) -> Self {
         let mut state = State::default();
-        // One more for who brings pieces.
+        // One more for the thread that supplies pieces.
         state.free.resize_with(threads + 1, Vec::new);
         state.spent.resize_with(threads, Vec::new);
         let bits = |shards: &mut dyn Iterator<Item = usize>| shards.fold(0, |all, n| all | 1 << n);
@@ -122,11 +123,11 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that breaks down says so; what it held is not used any more.
+        // A panicking thread reports its failure; the state that it held is not used any more.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `thread` is to do next. Waits until there is something.
+    /// Returns the next job of `thread`; blocks until there is one.
     pub(super) fn next(&self, thread: usize) -> Job {
         let mut state = self.lock();
         loop {
@@ -166,8 +167,7 @@ impl Board {
         state.pieces < self.most && state.ready.len() < MOST_READY
     }
 
-    /// A block to be filled by who brings pieces, when there is room for one; `None` where nobody follows any
-    /// more.
+    /// Returns a block for the supplying thread to fill, once there is room. `None` if a thread has failed.
     pub(super) fn room(&self) -> Option<Block> {
         let mut state = self.lock();
         while !self.has_room(&state) && !state.failed {
@@ -178,13 +178,12 @@ impl Board {
         (!state.failed).then(|| state.block(self.threads))
     }
 
-    /// A piece was read.
     pub(super) fn read(&self, number: u64, block: Block, filled: Filled) {
         let mut state = self.lock();
         state.read.insert(number, (block, filled));
     }
 
-    /// The next piece was framed; perhaps the file is over with it.
+    /// Records the next piece as framed; `over` says whether it ends the file.
     pub(super) fn framed(&self, block: Block, over: bool) {
         let block = Arc::new(block);
         let mut state = self.lock();
@@ -195,7 +194,7 @@ impl Board {
         state.framing = false;
         if over {
             state.over = true;
-            // What was read beyond the end, of a file that grows.
+            // Discard pieces read beyond the end; the file has grown meanwhile.
             state.pieces -= state.read.len();
             state.read.clear();
         }
@@ -203,8 +202,8 @@ impl Board {
         self.tell(state);
     }
 
-    /// What happened when `thread` followed shards through a piece. Gives back what the thread made before and
-    /// nobody needs any more.
+    /// Records the events of a task that `thread` finished. Returns the thread's earlier results that are no longer
+    /// needed.
     pub(super) fn followed(&self, thread: usize, task: Task, happened: Happened) -> Vec<Happened> {
         let Task { number, shards, block } = task;
         drop(block);
@@ -222,7 +221,7 @@ impl Board {
         spent
     }
 
-    /// What was ready was given out.
+    /// Returns emitted results to the threads that made them.
     pub(super) fn settled(&self, results: Results) {
         let mut state = self.lock();
         for (happened, maker) in results.happened.into_iter().zip(results.makers) {
@@ -230,7 +229,7 @@ impl Board {
         }
     }
 
-    /// What happened in the pieces that are next; `None` when all was given out.
+    /// Waits for the results of the next pieces; `None` when all were emitted or a thread failed.
     pub(super) fn ready(&self) -> Option<VecDeque<Results>> {
         let mut state = self.lock();
         loop {
@@ -248,7 +247,7 @@ impl Board {
         }
     }
 
-    /// A thread broke down, or there is none: everybody goes home.
+    /// Stops all threads, because a thread panicked or could not be started.
     pub(super) fn fail(&self) {
         let mut state = self.lock();
         state.failed = true;
@@ -256,10 +255,10 @@ impl Board {
         self.results.notify_all();
     }
 
-    /// Wakes who may have something to do now.
+    /// Wakes the threads that may have work now.
     fn tell(&self, state: MutexGuard<'_, State>) {
         let (idle, awaited) = (state.idle > 0, state.awaited);
-        // Who brings a stream may be waiting for its next bytes.
+        // The thread that supplies a stream may itself be waiting for its next bytes.
         let enough = if self.reads { ENOUGH_READY } else { 1 };
         let ready = state.ready.len() >= enough || state.is_done();
         drop(state);
@@ -273,12 +272,12 @@ impl Board {
 }
 
 impl State {
-    /// All that will be framed was followed.
+    /// Whether every piece that will be framed was followed.
     fn is_done(&self) -> bool {
         self.over && self.under_way.is_empty()
     }
 
-    /// The oldest piece with shards among `wanted` that can be followed now, and up to `most` of these.
+    /// Finds the oldest piece with shards of `wanted` that can be followed now, and takes up to `most` of them.
     fn follow(&mut self, wanted: Shards, most: u32) -> Option<Job> {
         let mut before = 0;
         for (number, piece) in (self.first_under_way..).zip(&mut self.under_way) {
@@ -303,7 +302,7 @@ impl State {
         self.free[owner].pop().unwrap_or_else(|| Block::new(owner))
     }
 
-    /// Takes pieces that all shards are through from the front.
+    /// Removes pieces from the front that all shards have been followed through.
     fn put_in_order(&mut self) {
         while self.under_way.front().is_some_and(|piece| piece.left == 0) {
             let Some(piece) = self.under_way.pop_front() else { return };

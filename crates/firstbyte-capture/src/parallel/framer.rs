@@ -1,7 +1,7 @@
-//! Pieces of a file to packets: what has to be done in the file's order, one piece after another.
+//! Finds the packets in pieces of a file. This must happen in file order, one piece after another.
 //!
-//! In: pieces. Out: their packets, each with the shard that it belongs to. A frame that lies across two pieces
-//! belongs to the second. It must not look at connections: that is the shards' work.
+//! In: pieces. Out: their packets, each with its shard. A frame that spans two pieces belongs to the second.
+//! Connections are the shards' work, not this module's.
 
 use std::io;
 use std::ops::Range;
@@ -13,17 +13,16 @@ use firstbyte_passive::Intake;
 use super::super::{CaptureFileError, Ended};
 use super::block::{Block, ROOM};
 
-/// What reading a piece gave: so many bytes, and perhaps why there are no more.
+/// The result of reading a piece: the number of bytes, and the error that stopped the reading, if any.
 pub(super) type Filled = (usize, Option<io::Error>);
 
-/// Finds packets.
 pub(super) struct Framer<'a> {
     path: &'a Path,
     intake: &'a mut Intake,
     reader: CaptureReader,
-    /// Begin of a frame whose end is in the next piece.
+    /// The beginning of a frame that ends in the next piece.
     across: Vec<u8>,
-    /// The datagram that was put together last.
+    /// The datagram reassembled last.
     whole: Vec<u8>,
     ended: Option<Result<Ended, CaptureFileError>>,
 }
@@ -40,7 +39,7 @@ impl<'a> Framer<'a> {
         }
     }
 
-    /// How the file ended, once it did.
+    /// How the file ended, if it has.
     pub(super) fn into_ended(self) -> Option<Result<Ended, CaptureFileError>> {
         self.ended
     }
@@ -49,8 +48,10 @@ impl<'a> Framer<'a> {
         self.ended.is_some()
     }
 
-    /// Finds the packets of the next piece: `filled` bytes behind the block's room. None are the file's end, and
-    /// so is the `last` piece: a file that grows meanwhile has a gap behind it.
+    /// Finds the packets of the next piece, which has `filled` bytes after the block's reserved room.
+    ///
+    /// The file ends with an empty piece or with the `last` one: if the file grows meanwhile, there is a gap after the
+    /// last piece.
     pub(super) fn piece(&mut self, block: &mut Block, (filled, failed): Filled, last: bool) {
         if self.is_over() {
             return;
@@ -63,7 +64,7 @@ impl<'a> Framer<'a> {
         }
     }
 
-    /// How the file ended, if it did with what was read.
+    /// How the file ended, if this piece ended it.
     fn end(
         &self,
         goes_on: bool,
@@ -119,7 +120,7 @@ impl<'a> Framer<'a> {
         }
     }
 
-    /// Puts what was left of the piece before in front; gives back where both are.
+    /// Puts the remainder of the previous piece in front of this one. Returns the range of both in `block.bytes`.
     fn prepend(&self, block: &mut Block, filled: usize) -> Range<usize> {
         let left = self.across.len();
         if left <= ROOM {

@@ -1,9 +1,8 @@
 //! One capture followed by several threads.
 //!
-//! In: an analyzer and a file or a stream. Out: what the analyzer alone would have given out, in the same order:
-//! frames are found one after another, flows are divided among shards whatever the number of threads is, and
-//! what happened is put in the capture's order before anyone is told. It must not decide anything about
-//! packets.
+//! In: an analyzer and a file or a stream. Out: what the analyzer alone would have emitted, in the same order. Frames
+//! are found sequentially, flows are divided among shards independently of the number of threads, and events are put in
+//! the capture's order before they are emitted. This module must not decide anything about packets.
 
 mod block;
 mod board;
@@ -27,14 +26,14 @@ use framer::{Filled, Framer};
 
 pub(super) use rest::finish;
 
-/// Lists that were given out and are used again, of a thread.
+/// Emitted lists that a thread keeps for reuse.
 const MOST_SPARE: usize = 8;
 
-/// Hands all frames of `source` to `analyzer`, on `threads` threads, and what it gives out to `emit`, on the
-/// caller's.
+/// Feeds all frames of `source` to `analyzer` on `threads` threads. Calls `emit` with the results on the caller's
+/// thread.
 ///
 /// # Errors
-/// It cannot be read, or is no capture, or the system has no more threads.
+/// The source cannot be read or is not a capture, or the system has no more threads.
 pub(super) fn read(
     path: &Path,
     source: Source,
@@ -84,7 +83,7 @@ pub(super) fn read(
     ended.unwrap_or_else(|| Err(failed(io::Error::other("a reading thread ended unexpectedly"))))
 }
 
-/// Starts a thread that sends everybody home if it breaks down.
+/// Starts a thread that stops all others if it panics.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     board: &'scope Board,
@@ -99,7 +98,7 @@ fn start<'scope>(
     thread::Builder::new().name(name.into()).spawn_scoped(scope, guarded).map(drop)
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Followers<'a> {
     board: Board,
     file: Option<File>,
@@ -109,7 +108,7 @@ struct Followers<'a> {
 }
 
 impl Followers<'_> {
-    /// Does what there is to do, until there is nothing more.
+    /// Runs jobs until the scheduler ends the thread.
     fn work(&self, thread: usize) {
         let mut hygiene = Hygiene::default();
         let mut spare: Vec<Happened> = Vec::new();
@@ -146,7 +145,7 @@ impl Followers<'_> {
         }
     }
 
-    /// The piece of this number in the file.
+    /// Reads piece `number` of the file.
     fn fill(&self, number: u64, block: &mut Block) -> Filled {
         let Some(file) = &self.file else { return (0, None) };
         let buffer = &mut block.bytes[ROOM..ROOM + PIECE];
@@ -163,7 +162,7 @@ impl Followers<'_> {
         (length, None)
     }
 
-    /// Finds the packets of the piece that is next; whether the file is over with it.
+    /// Finds the packets of the next piece. Returns whether the file is over.
     fn frame(&self, mut block: Block, filled: Filled) -> bool {
         let mut framer = self.framer.lock().unwrap_or_else(PoisonError::into_inner);
         let last = self.file.is_some() && filled.0 < PIECE;
@@ -186,7 +185,7 @@ impl Followers<'_> {
     }
 }
 
-/// Sends everybody home when it is dropped.
+/// Stops all threads when it is dropped.
 struct Guard<'a>(&'a Board);
 
 impl Drop for Guard<'_> {

@@ -1,18 +1,18 @@
-//! The end of a capture: what is still under way, ended by several threads.
+//! The end of a capture: several threads end the connections that are still open.
 //!
-//! Each takes some of the shards and gives out what it ends in order; here these few sequences become one. What
-//! is ended and not given out yet is bounded.
+//! Each thread takes some of the shards and emits its connections in order; these few sequences are merged here. The
+//! number of connections that have ended but are not emitted yet is bounded.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use firstbyte_passive::{Analyzer, Observed, OpenConnections, Shard, Sharded};
 
-/// Connections handed over at once, and how many times as many wait.
+/// Connections handed over at once, and how many such batches may wait.
 const AT_ONCE: usize = 64;
 const WAITING: usize = 4;
 
-/// Gives out all connections of `analyzer` that are under way, as its own `finish` would.
+/// Emits all open connections of `analyzer`, as its own `finish` would.
 pub(crate) fn finish(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(&Observed)) {
     let Sharded { shards, mut ledger, .. } = analyzer.sharded();
     let each = shards.len().div_ceil(threads.max(1));
@@ -38,11 +38,11 @@ pub(crate) fn finish(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnM
     });
 }
 
-/// Ends the connections of some shards, and frees them when they were given out.
+/// Ends the connections of some shards, and frees them once they were emitted.
 fn end(shards: &mut [Shard], sender: SyncSender<Vec<Observed>>, spent: &Receiver<Vec<Observed>>) {
     let mut rests = OpenConnections::take_from(shards);
     loop {
-        // In the memory of connections that were given out, as far as there are some.
+        // Reuses the memory of connections that were already emitted, if there are any.
         let mut some = spent.try_recv().unwrap_or_default();
         let mut again = 0;
         while some.get_mut(again).is_some_and(|place| rests.next_instead_of(place)) {
@@ -50,7 +50,7 @@ fn end(shards: &mut [Shard], sender: SyncSender<Vec<Observed>>, spent: &Receiver
         }
         some.truncate(again);
         some.extend(rests.by_ref().take(AT_ONCE - again));
-        // Nobody takes them any more where the other thread broke down.
+        // Nobody receives them if the other thread panicked.
         if some.is_empty() || sender.send(some).is_err() {
             break;
         }
@@ -59,7 +59,7 @@ fn end(shards: &mut [Shard], sender: SyncSender<Vec<Observed>>, spent: &Receiver
     spent.iter().for_each(drop);
 }
 
-/// What another thread has ended.
+/// Connections that another thread has ended.
 struct Ended {
     receiver: Receiver<Vec<Observed>>,
     back: Sender<Vec<Observed>>,
@@ -84,7 +84,7 @@ impl Ended {
         let next = self.receiver.recv().unwrap_or_default();
         let before = std::mem::replace(&mut self.batch, next);
         self.place = 0;
-        // When the thread is through, nobody takes it.
+        // This fails if the thread has finished; then the batch is not needed.
         let _ = self.back.send(before);
     }
 }

@@ -1,4 +1,5 @@
-//! Whatever ties packets together, threads change nothing: a capture with all of it, and limits that it reaches.
+//! The number of threads changes nothing, tested on a capture with everything that ties packets together, and at the
+//! limits.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -13,7 +14,7 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 const FIN_ACK: u8 = 17;
 
-/// A capture that is being made.
+/// A capture under construction.
 #[derive(Default)]
 struct Made {
     file: Vec<u8>,
@@ -30,7 +31,7 @@ impl Made {
         Self { file, at_us: 1_700_000_000_000_000 }
     }
 
-    /// A frame, 100 µs after the one before.
+    /// Adds a frame, 100 µs after the previous one.
     fn frame(&mut self, packet: &[u8]) {
         self.at_us += 100;
         let frame = [&[2; 12][..], &[8, 0], packet].concat();
@@ -44,7 +45,7 @@ impl Made {
     fn tcp(&mut self, client: Client, sent: bool, flags: u8, sequence: u32, payload: &[u8]) {
         let packet = tcp(client, sent, flags, sequence, payload);
         match client.1 % 16 {
-            // In GRE, whole and in pieces, in VXLAN, in pieces, and with a copy.
+            // In GRE (whole and fragmented), in VXLAN, fragmented, and duplicated.
             3 if payload.len() < 100 => self.frame(&gre(&packet)),
             3 => fragments(&gre(&packet)).iter().for_each(|piece| self.frame(piece)),
             5 => {
@@ -53,7 +54,7 @@ impl Made {
             }
             7 if payload.len() > 100 => {
                 let pieces = fragments(&packet);
-                // The last piece first.
+                // The last fragment first.
                 pieces.iter().rev().for_each(|piece| self.frame(piece));
             }
             11 => {
@@ -78,7 +79,7 @@ fn gre(packet: &[u8]) -> Vec<u8> {
     ip(47, (9, 9), true, 77, &[&[0, 0, 8, 0][..], packet].concat())
 }
 
-/// Messages of a TLS 1.2 handshake in a record: a hello with this session ID, and what follows it.
+/// Messages of a TLS 1.2 handshake in a record: a hello with session ID `id`, followed by `behind`.
 fn handshake(kind: u8, id: u8, behind: &[u8]) -> Vec<u8> {
     let rest: &[u8] = if kind == 1 { &[0, 2, 0xc0, 0x2f, 1, 0] } else { &[0xc0, 0x2f, 0] };
     let body = [&[3, 3][..], &[kind; 32], &[32], &[id; 32], rest].concat();
@@ -112,7 +113,7 @@ fn ip(protocol: u8, client: Client, sent: bool, identification: u16, body: &[u8]
     packet
 }
 
-/// A packet in two pieces.
+/// A packet in two fragments.
 fn fragments(packet: &[u8]) -> [Vec<u8>; 2] {
     let (head, body) = packet.split_at(20);
     let (first, second) = body.split_at(64);
@@ -125,7 +126,7 @@ fn fragments(packet: &[u8]) -> [Vec<u8>; 2] {
     })
 }
 
-/// A packet of QUIC with a long header, whose contents nobody can open.
+/// A QUIC packet with a long header, whose contents cannot be decrypted.
 fn long(kind: u8, destination: &[u8], source: &[u8], length: u16) -> Vec<u8> {
     let mut bytes = vec![0xc0 | kind << 4, 0, 0, 0, 1, destination.len() as u8];
     bytes.extend(destination);
@@ -143,8 +144,8 @@ fn short(destination: &[u8], number: u8) -> Vec<u8> {
     [&[0x40][..], destination, &[number | 1; 40], &[number; 8]].concat()
 }
 
-/// TCP in rounds of connections side by side, whose ports are used again, tunnels and fragments among them;
-/// floods; QUIC whose clients move and whose connection IDs change; a clock that is set back.
+/// TCP in rounds of parallel connections with reused ports, tunnels and fragments; floods; QUIC with migrating clients
+/// and changing connection IDs; a clock that is set back.
 fn everything() -> Vec<u8> {
     let mut made = Made::new();
     let record = |length: usize| [&[23, 3, 3, 0, length as u8][..], &vec![7; length]].concat();
@@ -161,7 +162,7 @@ fn everything() -> Vec<u8> {
                 .filter(|c| c.1 % 5 > 0 || n != 1)
                 .for_each(|c| made.tcp(c, false, ACK, 1_001 + n * 255, &record(250)));
         }
-        // Each client offers a session that another one was given, in the round before.
+        // Each client offers a session that another client received in the round before.
         for n in 0..60u8 {
             let (client, id) = ((n, 10_000 + u16::from(n)), n + round as u8);
             made.tcp(client, true, SYN, start, &[]);
@@ -180,7 +181,7 @@ fn everything() -> Vec<u8> {
             made.frame(&udp(at, true, 443, &long(0, &[9; 8], &client, 1_150)));
             made.frame(&udp(at, false, 443, &long(2, &client, &server, 900)));
             made.frame(&udp(at, true, 443, &short(&server, 8)));
-            // Another port, then another connection ID from there.
+            // First another port, then another connection ID from that port.
             let moved = (n, 50_000 + port);
             made.frame(&udp(moved, true, 443, &short(&server, 10)));
             made.frame(&udp(moved, true, 443, &short(&[n, round as u8, 3, 3, 3, 3], 12)));
@@ -230,7 +231,7 @@ fn threads_change_nothing() {
         let declined = tls.filter(|tls| tls.resumption.declined).count();
         assert!(declined >= 200, "{declined}, {limits:?}");
     }
-    // All that this is about is in it.
+    // The capture contains every case that this test is about.
     let each = [
         counts.fragments,
         counts.reassembled,
@@ -252,7 +253,7 @@ fn connections_are_numbered_by_their_first_packets_and_given_out_as_they_end() {
     let (mut all, _) = read(2, file.path(), Limits::default());
     all.sort_by_key(|observed| observed.number);
     let times: Vec<_> = all.iter().map(|observed| observed.started).collect();
-    // Up to where the clock is set back.
+    // Up to the point at which the clock is set back.
     let before = times.windows(2).take_while(|pair| pair[0] <= pair[1]).count();
     assert!(before > 2_000, "{before} of {}", all.len());
     assert!(all.iter().any(|observed| observed.carrier == Carrier::Quic));
@@ -261,7 +262,7 @@ fn connections_are_numbered_by_their_first_packets_and_given_out_as_they_end() {
 #[test]
 fn several_files_are_one_capture() {
     let bytes = everything();
-    // The second begins in the middle of connections.
+    // The second part begins in the middle of connections.
     let cut = 24 + first_frames(&bytes, 3_000);
     let [first, second] = [bytes[..cut].to_vec(), [&bytes[..24], &bytes[cut..]].concat()];
     let read = |threads: usize| {
@@ -291,14 +292,14 @@ fn a_piece_that_is_not_full_is_the_last() {
     block.bytes[ROOM..ROOM + 5_000].copy_from_slice(&bytes[..5_000]);
     framer.piece(&mut block, (5_000, None), true);
     assert!(framer.is_over());
-    // The file has grown meanwhile, and what comes now is not what follows.
+    // The file has grown meanwhile, so the next bytes do not continue the last piece.
     block.clear();
     framer.piece(&mut block, (PIECE, None), false);
     assert_eq!(block.shards().count(), 0);
     assert!(matches!(framer.into_ended(), Some(Ok(Ended::Whole | Ended::CutOff { .. }))));
 }
 
-/// Bytes of the first so many frames.
+/// Length in bytes of the first `many` frames.
 fn first_frames(file: &[u8], many: usize) -> usize {
     (0..many).fold(0, |at, _| {
         let length = file[24 + at + 8..24 + at + 12].first_chunk().copied().unwrap();

@@ -1,7 +1,7 @@
-//! What could be other for a page, and what that is for its connections.
+//! Possible changes to a page, and what each means for its connections.
 //!
-//! Input: a page's graph. Output: each change as alterations: the likely one, and those that bound what is not known. What
-//! does not apply to the page is not offered; what cannot be known is named, with why.
+//! Input: a page's graph. Output: each change as alterations: the most likely one, and those that bound the unknown.
+//! Changes that do not apply to the page are not offered; those that cannot be assessed are listed with the reason.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use std::time::Duration;
 use super::graph::{Ns, PageGraph, Tls};
 use super::replay::{Alteration, LinkChange};
 
-/// How much of what a full handshake takes beyond its round trips falls away with the certificates, most likely.
+/// Most likely share of a full handshake's time beyond its round trips that disappears with the certificates.
 const CERTIFICATES_SHARE: f64 = 0.6;
 
-/// Something that could be other.
+/// A possible change to a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Every connection is open already, and was just used: kept from the page before.
+    /// Every connection is already open and was just used: kept from the previous page.
     Kept,
-    /// Other origins are served over the document's connection, by its server.
+    /// Other origins are served over the document's connection, by the document's server.
     Coalesced,
     /// Every new connection resumes a TLS session.
     Resumed,
-    /// The same, and the first request is early data.
+    /// Like `Resumed`, and the first request is sent as early data.
     EarlyData,
-    /// An origin over QUIC; all of them where none is named.
+    /// An origin is served over QUIC; all origins if no authority is given.
     Http3 {
         /// Host and port.
         authority: Option<String>,
     },
-    /// TLS 1.3 where it was 1.2.
+    /// TLS 1.3 instead of TLS 1.2.
     Tls13,
-    /// An origin is nearer.
+    /// An origin's server is nearer.
     NearerEdge {
         /// Host and port.
         authority: String,
-        /// So far away.
+        /// Round trip to the nearer server.
         round_trip: Duration,
     },
 }
@@ -53,7 +53,7 @@ impl Change {
         }
     }
 
-    /// The origin that it is for, where it is for one.
+    /// The origin that the change applies to, if it applies to one only.
     pub fn authority(&self) -> Option<&str> {
         match self {
             Self::Http3 { authority } => authority.as_deref(),
@@ -66,15 +66,16 @@ impl Change {
 /// Why a change is not offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyNot {
-    /// There is nothing that it would change.
+    /// The page has nothing that the change would affect.
     NothingToChange,
-    /// No round trip of a connection is known.
+    /// The round trip of a connection is not known.
     NoRoundTrip,
-    /// The document's connection can carry no others: it is no HTTP/2 or HTTP/3, or is not known.
+    /// The document's connection cannot carry other requests: it does not use HTTP/2 or HTTP/3, or its protocol is not
+    /// known.
     NotMultiplexed,
     /// TLS 1.2 has no early data.
     NeedsTls13,
-    /// Requests leave a round trip early with TLS 1.2 already.
+    /// With TLS 1.2 False Start, requests already leave a round trip early.
     FalseStart,
 }
 
@@ -90,10 +91,10 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// A change as alterations: the likely one first, then those that bound it.
+/// A change as alterations: the most likely one first, then those that bound it.
 pub(super) type Variants = Vec<Alteration>;
 
-/// What `change` is for the page of `graph`.
+/// What `change` means for the page of `graph`.
 pub(super) fn variants(graph: &PageGraph, change: &Change) -> Result<Variants, WhyNot> {
     let certificates = [CERTIFICATES_SHARE, 0.0, 1.0];
     match change {
@@ -121,7 +122,7 @@ fn less(work: Ns, share: f64) -> Ns {
     (work as f64 * share) as Ns
 }
 
-/// Changes the TLS handshakes over TCP: `to` gives a handshake's round trips and how much less it takes besides.
+/// Changes the TLS handshakes over TCP: `to` returns a handshake's new round trips and how much time it saves besides.
 fn over_links(
     graph: &PageGraph,
     shares: &[f64],
@@ -150,7 +151,8 @@ fn kept(graph: &PageGraph) -> Result<Variants, WhyNot> {
     if graph.connections.iter().all(|link| link.set_up.is_none()) {
         return Err(WhyNot::NothingToChange);
     }
-    // What was just used has an open window; what rested begins again (RFC 9293, congestion control's RFC 5681 §4.1).
+    // A connection that was just used has an open window; after idling it restarts with the initial window (RFC 9293;
+    // congestion control: RFC 5681 §4.1).
     let with = |window_open| {
         let mut changed = Alteration::none(graph);
         for (link, change) in graph.connections.iter().zip(&mut changed.links) {
@@ -203,7 +205,7 @@ fn early_data(graph: &PageGraph, shares: &[f64]) -> Result<Variants, WhyNot> {
     over_links(graph, shares, |tls, work, share| match tls? {
         Tls { early: true, .. } => None,
         Tls { version_1_3: true, .. } => Some((0, less(work, share))),
-        // Those with TLS 1.2 resume.
+        // TLS 1.2 connections resume instead.
         Tls { resumed: false, .. } => Some((1, less(work, share))),
         Tls { .. } => None,
     })
@@ -223,7 +225,7 @@ fn http3(graph: &PageGraph, authority: Option<&str>) -> Result<Variants, WhyNot>
         let change = &mut changed.links[place];
         change.multiplexed = true;
         match first.iter().find(|(known, _)| *known == link.authority) {
-            // Of several HTTP/1.1 connections one is left.
+            // Of several HTTP/1.1 connections, one is kept.
             Some((_, one)) => change.replaced_by = Some(*one),
             None => {
                 first.push((&link.authority, place));
@@ -241,7 +243,7 @@ fn nearer(graph: &PageGraph, authority: &str, round_trip: Duration) -> Result<Va
         || graph.connections.iter().filter(|link| link.authority == authority && link.requests > 0);
     let known = own().filter_map(|link| link.round_trip).min().ok_or(WhyNot::NoRoundTrip)?;
     let usual = own().filter_map(|link| link.usual_round_trip).max().unwrap_or(known);
-    // A browser that was busy saw its handshakes end late: by how much is not known.
+    // If the browser was busy, it saw its handshakes end late; how late is not known.
     let with = |to: Ns| {
         let mut changed = Alteration::none(graph);
         for (link, change) in graph.connections.iter().zip(&mut changed.links) {

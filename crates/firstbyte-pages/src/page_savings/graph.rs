@@ -1,8 +1,8 @@
 //! What each request of a page waited for, and how long each step took.
 //!
-//! Input: a page load. Output: requests and connections with what came before each, so that [`replay`](super::replay)
-//! finds every time again. The source says who asked for what, and when; what else was waited for (a script that had to run
-//! first, a turn on a connection) is told by what ended just before.
+//! Input: a page load. Output: requests and connections with their dependencies, from which [`replay`](super::replay)
+//! reproduces every time. The source says who asked for what, and when. Other dependencies (a script that had to run
+//! first, a turn on a connection) are inferred from what ended just before.
 
 use std::collections::HashMap;
 
@@ -15,111 +15,111 @@ use firstbyte_core::timeline::{
 /// Nanoseconds; differences may be negative.
 pub(super) type Ns = i64;
 
-/// What is waited for longer has another reason than the browser's own work.
+/// A longer wait has another cause than the browser's own work.
 const IDLE: Ns = 3_000_000;
-/// A request that was redirected leads on at once.
+/// A redirected request leads to the next one within this time.
 const AT_ONCE: Ns = 5_000_000;
-/// How much of a round trip a step may be short of it, and still have taken one.
+/// A step may be shorter than a round trip by this share of it, and still count as one.
 const SHARE_SHORT: f64 = 0.2;
 
-/// A page, as what waited for what.
+/// A page as a dependency graph.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PageGraph {
     pub(super) requests: Vec<Request>,
     pub(super) connections: Vec<Link>,
-    /// Every time in an order in which none comes before what it waited for.
+    /// All times, ordered so that each comes after those that it depends on.
     pub(super) order: Vec<Node>,
-    /// The place of the document among the requests.
+    /// Index of the document among the requests.
     pub(super) document: usize,
-    /// The page's end: requests that it waited for, and what came after the last of them.
+    /// The end of the load: the requests that it waited for, and the time after the last of them.
     pub(super) end: Trigger,
 }
 
-/// A time to be found.
+/// A point in time to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
     /// A request was asked for.
     Asked(usize),
     /// A connection could be used.
     Ready(usize),
-    /// A request's response was there.
+    /// A response was complete.
     Done(usize),
 }
 
-/// What something waited for.
+/// What an event waited for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trigger {
-    /// A place in the response of a request, which came while that was under way: so far in, of so much.
+    /// A position in the response of a request that was still arriving: request, time since its first byte, and
+    /// duration of the whole response.
     pub(super) within: Option<(usize, Ns, Ns)>,
-    /// Requests that had to have ended.
+    /// Requests that must end first.
     pub(super) after: Vec<usize>,
-    /// From the latest of these on.
+    /// Time between the latest of these and the event.
     pub(super) gap: Ns,
 }
 
-/// One request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Request {
-    /// Host and port that its URL names.
+    /// Host and port named by its URL.
     pub(super) authority: Option<String>,
     pub(super) trigger: Trigger,
     pub(super) connection: Option<usize>,
-    /// Requests whose end gave it its turn: the one before on an HTTP/1.1 connection, or what the browser put first.
+    /// Requests whose end gave it its turn: the previous one on an HTTP/1.1 connection, or one that the browser
+    /// prioritised.
     pub(super) turns: Vec<usize>,
-    /// From when it could leave until it left.
+    /// Time from when it could have been sent until it was.
     pub(super) hold: Ns,
     /// Round trips before the first byte.
     pub(super) wait_trips: i64,
-    /// The rest of that: the server's time.
+    /// The rest of the wait for the first byte: the server's time.
     pub(super) server: Ns,
     /// Round trips from the first byte to the last.
     pub(super) transfer_trips: i64,
-    /// The rest of that.
+    /// The rest of the transfer time.
     pub(super) transfer: Ns,
     pub(super) bytes: Option<u64>,
 }
 
-/// One connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Link {
     pub(super) authority: String,
-    /// The request that had it opened; absent where it was open before, or nobody is known to have.
+    /// The request that caused it to be opened; absent if it was already open, or if that request is not known.
     pub(super) opener: Option<usize>,
-    /// The round trip, as far as it is known.
+    /// The round trip, if known.
     pub(super) round_trip: Option<Ns>,
-    /// The same, the middle one of what was seen: how uncertain it is.
+    /// The median round trip seen; its difference from `round_trip` is the uncertainty.
     pub(super) usual_round_trip: Option<Ns>,
     pub(super) set_up: Option<SetUpTimes>,
     pub(super) quic: bool,
-    /// Whether responses come beside each other.
+    /// Whether responses can arrive in parallel.
     pub(super) multiplexed: bool,
     pub(super) tls: Option<Tls>,
     pub(super) requests: usize,
 }
 
-/// TLS as it was set up.
+/// Parameters of a TLS set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tls {
     pub(super) version_1_3: bool,
     pub(super) resumed: bool,
     pub(super) early: bool,
-    /// The request left a round trip before the handshake of TLS 1.2 was over (RFC 7918).
+    /// The request left a round trip before the TLS 1.2 handshake was complete (RFC 7918).
     pub(super) false_start: bool,
 }
 
-/// A connection's set-up: lookup and gap, round trips, and the rest.
+/// A connection's set-up: delay before it, round trips, and the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SetUpTimes {
-    /// From the opener's being asked for.
+    /// Time since the opening request was asked for.
     pub(super) before: Ns,
     pub(super) trips: i64,
-    /// Names, and work of both ends.
+    /// DNS lookup, and processing at both ends.
     pub(super) rest: Ns,
-    /// Of the rest, what the TLS handshake took beyond its round trips.
+    /// The part of `rest` that the TLS handshake took beyond its round trips.
     pub(super) tls_work: Ns,
 }
 
-/// Times of a request as they were seen.
+/// Observed times of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) asked: Ns,
@@ -129,7 +129,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// What is not said is as what is said next to it; absent where nothing is.
+    /// Times that the source does not report equal the neighbouring ones; absent if it reports none.
     fn from_request(request: &PageRequest) -> Option<Self> {
         let [asked, sent, first, end] =
             [request.asked, request.sent, request.first_byte, request.end]
@@ -143,7 +143,7 @@ impl Seen {
     }
 }
 
-/// A page load with its times, by place.
+/// A page load with its observed times; requests are identified by index.
 struct Page<'a> {
     page: &'a Navigation,
     requests: &'a [PageRequest],
@@ -156,7 +156,7 @@ impl Page<'_> {
         self.page.resources.get(place.checked_sub(self.document + 1)?)
     }
 
-    /// Whether it holds up what stands behind it in the document: a style sheet, or a script that has to run first.
+    /// Whether the request blocks what follows it in the document: a style sheet, or a script that has to run first.
     fn blocks(&self, place: usize) -> bool {
         let Some(resource) = self.resource(place) else { return false };
         let of_parser = resource.initiator.as_ref().is_some_and(|by| by.kind == "parser");
@@ -170,7 +170,7 @@ impl Page<'_> {
 }
 
 impl PageGraph {
-    /// What waited for what in `page`; absent where the load did not come to its end, or a time is not known.
+    /// Builds the graph of `page`; absent if the load did not complete or a time is missing.
     pub(super) fn from_navigation(page: &Navigation) -> Option<Self> {
         let laid_out = PageLoad::from_navigation(page);
         let loaded = page.loaded?.at.as_nanos();
@@ -191,7 +191,7 @@ impl PageGraph {
         Some(graph)
     }
 
-    /// The shortest of what handshakes and requests took; of the other, the middle one.
+    /// Sets each round trip to the shortest time of a handshake or request, and the usual round trip to the median.
     fn round_trips(&mut self, page: &Page<'_>) {
         let mut of: HashMap<String, (Vec<Ns>, Vec<Ns>)> = HashMap::new();
         for connection in &page.page.connections {
@@ -207,7 +207,7 @@ impl PageGraph {
             else {
                 continue;
             };
-            // A request that is answered before the handshake's end is early data, and waits as long.
+            // A request answered before the end of the handshake was early data, and waits as long.
             if seen.first_byte > seen.sent {
                 of.entry(connection.authority.clone())
                     .or_default()
@@ -223,7 +223,7 @@ impl PageGraph {
                 handshakes.get(handshakes.len() / 2).copied().or(link.round_trip);
         }
         let of_page = page.page.connections.iter();
-        // One that took less than two round trips shows what the browser does on all.
+        // One handshake below two round trips shows that the browser uses False Start on all connections.
         if self
             .connections
             .iter()
@@ -262,7 +262,7 @@ impl PageGraph {
         }
     }
 
-    /// Which request had each connection opened: the last that was asked for before it was begun.
+    /// Finds the request that opened each connection: the last one asked for before the connection was begun.
     fn openers(&mut self, page: &Page<'_>) {
         for (place, link) in self.connections.iter_mut().enumerate() {
             link.requests =
@@ -289,7 +289,7 @@ impl PageGraph {
         }
     }
 
-    /// What each request waited for between being asked for and leaving.
+    /// Finds what each request waited for between being asked for and being sent.
     fn turns(&mut self, page: &Page<'_>) {
         for place in 0..self.requests.len() {
             let seen = page.seen[place];
@@ -312,7 +312,7 @@ impl PageGraph {
             let turn = self.requests[place].turns.iter().map(|other| page.seen[*other].end).max();
             could = could.max(turn.unwrap_or(could));
             if seen.sent - could > IDLE {
-                // The browser held it back until something else was there.
+                // The browser held it back until something else had arrived.
                 let ended = (0..self.requests.len()).filter(|other| {
                     let other = page.seen[*other];
                     other.sent < seen.sent && other.end > could && other.end <= seen.sent
@@ -328,7 +328,7 @@ impl PageGraph {
         }
     }
 
-    /// How many round trips of each response were the sender's window's.
+    /// Computes how many round trips of each response were spent waiting for the sender's congestion window.
     fn windows(&mut self, page: &Page<'_>) {
         for (place, link) in self.connections.iter().enumerate() {
             let Some(round_trip) = link.round_trip else { continue };
@@ -375,12 +375,12 @@ impl PageGraph {
 }
 
 impl Trigger {
-    /// What the request at `place` was asked for after.
+    /// What the request at `place` waited for before it was asked for.
     fn asking(page: &Page<'_>, place: usize) -> Self {
         let asked = page.seen[place].asked;
         let before = |other: &usize| *other != place && page.seen[*other].sent < asked;
         if place <= page.document {
-            // Redirects lead on to the document.
+            // Redirects lead to the document.
             let after: Vec<usize> = place.checked_sub(1).filter(before).into_iter().collect();
             return Self::new(page, None, after, asked);
         }
@@ -416,7 +416,7 @@ impl Trigger {
         let blocking =
             |other: &usize| before(other) && page.blocks(*other) && page.seen[*other].end <= asked;
         if by != page.document && page.blocks(by) {
-            // Scripts run in the document's order, behind the style sheets before them.
+            // Scripts run in document order, after the style sheets before them.
             let earlier = |other: &usize| {
                 blocking(other) && page.seen[*other].asked <= begun.asked && *other < by
             };
@@ -424,7 +424,7 @@ impl Trigger {
         }
         let latest = after.iter().map(|other| page.seen[*other].end).max().unwrap_or(asked);
         if asked - latest > IDLE {
-            // Something else had to be there: what ended last.
+            // It also waited for something else: what ended last.
             let ended = (page.document + 1..page.seen.len())
                 .filter(blocking)
                 .filter(|other| page.seen[*other].end > latest);
@@ -433,7 +433,7 @@ impl Trigger {
         Self::new(page, None, after, asked)
     }
 
-    /// What the page's end waited for: all that was there by then.
+    /// What the end of the load waited for: all requests complete by then.
     fn ending(page: &Page<'_>, loaded: Ns) -> Self {
         let there = |other: &usize| page.seen[*other].end <= loaded;
         Self::new(page, None, (0..page.seen.len()).filter(there).collect(), loaded)
@@ -467,7 +467,7 @@ impl Link {
         }
     }
 
-    /// Round trips and the rest of the set-up of `connection`.
+    /// Splits the set-up time of `connection` into round trips and the rest.
     fn set_up_times(&self, connection: &PageConnection) -> Option<SetUpTimes> {
         let (begun, ready) = begun_and_ready(connection)?;
         let round_trip = self.round_trip.unwrap_or_default();
@@ -484,7 +484,7 @@ impl Link {
         })
     }
 
-    /// Round trips until it can be used, as its protocols have it.
+    /// Round trips until the connection can be used, according to its protocols.
     pub(super) fn set_up_trips(&self) -> i64 {
         let tls = match self.tls {
             _ if self.quic => 1,
@@ -497,7 +497,7 @@ impl Link {
         tls + i64::from(!self.quic) - i64::from(early_quic)
     }
 
-    /// Whether a full handshake of TLS 1.2 took less than its two round trips.
+    /// Whether a full TLS 1.2 handshake took less than its two round trips.
     fn starts_early(&self, connection: &PageConnection) -> bool {
         let full = self.tls.is_some_and(|tls| !tls.version_1_3 && !tls.resumed);
         let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);
@@ -515,7 +515,7 @@ impl Link {
     }
 }
 
-/// When a connection was begun, its name's lookup first, and when it could be used.
+/// When a connection was begun, including its DNS lookup, and when it could be used.
 fn begun_and_ready(connection: &PageConnection) -> Option<(Ns, Ns)> {
     if matches!(connection.beginning, Some(Beginning::OpenBefore { .. })) {
         return None;
@@ -525,7 +525,7 @@ fn begun_and_ready(connection: &PageConnection) -> Option<(Ns, Ns)> {
         [at(Mark::DomainLookupStart), at(Mark::ConnectStart)].into_iter().flatten().min()?;
     let early = connection.tls.as_ref().is_some_and(is_early);
     let ready = match early {
-        // The request leaves with the handshake's first message.
+        // The request leaves with the first message of the handshake.
         true => at(Mark::SecureConnectionStart).or(at(Mark::ConnectStart)),
         false => at(Mark::HandshakeComplete).or(at(Mark::TcpConnected)),
     };

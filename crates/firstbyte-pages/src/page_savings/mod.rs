@@ -1,8 +1,8 @@
 //! What reuse, coalescing, resumption, early data, HTTP/3, TLS 1.3 or a nearer edge would save a page.
 //!
-//! Input: a page load, from whatever source. Output: for each change that applies to it, when the document's first byte and
-//! the end of the load would have been. The page is replayed on its own graph of what waited for what, server time as it
-//! was; where nothing is changed, that gives the page's own times. Definitions: `docs/measurement.md`, "Pages".
+//! Input: a page load from any source. Output: for each change that applies to it, when the document's first byte and
+//! the end of the load would have been. The page is replayed on its own dependency graph with unchanged server times;
+//! without a change, the replay reproduces the page's own times. Definitions: `docs/measurement.md`, "Pages".
 
 mod change;
 mod graph;
@@ -19,42 +19,42 @@ use replay::{Alteration, Replayed, replay};
 
 use firstbyte_core::timeline::{Navigation, Offset};
 
-/// A nearer edge is so far away.
+/// Round trip to a nearer edge.
 pub const EDGE: Duration = Duration::from_millis(10);
 
 /// What changes would save a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageSavings {
-    /// When the document's first byte was there.
+    /// When the document's first byte arrived.
     pub first_byte: Offset,
     /// When the page was loaded.
     pub load: Offset,
-    /// Changes that apply to it, what saves most first.
+    /// Changes that apply to the page, largest saving first.
     pub offered: Vec<Saving>,
-    /// Changes that do not, or of which too little is known.
+    /// Changes that do not apply, or that too little is known about.
     pub not_offered: Vec<(Change, WhyNot)>,
 }
 
-/// One change, and what would come of it.
+/// One change and its effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saving {
-    /// What is changed.
+    /// The change.
     pub change: Change,
-    /// When the document's first byte would have been there.
+    /// When the document's first byte would have arrived.
     pub first_byte: Offset,
     /// When the page would have been loaded.
     pub load: Offset,
-    /// The earliest and the latest end of the load, by what is not known of the page.
+    /// Earliest and latest possible end of the load, given the unknowns of the page.
     pub load_between: (Offset, Offset),
 }
 
 impl Saving {
-    /// How much earlier the page would have been loaded than at `load`; negative where later.
+    /// How much earlier than `load` the page would have been loaded; negative if later.
     pub fn saved_ns(&self, load: Offset) -> i64 {
         load.as_nanos() - self.load.as_nanos()
     }
 
-    /// How far off that may be.
+    /// How far off the predicted load may be.
     pub fn uncertainty(&self) -> Duration {
         let (from, to) = self.load_between;
         to.since(self.load).max(self.load.since(from))
@@ -69,17 +69,17 @@ pub struct PageModel {
 }
 
 impl PageModel {
-    /// The model of `page`; absent where it did not load to its end, or a request of it has no times.
+    /// The model of `page`; absent if the page did not load completely, or if a request has no times.
     pub fn from_navigation(page: &Navigation) -> Option<Self> {
         let graph = PageGraph::from_navigation(page)?;
         let seen = replay(&graph, &Alteration::none(&graph));
         Some(Self { graph, seen })
     }
 
-    /// The page with `change`.
+    /// Replays the page with `change`.
     ///
     /// # Errors
-    /// Why it cannot be said.
+    /// The reason why it cannot be predicted.
     pub fn predict(&self, change: &Change) -> Result<Saving, WhyNot> {
         let variants = change::variants(&self.graph, change)?;
         let all: Vec<Replayed> =
@@ -100,12 +100,12 @@ impl PageModel {
         Offset::from_nanos(self.seen.load)
     }
 
-    /// When the document's first byte was there, likewise.
+    /// When the document's first byte arrived, replayed without a change.
     pub fn first_byte(&self) -> Offset {
         Offset::from_nanos(self.seen.first_byte)
     }
 
-    /// Every change that could be asked about, with an edge `edge` away for origins that are farther.
+    /// Every change to consider, with an edge `edge` away for origins that are farther.
     fn changes(&self, edge: Duration) -> Vec<Change> {
         let mut changes = vec![Change::Kept];
         let mut authorities: Vec<&str> = Vec::new();
@@ -138,8 +138,9 @@ impl PageModel {
 }
 
 impl PageSavings {
-    /// What changes would save `page`, with an edge `edge` away; absent where the page cannot be replayed: it did not load
-    /// to its end, or a request of it has no times.
+    /// Computes what changes would save `page`, with an edge `edge` away.
+    ///
+    /// Absent if the page cannot be replayed: it did not load completely, or a request has no times.
     pub fn from_navigation(page: &Navigation, edge: Duration) -> Option<Self> {
         let model = PageModel::from_navigation(page)?;
         let (mut offered, mut not_offered) = (Vec::new(), Vec::new());

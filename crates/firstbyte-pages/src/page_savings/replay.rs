@@ -1,36 +1,36 @@
-//! A page's times over again, with something changed.
+//! Recomputes a page's times with something changed.
 //!
-//! Input: what waited for what, and what is other than it was. Output: when each request had its response, and when the
-//! page was loaded. Where nothing is other, these are the times that were seen, to the nanosecond.
+//! Input: the dependency graph, and the changes. Output: when each request had its response, and when the page was
+//! loaded. Without a change, these are the observed times, to the nanosecond.
 
 use super::graph::{Link, Node, Ns, PageGraph, Request, Trigger};
 
-/// What is other for one connection.
+/// The changes to one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkChange {
-    /// It is there from the beginning.
+    /// It is open from the beginning.
     pub(super) open: bool,
-    /// Round trips of its set-up, where not those that were.
+    /// Round trips of its set-up, if changed.
     pub(super) trips: Option<i64>,
-    /// How much less its set-up takes besides.
+    /// How much less time its set-up takes besides.
     pub(super) less: Ns,
-    /// Its round trip, where not the one that was.
+    /// Its round trip, if changed.
     pub(super) round_trip: Option<Ns>,
-    /// Another connection, over which its requests go.
+    /// Another connection that carries its requests instead.
     pub(super) replaced_by: Option<usize>,
-    /// Its requests need no turns: responses come beside each other.
+    /// Its requests do not wait for turns: responses arrive in parallel.
     pub(super) multiplexed: bool,
-    /// How many of the round trips that responses waited for the sender's window fall away.
+    /// Whether the round trips that responses waited for the sender's window disappear.
     pub(super) window_open: bool,
 }
 
-/// What is other than it was, by connection.
+/// Changes by connection.
 #[derive(Clone, Debug)]
 pub(super) struct Alteration {
     pub(super) links: Vec<LinkChange>,
 }
 
-/// When what would have been there.
+/// Times after a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Replayed {
     pub(super) first_byte: Ns,
@@ -43,7 +43,7 @@ impl Alteration {
     }
 }
 
-/// Times of the requests, as far as they were found.
+/// Times of the requests computed so far.
 struct Times<'a> {
     graph: &'a PageGraph,
     changed: &'a Alteration,
@@ -53,7 +53,7 @@ struct Times<'a> {
     end: Vec<Ns>,
 }
 
-/// The page with `changed`.
+/// Replays the page with `changed`.
 pub(super) fn replay(graph: &PageGraph, changed: &Alteration) -> Replayed {
     let (requests, connections) = (graph.requests.len(), graph.connections.len());
     let mut times = Times {
@@ -78,7 +78,7 @@ pub(super) fn replay(graph: &PageGraph, changed: &Alteration) -> Replayed {
 }
 
 impl Times<'_> {
-    /// When what `trigger` waited for was there, and what came after it was over.
+    /// When everything that `trigger` waits for is complete, plus its gap.
     fn after(&self, trigger: &Trigger) -> Ns {
         let within = trigger.within.map(|(by, far, of)| {
             let now = i128::from(self.end[by] - self.first_byte[by]);
@@ -89,7 +89,7 @@ impl Times<'_> {
         ends.chain(within).max().unwrap_or(0) + trigger.gap
     }
 
-    /// The connection, and what is other for it, by which a request of `connection` goes.
+    /// The connection that carries requests of `connection`, and its changes.
     fn link(&self, connection: usize) -> (usize, &Link, LinkChange) {
         let place = self.changed.links[connection].replaced_by.unwrap_or(connection);
         (place, &self.graph.connections[place], self.changed.links[place])
@@ -130,7 +130,7 @@ impl Times<'_> {
     }
 }
 
-/// Round trips before and after the first byte; where the window is open, none are for that.
+/// Round trips before and after the first byte; with an open window, none are spent waiting for the window.
 fn trips(request: &Request, window_open: bool) -> (i64, i64) {
     match window_open {
         true => (request.wait_trips.min(1), 0),

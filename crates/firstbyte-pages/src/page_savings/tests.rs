@@ -1,4 +1,4 @@
-//! Pages whose answer is known, and laws of any page.
+//! Pages whose answer is known, and properties that hold for any page.
 
 use std::time::Duration;
 
@@ -66,7 +66,10 @@ fn resource(url: &str, by: &str, connection: usize, at: [i64; 4]) -> Resource {
 }
 
 /// A document 20 ms away over TLS 1.3 whose server takes 10 ms, and an image 40 ms away over TLS 1.2 whose server takes
-/// 5 ms: 0, 20, 42 (2 ms of work), 72 the document; asked for at 75; 115, 195 set up, 240 there; loaded at 244.
+/// 5 ms.
+///
+/// Document, in ms: begun at 0, TCP connected at 20, ready at 42 (2 ms of work), response at 72. Image: asked for at
+/// 75, TCP connected at 115, ready at 195, response at 240. Loaded at 244.
 fn page() -> Navigation {
     let mut image = resource("https://b.test/i", "https://a.test/", 1, [75, 195, 240, 240]);
     image.connection_use = Some(ConnectionUse::Opened);
@@ -109,16 +112,16 @@ fn each_change_saves_its_round_trips() {
         let saving = predicted(change);
         (saving.first_byte, saving.load)
     };
-    // The document: connect, TLS and the request, 15 ms less each; the rest follows.
+    // The document: TCP, TLS and the request save 15 ms each; the rest follows earlier.
     assert_eq!(found(edge("a.test:443", 5)), (ms(27), ms(199)));
-    // The image: connect, two of TLS 1.2, and the request, 30 ms less each.
+    // The image: TCP, two round trips of TLS 1.2 and the request save 30 ms each.
     assert_eq!(found(edge("b.test:443", 10)), (ms(72), ms(124)));
     assert_eq!(found(Change::Tls13), (ms(72), ms(204)));
-    // The document's 42 ms of set-up, and the image's 120.
+    // The document's 42 ms of set-up and the image's 120 ms disappear.
     assert_eq!(found(Change::Kept), (ms(30), ms(82)));
-    // The image over the document's connection: 20 ms and the server's 5.
+    // The image over the document's connection: 20 ms and the server's 5 ms.
     assert_eq!(found(Change::Coalesced), (ms(72), ms(104)));
-    // One round trip of two for each, and the 2 ms of work at the document's.
+    // Each saves one of two round trips; the document also saves its 2 ms of work.
     assert_eq!(found(Change::Http3 { authority: None }), (ms(52), ms(144)));
     let one = Change::Http3 { authority: Some("a.test:443".into()) };
     assert_eq!(found(one), (ms(52), ms(224)));
@@ -127,11 +130,11 @@ fn each_change_saves_its_round_trips() {
 #[test]
 fn what_certificates_took_is_between_nothing_and_all_the_work() {
     let resumed = predicted(Change::Resumed);
-    // TLS 1.2 saves a round trip of 40 ms; TLS 1.3 up to 2 ms.
+    // TLS 1.2 saves a round trip of 40 ms; TLS 1.3 saves up to 2 ms.
     assert_eq!(resumed.load_between, (ms(202), ms(204)));
     assert!(resumed.load >= ms(202) && resumed.load <= ms(204), "{resumed:?}");
     assert!(resumed.uncertainty() < Duration::from_millis(2));
-    // The document's request leaves with its ClientHello; TLS 1.2 has none of that, and resumes.
+    // The document's request leaves with its ClientHello. TLS 1.2 has no early data, so the image's connection resumes.
     let early = predicted(Change::EarlyData);
     assert_eq!(early.load_between, (ms(182), ms(184)));
 }
@@ -169,7 +172,7 @@ fn false_start_leaves_nothing_for_tls_1_3_to_save() {
     page.loaded = Some(Stamp::user(ms(209)));
     let model = PageModel::from_navigation(&page).unwrap();
     assert_eq!(model.predict(&Change::Tls13), Err(WhyNot::FalseStart));
-    // Three round trips: connect, TLS, and the request.
+    // Three round trips: TCP, TLS, and the request.
     assert_eq!(model.predict(&edge("b.test:443", 10)).unwrap().load, ms(209 - 90));
 }
 
@@ -177,7 +180,8 @@ fn false_start_leaves_nothing_for_tls_1_3_to_save() {
 fn what_waits_for_a_script_before_it_waits_for_it_still() {
     let mut page = page();
     page.main.redirects.clear();
-    // A slow script of the other origin, one of the document's own, and what the latter asks for once both have run.
+    // A slow script of the other origin, a script of the document's own origin, and a request that the latter makes
+    // once both have run.
     let mut slow = resource("https://b.test/slow.js", "https://a.test/", 1, [75, 195, 240, 240]);
     slow.connection_use = Some(ConnectionUse::Opened);
     slow.priority = Some("High".into());
@@ -193,7 +197,7 @@ fn what_waits_for_a_script_before_it_waits_for_it_still() {
     let model = PageModel::from_navigation(&page).unwrap();
     assert_eq!(model.load(), ms(262));
     assert_eq!(model.predict(&edge("b.test:443", 10)).unwrap().load, ms(142));
-    // Where the slow one no longer is, the other one's own time counts.
+    // Once the slow script is no longer slow, the other script's own time counts.
     assert_eq!(model.predict(&edge("b.test:443", 0)).unwrap().load, ms(117));
 }
 
@@ -214,7 +218,7 @@ fn a_turn_on_a_connection_is_waited_for_until_responses_come_beside_each_other()
     assert_eq!(http3.load, ms(155));
 }
 
-/// A page whose times are in order, and else as the seed has it.
+/// A page whose times are in order and otherwise random, generated from the seed.
 fn drawn(seed: u64) -> Navigation {
     let mut state = seed | 1;
     let mut draw = |below: u64| {

@@ -1,29 +1,30 @@
-//! How many round trips a response waited for its sender's window.
+//! How many round trips a response waited for its sender's congestion window.
 //!
-//! A new connection's sender may have ten segments unacknowledged (RFC 6928), and one more for each that is acknowledged.
-//! Input: responses of one connection, when each could begin and what it has. Output: the round trips that each took
-//! for that. Nothing is known of losses and of the sender's other limits: what was seen bounds what is said.
+//! A new connection's sender may have ten segments unacknowledged (RFC 6928), and one more for each acknowledged
+//! segment. Input: the responses of one connection, with their earliest beginnings and sizes. Output: the round trips
+//! that each spent waiting for the window. Losses and the sender's other limits are not known, so the observed times
+//! bound the result.
 
 use std::collections::VecDeque;
 
 /// Bytes that a sender may have unacknowledged at first: ten full segments.
 const INITIAL_WINDOW: u64 = 14_600;
-/// A full segment's payload.
+/// Payload of a full segment, in bytes.
 const SEGMENT: u64 = 1_460;
-/// A TLS record is read as a whole, and servers fill them (RFC 8446 §5.1): 2^14 bytes.
+/// Readers need a whole TLS record, and servers fill them: 2^14 bytes (RFC 8446 §5.1).
 const RECORD: u64 = 16_384;
-/// What is so much larger takes as long as the link does, and the window is not what holds it.
+/// Beyond this many bytes, the link determines the time, not the window.
 const COUNTED_BYTES: u64 = 2_000_000;
 
-/// A sender in slow start, as the receiver sees it: times are those of arrival.
+/// A sender in slow start, as the receiver sees it: times are arrival times.
 pub(super) struct Window {
     round_trip: i64,
-    /// What may be unacknowledged.
+    /// Bytes that may be unacknowledged.
     size: u64,
     in_flight: u64,
-    /// When what arrived makes room for more to arrive, and how much it was.
+    /// When acknowledgements make room for more data to arrive, and for how many bytes.
     acknowledged: VecDeque<(i64, u64)>,
-    /// What came last: responses leave one after the other.
+    /// Arrival of the last byte so far: responses are sent one after the other.
     last: i64,
 }
 
@@ -38,7 +39,7 @@ impl Window {
         }
     }
 
-    /// When the first record and the last of `bytes` are there, of which the first could begin at `from`.
+    /// When the first and the last TLS record of `bytes` arrive, if the first could arrive at `from`.
     pub(super) fn deliver(&mut self, from: i64, bytes: u64) -> (i64, i64) {
         let mut now = from.max(self.last);
         let mut first = None;

@@ -1,7 +1,7 @@
-//! The engine of every experiment: a plan's cells and design in, samples out through a sink, with a handle to stop
-//! it and to see how far it is.
+//! The engine of every experiment. It takes a plan's cells and design, and gives samples to a sink; a handle stops it
+//! and reports its progress.
 //!
-//! It neither prints nor writes files: that is the sink's. The order of the samples is `schedule`'s.
+//! It neither prints nor writes files; that is the sink's job. `schedule` determines the order of the samples.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,15 +17,15 @@ use super::schedule::{Design, Visited, Visitor};
 use super::until::Until;
 use crate::probe::{Equipment, SetupError};
 
-/// Where samples go, each before the next one of its lane is begun.
+/// Receives the samples, each before the next one of its lane begins.
 pub trait SampleSink {
-    /// Why a sample could not be taken in; it ends the campaign.
+    /// Why a sample could not be accepted; this error ends the campaign.
     type Error;
 
-    /// Takes a sample in.
+    /// Accepts a sample.
     ///
     /// # Errors
-    /// What kept it from that.
+    /// Why the sample could not be accepted.
     fn take_in(&mut self, taken: Taken) -> Result<(), Self::Error>;
 }
 
@@ -37,7 +37,7 @@ impl<E, F: FnMut(Taken) -> Result<(), E>> SampleSink for F {
     }
 }
 
-/// A handle on a campaign that is under way. Clones are handles on the same one.
+/// A handle on a running campaign. Clones refer to the same campaign.
 #[derive(Clone, Default)]
 pub struct Control(Rc<ControlState>);
 
@@ -49,17 +49,17 @@ struct ControlState {
 }
 
 impl Control {
-    /// Ends the campaign: samples that are under way are dropped, those before them stay.
+    /// Stops the campaign: samples in progress are dropped, completed ones are kept.
     pub fn stop(&self) {
         self.0.stop.notify_one();
     }
 
-    /// Samples that are there, with those of the run that is continued and those that will not be taken.
+    /// Samples done so far, including those of a continued run and those that will be skipped.
     pub fn taken(&self) -> u64 {
         self.0.taken.get()
     }
 
-    /// Samples there will be, at most.
+    /// Maximum number of samples.
     pub fn expected(&self) -> u64 {
         self.0.expected.get()
     }
@@ -69,50 +69,50 @@ impl Control {
     }
 }
 
-/// An experiment that can be carried out.
+/// An experiment that is ready to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign<'a> {
-    /// Ways to connect.
+    /// The ways to connect.
     pub cells: &'a [Variant],
-    /// When each is visited.
+    /// When each cell is visited.
     pub design: &'a Design,
-    /// When there is enough, where the design does not say.
+    /// An additional criterion for when to stop.
     pub until: Option<&'a Until>,
 }
 
-/// What is there of a campaign that goes on.
+/// The existing part of a campaign that is continued.
 #[derive(Default)]
 pub struct Before<'a> {
-    /// Whether the sample of a round and a cell is there, or is not to be taken.
+    /// Whether the sample of a round and a cell already exists or must not be taken.
     pub done: Option<&'a dyn Fn(u32, usize) -> bool>,
-    /// How many are.
+    /// Number of such samples.
     pub samples: u64,
-    /// Their rows.
+    /// The rows of the existing samples.
     pub rows: Vec<Row>,
 }
 
 /// How a campaign ended.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// It was stopped.
+    /// Whether it was stopped through [`Control::stop`].
     pub stopped: bool,
     /// The last failure of a sample that counts.
     pub failure: Option<Failure>,
-    /// For each cell, the first failure of what its samples take for granted: a session, an open connection.
+    /// For each cell, the first failure to prepare a sample, such as to get a session or an open connection.
     pub unprepared: Vec<Option<Failure>>,
     /// Rounds that count.
     pub rounds: usize,
-    /// Whether intervals became as narrow as was asked for.
+    /// Whether the intervals became as narrow as requested.
     pub narrow_enough: Option<bool>,
-    /// All samples of the warm-up failed, and it ended with them.
+    /// Whether all samples of the warm-up failed, which ended the campaign.
     pub all_failed: bool,
 }
 
 impl Campaign<'_> {
-    /// Who visits its cells, in their order. To be called within the runtime that they visit in.
+    /// Creates the visitors of the cells, in the same order. Call it within the runtime that the visitors will use.
     ///
     /// # Errors
-    /// The first cell's that cannot be visited as asked.
+    /// The error of the first cell that cannot be visited as requested.
     pub fn visitors(&self, equipment: &Equipment) -> Result<Vec<Rc<Visitor>>, SetupError> {
         self.cells.iter().map(|cell| cell.visitor(equipment).map(Rc::new)).collect()
     }
@@ -120,7 +120,7 @@ impl Campaign<'_> {
     /// Takes the samples, on the current [`tokio::task::LocalSet`].
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// The errors of `sink`.
     pub async fn run<S: SampleSink>(
         &self,
         visitors: &[Rc<Visitor>],
@@ -136,7 +136,7 @@ impl Campaign<'_> {
         let enough = || self.until.is_some_and(|u| u.is_reached(&rows.borrow(), self.cells.len()));
         let mut ended = Ended { unprepared: vec![None; self.cells.len()], ..Ended::default() };
         let mut reached = false;
-        // One that goes on has been looked at by whoever goes on with it.
+        // When a run is continued, the caller has already checked this.
         let warmup = match self.design.ends_if_all_fail && before.samples == 0 {
             true => self.design.warmup_samples(self.cells.len()),
             false => 0,
@@ -195,7 +195,7 @@ impl Campaign<'_> {
         Ok(ended)
     }
 
-    /// A sample of cell number `cell`, held against what that cell asks for.
+    /// Judges a sample of cell number `cell` by the settings of that cell.
     pub fn judge_sample(&self, cell: usize, lateness: Duration, sample: Sample) -> Taken {
         let standing = self.cells[cell].standing(&sample);
         Taken {
@@ -227,7 +227,7 @@ mod tests {
     use crate::experiment::{Axis, Matrix, Visit};
     use crate::probe::{Prober, Target, Visiting};
 
-    /// Each of its visits takes ten milliseconds, and fails if it is to.
+    /// A prober whose visits take ten milliseconds, and fail if `fails` is set.
     struct Steady {
         fails: bool,
     }
@@ -254,7 +254,7 @@ mod tests {
         Matrix::new(&[axis], &Visit { target, options }).variants
     }
 
-    /// The second way fails, or `all` do.
+    /// The second way fails, or with `all` every way.
     fn visitors(cells: &[Variant], all: bool) -> Vec<Rc<Visitor>> {
         let visitor = |(place, cell): (usize, &Variant)| {
             let prober = Box::new(Steady { fails: all || place == 1 });
@@ -318,7 +318,7 @@ mod tests {
         let (ended, taken) = run_where(true, design.clone(), &control, 0).await;
         assert_eq!((taken.len(), ended.all_failed, ended.stopped), (4, true, false));
         assert!(ended.failure.is_some());
-        // One success is enough. The design must ask for this, and have a warm-up.
+        // The campaign goes on after a single success, without `ends_if_all_fail`, or without a warm-up.
         for (all_fail, design) in [
             (false, design.clone()),
             (true, Design { ends_if_all_fail: false, ..design.clone() }),

@@ -1,4 +1,4 @@
-//! The cells of an experiment: every combination of the axes' values that can be had.
+//! The cells of an experiment: every possible combination of the axes' values.
 
 use firstbyte_core::run::{Cell, Factor, Standing};
 use firstbyte_core::timeline::Sample;
@@ -10,14 +10,14 @@ use crate::probe::{Clients, Equipment, SetupError};
 /// A cell that can be visited.
 #[derive(Debug)]
 pub struct Variant {
-    /// What it is called.
+    /// Its name and factors.
     pub cell: Cell,
-    /// How it is visited.
+    /// How to visit it.
     pub visit: Visit,
     parts: Vec<WayPart>,
 }
 
-/// Equal where they are called the same and visited alike.
+/// Two variants are equal if their cells and visits are.
 impl PartialEq for Variant {
     fn eq(&self, other: &Self) -> bool {
         self.cell == other.cell && self.visit == other.visit
@@ -25,12 +25,12 @@ impl PartialEq for Variant {
 }
 
 impl Variant {
-    /// What `sample` counts for.
+    /// How `sample` counts.
     pub fn standing(&self, sample: &Sample) -> Standing {
         axis::standing(&self.parts, sample)
     }
 
-    /// Who takes its samples. Sessions and open connections are the cell's own.
+    /// Creates the visitor that takes its samples. Sessions and open connections are not shared with other cells.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -40,17 +40,17 @@ impl Variant {
     }
 }
 
-/// The matrix of `axes`.
+/// The matrix of all combinations of axis values.
 #[derive(Debug, Default)]
 pub struct Matrix {
     /// The cells that can be visited.
     pub variants: Vec<Variant>,
-    /// Those that cannot, and why.
+    /// Cells that cannot be visited, each with the reason.
     pub left_out: Vec<(Cell, String)>,
 }
 
 impl Matrix {
-    /// All combinations of `axes`, the last one changing fastest, on top of `base`.
+    /// All combinations of `axes` on top of `base`; the last axis changes fastest.
     pub fn new(axes: &[Axis], base: &Visit) -> Self {
         let mut matrix = Self::default();
         let total: usize = axes.iter().map(|axis| axis.values.len()).product();
@@ -84,7 +84,7 @@ impl Matrix {
         matrix
     }
 
-    /// Leaves those cells out that the client they ask for cannot do.
+    /// Removes the cells whose client does not support what they ask for.
     pub fn leave_out_impossible(&mut self, clients: &Clients) {
         let variants = std::mem::take(&mut self.variants);
         for variant in variants {
@@ -95,7 +95,7 @@ impl Matrix {
         }
     }
 
-    /// Adds the first cell a second time, to check the experiment itself (A/A).
+    /// Adds the first cell a second time, to check the experiment itself (A/A test).
     pub fn add_twin(&mut self) {
         if let Some(first) = self.variants.first() {
             let cell = Cell { twin_of: Some(0), ..first.cell.clone() };

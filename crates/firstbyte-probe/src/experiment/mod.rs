@@ -1,8 +1,8 @@
 //! Experiments: several ways to connect, measured so that they can be compared.
 //!
-//! `plan` is an experiment as data; `axis` says what can be varied and how that is proven, `cells` combines the axes' values,
-//! `schedule` says in which order and when, `until` when there is enough; `campaign` takes the samples and gives
-//! them to a sink. Nothing here writes files or prints.
+//! `plan` describes an experiment as data. `axis` defines what can be varied and how that is proven; `cells` combines
+//! the axes' values. `schedule` determines the order and the times of samples, `until` when to stop. `campaign` takes
+//! the samples and gives them to a sink. Nothing here writes files or prints.
 
 pub mod axis;
 mod campaign;

@@ -1,4 +1,4 @@
-//! Plans: what an experiment is, as data. A run file keeps it, and is continued by it.
+//! Plans: experiments as data. A run file stores its plan, from which the run can be continued.
 
 use std::time::Duration;
 
@@ -9,51 +9,51 @@ use crate::probe::options::{Options, SessionUse};
 use crate::probe::{Clients, Secret, Target};
 use firstbyte_core::shown_url::shown_urls_within;
 
-/// The plan of a command that keeps a run.
+/// The plan of a command that stores a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum RunPlan {
-    /// A comparison, whoever asked for it.
+    /// A comparison, requested by any command.
     Compare(Box<ExperimentPlan>),
-    /// An explanation: the ways are found out at its begin.
+    /// An explanation; it determines its ways to connect when it starts.
     Explain(Box<ExplanationPlan>),
 }
 
-/// What is compared with what, and how often.
+/// The ways to compare, and how often to measure them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExperimentPlan {
-    /// What is visited, where no axis says otherwise.
+    /// The URL to visit, unless an axis sets it.
     pub url: Secret<String>,
-    /// Axes, each `AXIS=VALUE,VALUE`; the first value is what others are compared with.
+    /// Axes, each `AXIS=VALUE,VALUE`; the first value is the baseline.
     pub vary: Vec<Secret<String>>,
     /// Ways to connect, each `NAME: AXIS=VALUE AXIS=VALUE`.
     pub ways: Vec<Secret<String>>,
-    /// Rounds that are measured first and not pooled.
+    /// Rounds measured first and not pooled.
     pub warmup: u32,
-    /// Rounds that count, at most.
+    /// Maximum number of rounds that count.
     pub rounds: u32,
-    /// When there is enough: `median±1%`.
+    /// When to stop early: `median±1%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Time from when one sample is due to when the next is; from the warm-up when absent.
+    /// Time between the due times of two samples; if absent, it is derived from the warm-up.
     pub interval_ns: Option<u64>,
-    /// Axes whose values are visited side by side; none of them: all cells are.
+    /// Axes whose values are visited in parallel; if empty, all cells are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrent: Option<Vec<String>>,
-    /// The first cell is measured twice.
+    /// Whether the first cell is measured twice.
     pub aa: bool,
     /// Seed of the order and of the resampling.
     pub seed: u64,
-    /// Requests are sent as early data although their method is not safe to repeat.
+    /// Whether to send requests as early data although their method is not safe to repeat.
     pub early_data_any_method: bool,
-    /// How visits are made, where no axis says otherwise.
+    /// How visits are made, unless an axis sets it.
     pub options: Options,
 }
 
-/// What is explained.
+/// An explanation to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExplanationPlan {
-    /// What is visited.
+    /// The URL to visit.
     pub url: Secret<String>,
     /// Rounds that count.
     pub rounds: u32,
@@ -63,12 +63,12 @@ pub struct ExplanationPlan {
     pub options: Options,
 }
 
-/// Why a plan cannot be carried out, in words for who wrote it.
+/// Why a plan cannot be carried out, in words for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do.
+    /// What to do about it.
     pub hint: Option<String>,
 }
 
@@ -82,28 +82,29 @@ impl PlanError {
     }
 }
 
-/// An experiment that is ready to be carried out.
+/// An experiment that is ready to run.
 #[derive(Debug)]
 pub struct Experiment {
-    /// What varies.
+    /// The varied axes.
     pub axes: Vec<Axis>,
-    /// The ways to connect.
+    /// The cells: ways to connect.
     pub matrix: Matrix,
-    /// When each is visited.
+    /// When each cell is visited.
     pub design: Design,
-    /// When there is enough, where the design does not say.
+    /// An additional criterion for when to stop.
     pub until: Option<Until>,
 }
 
 impl Experiment {
-    /// It, for the engine.
+    /// The campaign that runs this experiment.
     pub fn campaign(&self) -> Campaign<'_> {
         Campaign { cells: &self.matrix.variants, design: &self.design, until: self.until.as_ref() }
     }
 }
 
 impl ExperimentPlan {
-    /// Reads axes, combines them, and lays out the order. What `clients` cannot do is left out.
+    /// Reads the axes, combines them, and determines the order. Combinations that `clients` do not support are left
+    /// out.
     ///
     /// # Errors
     /// [`PlanError`].
@@ -165,7 +166,7 @@ impl ExperimentPlan {
     }
 }
 
-/// Which cells are visited at the same time.
+/// Determines which cells are visited at the same time.
 fn lanes(names: Option<&[String]>, axes: &[Axis], matrix: &Matrix) -> Result<Lanes, PlanError> {
     let Some(names) = names else { return Ok(Lanes::One) };
     if names.is_empty() {

@@ -1,9 +1,9 @@
 //! The order and the times at which samples are taken.
 //!
-//! Randomised complete blocks: every round visits every cell once, in random order, so that what
-//! drifts meanwhile (the machine, the path) falls on all cells alike. Seeded: the same seed gives
-//! the same order. The schedule is open: the time at which a sample is due does not depend on how
-//! long those before it took, and how late it was begun is part of it (no coordinated omission).
+//! Randomised complete blocks: every round visits every cell once, in random order, so that drift (of the machine or
+//! the path) affects all cells alike. The same seed gives the same order. The schedule is open: the due time of a
+//! sample does not depend on how long earlier ones took, and its lateness is recorded with it (no coordinated
+//! omission).
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -20,27 +20,28 @@ use tokio::time::{Instant, sleep_until};
 use crate::probe::{Prober, Target};
 use firstbyte_clock::timer_now;
 
-/// How many rounds, in which order cells are visited, and when.
+/// How many rounds there are, and in which order and when they visit the cells.
 #[derive(Clone, Debug)]
 pub struct Design {
-    /// Rounds that are measured first and not pooled.
+    /// Rounds measured first and not pooled.
     pub warmup: u32,
-    /// Rounds that count, at most.
+    /// Maximum number of rounds that count.
     pub rounds: u32,
     /// Seed of the order within each round.
     pub seed: u64,
-    /// Time from when one sample is due to when the next is; from the warm-up when absent. None at
-    /// all (zero): each begins when the one before it has ended, and none is late.
+    /// Time between the due times of two samples. If absent, it is derived from the warm-up.
+    ///
+    /// With zero, each sample begins when the previous one has ended, and none is late.
     pub interval: Option<Duration>,
     /// Which cells are visited at the same time.
     pub lanes: Lanes,
-    /// What one visit to a cell is; with [`Lanes::Abreast`] one sample.
+    /// What one visit to a cell consists of; with [`Lanes::Abreast`] always one sample.
     pub each_visit: EachVisit,
-    /// A cell whose first connection fails is given up, unless it is the first: what it costs to fail is not paid
-    /// again and again.
+    /// Whether to give up a cell, except the first, once a sample of its warm-up fails. Then the cost of a failure is
+    /// not paid again and again.
     pub gives_up: bool,
-    /// Where every sample of the warm-up fails, nothing more is measured: what cannot be reached is not tried a hundred
-    /// times more.
+    /// Whether to stop if every sample of the warm-up fails, instead of trying an unreachable server a hundred times
+    /// more.
     pub ends_if_all_fail: bool,
 }
 
@@ -59,13 +60,13 @@ impl Default for Design {
     }
 }
 
-/// What one visit to a cell is.
+/// What one visit to a cell consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EachVisit {
-    /// A sample, before which what it takes for granted is seen to.
+    /// One sample, prepared first: it may need a session or an open connection.
     #[default]
     Sample,
-    /// So many samples, of which the first opens what the others share; then that is closed.
+    /// This number of samples. The first one opens the connection that they share; it is closed after the last.
     Connection(NonZeroU32),
 }
 
@@ -81,12 +82,12 @@ impl EachVisit {
 /// Which cells of a round are visited at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
-    /// None: one after the other.
+    /// None: visits happen one after the other.
     #[default]
     One,
-    /// All: a round's visits are begun at the same instant.
+    /// All: the visits of a round begin at the same instant.
     Abreast,
-    /// Those of different lanes; each lane visits its cells one after the other.
+    /// Cells of different lanes; each lane visits its cells one after the other.
     Several(Vec<Vec<usize>>),
 }
 
@@ -95,47 +96,47 @@ pub enum Lanes {
 pub struct Visited {
     /// Index of the cell.
     pub cell: usize,
-    /// Its round is `sequence`.
+    /// The sample; its `sequence` is the round.
     pub sample: Sample,
-    /// How long after it was due it was begun.
+    /// How long after its due time it began.
     pub lateness: Duration,
-    /// Why what it takes for granted (a session, an open connection) could not be had.
+    /// Why its preparation (a session, an open connection) failed.
     pub unprepared: Option<Failure>,
 }
 
-/// What is visited by whom. Visitors of one experiment can be clients of different kinds.
+/// A target and its prober. Visitors of one experiment may be different kinds of clients.
 pub struct Visitor {
-    /// Who takes the samples. Its sessions and its open connection are the cell's own.
+    /// Takes the samples. Its sessions and its open connection belong to this cell only.
     pub prober: Box<dyn Prober>,
-    /// What is visited.
+    /// The target to visit.
     pub target: Target,
 }
 
 impl Design {
-    /// Samples that will be taken of `cells` cells, at most.
+    /// Maximum number of samples of `cells` cells.
     pub const fn samples(&self, cells: usize) -> u64 {
         (self.warmup as u64 + self.rounds as u64) * cells as u64 * self.each_visit.samples() as u64
     }
 
-    /// The samples of the warm-up.
+    /// Number of samples of the warm-up.
     pub const fn warmup_samples(&self, cells: usize) -> u64 {
         self.warmup as u64 * cells as u64 * self.each_visit.samples() as u64
     }
 
     /// The order in which round `round` visits `cells` cells.
     pub fn order(&self, round: u32, cells: usize) -> Vec<usize> {
-        // A generator per round: a run that is continued has the orders it would have had.
+        // A separate generator per round, so that a continued run has the same orders as an uninterrupted one.
         let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(round));
         let mut order: Vec<usize> = (0..cells).collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut order);
         order
     }
 
-    /// Takes the samples. `took` is given each before the next one of its lane is begun; `goes_on` is
-    /// asked before every round; `done` says which (round, cell) a run that is continued already has.
+    /// Takes the samples. `took` receives each one before the next of its lane begins; `goes_on` is called before every
+    /// round; `done` says which (round, cell) pairs a continued run already has.
     ///
     /// # Errors
-    /// Those of `took`.
+    /// The errors of `took`.
     pub async fn run<E>(
         &self,
         cells: &[Rc<Visitor>],
@@ -211,7 +212,7 @@ impl Design {
     }
 }
 
-/// A lane under way.
+/// A running lane.
 type Lane<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + 'a>>;
 
 /// Runs all lanes to their end, or until one fails.
@@ -234,7 +235,7 @@ async fn all<E>(mut lanes: Vec<Lane<'_, E>>) -> Result<(), E> {
     .await
 }
 
-/// Waits until `due`; gives how much later it is.
+/// Waits until `due`; returns how late it is then.
 async fn wait(due: Option<Instant>) -> Duration {
     let Some(due) = due else { return Duration::ZERO };
     if timer_now() < due {
@@ -243,7 +244,7 @@ async fn wait(due: Option<Instant>) -> Duration {
     timer_now().saturating_duration_since(due)
 }
 
-/// One round, all cells at the same time.
+/// Runs one round with all cells at the same time.
 async fn side_by_side(order: &[usize], cells: &[Rc<Visitor>], pace: &mut Pace) -> Vec<Visited> {
     let begun = timer_now();
     let mut unprepared = Vec::new();
@@ -278,13 +279,13 @@ async fn side_by_side(order: &[usize], cells: &[Rc<Visitor>], pace: &mut Pace) -
 /// When samples are due.
 struct Pace {
     interval: Option<Duration>,
-    /// How long the visits to each cell took at first, with what had to be prepared.
+    /// How long the first visit to each cell took, including preparation.
     slots: Vec<Option<Duration>>,
     next: Option<Instant>,
 }
 
 impl Pace {
-    /// When the next sample, of `cell`, is due; absent while its slot is not known.
+    /// The due time of the next sample, which is of `cell`; absent while its slot is not known.
     fn due(&mut self, cell: usize) -> Option<Instant> {
         let slot = self.interval.or(self.slots[cell])?;
         if slot.is_zero() {
@@ -295,7 +296,8 @@ impl Pace {
         Some(due)
     }
 
-    /// A visit to `cell` that was begun at `begun` has ended: its slot is a tenth longer.
+    /// Records the end of a visit to `cell` that began at `begun`. The first visit determines the slot, which is a
+    /// tenth longer.
     fn took(&mut self, cell: usize, begun: Instant) {
         let took = timer_now().saturating_duration_since(begun);
         let slot = took + took / 10 + Duration::from_millis(1);
@@ -337,7 +339,7 @@ mod tests {
         assert!(orders.windows(2).any(|pair| pair[0] != pair[1]));
     }
 
-    /// Takes as long as it is told to, first to last.
+    /// A prober whose visits take the listed times, in order.
     struct Slow(RefCell<Vec<u64>>);
 
     impl Prober for Slow {
@@ -374,7 +376,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_sample_does_not_shift_those_after_it() {
         let design = Design { rounds: 4, interval: Some(Duration::from_millis(20)), ..DESIGN };
-        // The second takes 50 ms: the third is due at 40 ms and begun at 70.
+        // The second takes 50 ms, so the third is due at 40 ms and begins at 70 ms.
         let late = lateness(&design, &cells(1, &[10, 50, 10, 10, 10])).await;
         let ms: Vec<u64> = late.iter().map(|(_, ms)| *ms).collect();
         assert_eq!(ms, [0, 0, 30, 20, 10]);
@@ -403,7 +405,7 @@ mod tests {
         assert_eq!(took, order.chain(rest).collect::<Vec<_>>());
     }
 
-    /// Writes down what is asked of it, under a name.
+    /// A prober that records its calls under a name.
     struct Noting(&'static str, Rc<RefCell<Vec<String>>>);
 
     impl Noting {

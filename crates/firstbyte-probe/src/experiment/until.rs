@@ -1,8 +1,8 @@
-//! When enough has been measured: `median±1%`.
+//! When enough was measured: `median±1%`.
 //!
-//! It looks at how wide intervals are, never at whether something differs: stopping at the first
-//! significant difference finds one in a fifth of all experiments in which there is none. Below the fewest rounds
-//! that give an interval (`stats::FEWEST_ROUNDS`) it goes on.
+//! The criterion looks at the width of intervals, never at whether something differs: stopping at the first significant
+//! difference finds one in a fifth of all experiments without any. It is never met with fewer rounds than an interval
+//! needs (`stats::FEWEST_ROUNDS`).
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use firstbyte_core::run::{Metric, Row};
 use firstbyte_core::stats;
 use firstbyte_core::units::{BareShare, parse_share};
 
-/// The width to be reached.
+/// The target width of the intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Until {
     written: String,
@@ -23,7 +23,7 @@ impl Until {
     /// Reads `[METRIC.]median±WIDTH%`.
     ///
     /// # Errors
-    /// What it should have been.
+    /// The expected form.
     pub fn read(text: &str) -> Result<Self, String> {
         let bad =
             || format!("{text:?}: expected median±1% or ttfb.median±0.5% (or +- instead of ±)");
@@ -44,9 +44,9 @@ impl Until {
         Ok(Self { written: text.to_owned(), metric, half_width })
     }
 
-    /// Whether `rows` are enough for each of `cells` cells.
+    /// Whether `rows` suffice for each of `cells` cells.
     pub fn is_reached(&self, rows: &[Row], cells: usize) -> bool {
-        // Values, and the largest steps of the clocks that they were read from.
+        // Values, and the coarsest resolution of the clocks that they were read from.
         let mut by_cell: HashMap<u16, (Vec<f64>, u32)> = HashMap::new();
         for row in rows.iter().filter(|row| row.counts()) {
             if let Some(ns) = row.metric(self.metric) {
@@ -65,12 +65,12 @@ impl Until {
         median.interval.is_some_and(|i| i.half_width() <= self.half_width * median.value)
     }
 
-    /// As it was read.
+    /// The text that it was read from.
     pub fn written(&self) -> &str {
         &self.written
     }
 
-    /// What it is called.
+    /// A description for messages.
     pub fn describe(&self) -> String {
         format!("median {} within ±{} %", self.metric.name(), self.half_width * 100.0)
     }

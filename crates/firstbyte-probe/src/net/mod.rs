@@ -1,9 +1,9 @@
 //! Instrumented sockets: bytes in, bytes out, and when each of them left or arrived.
 //!
-//! `sys` is the only unsafe module; `socket` is what a socket says, the kernel's or a simulated one; `tcp` and `udp`
-//! connect, send and receive over it; `recorder` turns what they noted into the flights of a `Connection`; `order` says
-//! which stamps tell when bytes were there, `segments` how many segments they were; `syn` sees SYNs where the process
-//! may look at packets.
+//! `sys` is the only unsafe module. `socket` defines what a socket reports, whether the kernel's or a simulated one;
+//! `tcp` and `udp` connect, send and receive over it. `recorder` turns the recorded events into the flights of a
+//! `Connection`. `order` decides which stamps are arrival times of readable bytes; `segments` counts segments. `syn`
+//! observes SYNs if the process may look at packets.
 
 mod order;
 mod recorder;

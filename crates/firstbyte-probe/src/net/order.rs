@@ -1,9 +1,9 @@
-//! Tells whether a stamp says when bytes were there to be read.
+//! Decides whether a stamp says when bytes became readable.
 //!
-//! The kernel stamps a segment as it passes the device. One that arrives out of order waits until the hole before
-//! it is filled, and keeps its own, earlier stamp; the segment that fills the hole is merged with those that
-//! waited, and its stamp is lost. What is read from then on was there at the latest when the process read it: that
-//! is all that is known.
+//! The kernel stamps a segment as it passes the device. A segment that arrives out of order waits until the hole before
+//! it is filled, and keeps its own, earlier stamp. The segment that fills the hole is merged with those that waited,
+//! and its stamp is lost. For bytes read after that, only an upper bound is known: they had arrived when the process
+//! read them.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use firstbyte_clock::Monotonic;
 /// Whether segments may have waited behind a hole since bytes were last known to be in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Order {
-    /// Segments out of order so far, as the kernel counts them.
+    /// The kernel's count of out-of-order segments so far.
     counted: u32,
     suspect: bool,
 }
 
 impl Order {
-    /// Takes note of what the kernel said right after a read; whether what was read may have waited.
+    /// Records the kernel's counters right after a read. Returns whether the bytes read may have waited.
     ///
-    /// A kernel that does not count (before Linux 5.4) says nothing of it.
+    /// Kernels before Linux 5.4 have no such counter; then this is never detected.
     pub(super) fn may_have_waited(&mut self, info: Option<TcpInfo>) -> bool {
         let counted = info.and_then(|i| i.out_of_order).unwrap_or(self.counted);
         self.suspect |= counted != self.counted;
@@ -29,17 +29,16 @@ impl Order {
         self.suspect
     }
 
-    /// Nothing waits, neither to be read nor behind a hole: all that comes from now on has its own stamp.
+    /// Nothing is waiting to be read or behind a hole: everything that arrives from now on has its own stamp.
     pub(super) const fn settled(&mut self) {
         self.suspect = false;
     }
 }
 
-/// The kernel says to its clock's tick when bytes in order arrived last: 10 ms at the coarsest.
+/// Resolution with which the kernel says when in-order bytes last arrived: its clock's tick, at most 10 ms.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The latest time at which bytes that were read at `read` can have been there: a process that was busy reads long
-/// after.
+/// The latest possible arrival of bytes that were read at `read`. A busy process may read long after they arrived.
 pub(super) fn latest_arrival(read: Monotonic, info: Option<TcpInfo>) -> Monotonic {
     let ago = info.map_or(Duration::ZERO, |i| i.since_data);
     read - ago.saturating_sub(TICK)
@@ -74,7 +73,7 @@ mod tests {
         assert!(!order.may_have_waited(info(Some(0), 0)));
         // Read up to the hole; four segments wait behind it.
         assert!(order.may_have_waited(info(Some(4), 0)));
-        // The hole is filled: nothing was counted since.
+        // The hole is filled; the counter has not changed since.
         assert!(order.may_have_waited(info(Some(4), 0)));
         order.settled();
         assert!(!order.may_have_waited(info(Some(4), 0)));

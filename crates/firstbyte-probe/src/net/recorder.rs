@@ -1,9 +1,9 @@
-//! Notes what left and arrived, and turns it into flights.
+//! Records sends and arrivals, and turns them into flights.
 //!
-//! Input: sends, receives and the kernel's later reports about sends. Output: the flights of a
-//! connection in time order. It must not guess: a send that the kernel never reported keeps the
-//! time at which it was handed over, marked as read by the process. A byte is not there before all
-//! bytes before it: of what was received, no stamp counts that is earlier than one before it.
+//! Input: sends, receives and the kernel's later reports about sends. Output: the flights of a connection in time
+//! order. It must not guess: a send that the kernel never reported keeps the time at which it was handed over, marked
+//! as read by the process. Received bytes are not available before all bytes before them, so a receive stamp earlier
+//! than a previous one does not count.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::segments::{Count, Segments};
 use super::sys::SentStamp;
 use firstbyte_clock::{Monotonic, Realtime, Timebase};
 
-/// Names a send, so that its departure can be asked for when the kernel has reported it.
+/// Identifies a send, to query its departure once the kernel has reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendId(usize);
 
-/// Where a send or an arrival stands among all of them; an earlier one is less.
+/// Position of a send or an arrival among all events, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(usize);
 
 /// When something arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// By the kernel's stamp, where there is one.
+    /// The kernel's stamp, if there is one.
     pub stamp: Stamp,
     /// When the process read it.
     pub read: Stamp,
@@ -34,39 +34,40 @@ pub struct Arrival {
 struct Event {
     direction: Direction,
     bytes: u64,
-    /// Offset in its direction's stream after the last of these bytes.
+    /// Stream offset after the last of these bytes, in their direction.
     end: u64,
     user: Monotonic,
     kernel: Option<Realtime>,
     acknowledged: Option<Realtime>,
-    /// `kernel` is no stamp of these bytes, but was computed from others.
+    /// `kernel` was computed from other bytes' timestamps.
     derived: bool,
-    /// Segments that arrived since the read before: with data, and without.
+    /// Segments that arrived since the previous read: with data, and without.
     segments: (u32, u32),
     messages: Vec<String>,
 }
 
-/// Above this many events, further ones are merged with the last of their direction: a download of gigabytes stays small.
+/// Maximum number of events. Further ones are merged with the last of their direction, so that a download of gigabytes
+/// stays small.
 const EVENTS: usize = 4_096;
 
-/// A new connection sends so much at once (RFC 6928: ten segments, here of 1,400 bytes).
+/// Bytes that a new connection sends at once (RFC 6928: ten segments, here of 1,400 bytes).
 pub(super) const FIRST_WINDOW: u64 = 14_000;
-/// A send that left so much later than it was handed over had waited for acknowledgements.
+/// A send that left this much later than it was handed over had waited for acknowledgements.
 const WAITED: Duration = Duration::from_micros(400);
 
-/// At most this many messages are named: a server may send small ones for ever.
+/// Maximum number of named messages: a server may send small ones forever.
 const MESSAGES: usize = 4_096;
 
-/// Segments missing before others that arrived, as the kernel saw it when the connection was given up.
+/// Missing segments before others that arrived, as the kernel saw it when the connection was given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentGaps {
-    /// Bytes of the peer wait here behind others that never arrived.
+    /// Whether bytes from the peer wait here behind bytes that never arrived.
     pub received: bool,
-    /// How many segments the peer has behind others it did not get.
+    /// Number of segments that the peer received after a missing one.
     pub sacked: u32,
 }
 
-/// Notes of one TCP connection.
+/// Events of one TCP connection.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     timebase: Timebase,
@@ -78,14 +79,14 @@ pub struct Recorder {
     /// Segments that had arrived at the last read: all, and those with data.
     counted: Option<(u32, u32)>,
     arrived: Segments,
-    /// What the kernel said about the connection when it was given up.
+    /// The kernel's figures for the connection when it was given up.
     pub tcp: Option<TcpFacts>,
-    /// Said at the same time.
+    /// Missing segments at the same time.
     pub gaps: SegmentGaps,
 }
 
 impl Recorder {
-    /// A recorder whose offsets count from `timebase`.
+    /// Creates a recorder whose offsets count from `timebase`.
     pub const fn new(timebase: Timebase) -> Self {
         Self {
             timebase,
@@ -113,9 +114,9 @@ impl Recorder {
         self.push(Direction::Received, bytes, self.received, user, kernel);
     }
 
-    /// What the kernel had counted right after bytes were received.
+    /// Records the kernel's counters right after bytes were received.
     ///
-    /// Segments in `all`; payload of a `full` one.
+    /// `all` is the number of segments, `full` the payload size of a full one.
     pub(super) fn counted(&mut self, all: u32, count: Count, full: u32) {
         let with_data = count.segments;
         self.arrived.count(count, full);
@@ -130,7 +131,7 @@ impl Recorder {
         }
     }
 
-    /// Payload of the largest segment that arrived, where it was a full one.
+    /// Payload size of the largest segment received, if that segment was full-sized.
     pub(super) fn full_segment(&self) -> Option<u32> {
         self.arrived.full()
     }
@@ -140,11 +141,12 @@ impl Recorder {
         self.received
     }
 
-    /// The peer's turn ended with the byte before `end`, and what follows was not asked for: if both came in a segment
-    /// each, and the kernel merged the two before they were read, gives the first its own time.
+    /// Splits a receive at `end`, the end of the peer's turn, if unrequested bytes follow in a second segment that the
+    /// kernel merged with the first. The first part then gets its own time.
     ///
-    /// The merged one has the stamp of the second. But the first acknowledged the last send, unless the peer did so
-    /// before without data, and when that acknowledgement was processed the kernel says: its way up, `kernel_path`, later.
+    /// The merged segments carry the stamp of the second. But the first one acknowledged the last send, unless the peer
+    /// had already acknowledged it without data. The kernel reports when it processed that acknowledgement, which is
+    /// later than the arrival by its processing path, `kernel_path`.
     pub(super) fn part_merged(&mut self, end: u64, kernel_path: Duration) {
         let [.., sent, merged] = &mut self.events[..] else { return };
         let start = merged.end - merged.bytes;
@@ -174,7 +176,7 @@ impl Recorder {
         self.events.push(following);
     }
 
-    /// Notes an event; gives its place, or that of the one it was merged with.
+    /// Records an event; returns its position, or that of the event it was merged with.
     fn push(
         &mut self,
         direction: Direction,
@@ -223,20 +225,20 @@ impl Recorder {
         };
         let Some(event) = self.events.iter_mut().rev().find(of_this_send) else { return };
         match stamp {
-            // A retransmission reports again; the first departure is the one that counts.
+            // A retransmission is reported again; only the first departure counts.
             SentStamp::Departed { at, .. } => event.kernel = event.kernel.or(Some(at)),
             SentStamp::Acknowledged { at, .. } => event.acknowledged = Some(at),
         }
     }
 
-    /// Whether the kernel has something left to report: of sends it speaks in their order, so that
-    /// nothing comes after the last one's acknowledgement.
+    /// Whether the kernel still has something to report. It reports sends in order, so nothing follows the
+    /// acknowledgement of the last one.
     pub(super) fn awaits_reports(&self) -> bool {
         let last = self.last_sent.and_then(|id| self.events.get(id.0));
         last.is_some_and(|e| e.kernel.is_none() || e.acknowledged.is_none())
     }
 
-    /// Names a message in the bytes that were sent or received last.
+    /// Names a message in the bytes that were last sent or received.
     pub fn name_message(&mut self, direction: Direction, name: impl Into<String>) {
         if self.named >= MESSAGES {
             return;
@@ -247,7 +249,7 @@ impl Recorder {
         }
     }
 
-    /// Names the bytes that were received last, if nothing in them has a name.
+    /// Names the bytes that were received last, unless a message in them has a name.
     pub fn name_answer(&mut self, name: &str) {
         let last = self.events.iter().rev().find(|e| e.direction == Direction::Received);
         if last.is_some_and(|event| event.messages.is_empty()) {
@@ -265,7 +267,7 @@ impl Recorder {
         self.sent
     }
 
-    /// Bytes behind the first `sent` that left before anything arrived behind the first `received`.
+    /// Bytes after the first `sent` that left before anything after the first `received` arrived.
     pub fn sent_before_arrival(&self, sent: u64, received: u64) -> u64 {
         let arrived = |e: &&Event| e.direction == Direction::Received && e.end > received;
         let first = self.events.iter().filter(arrived).map(|e| self.stamp(e).at).min();
@@ -277,7 +279,7 @@ impl Recorder {
             .sum()
     }
 
-    /// Begins anew on the same connection, with another origin.
+    /// Starts over on the same connection, with another time origin.
     pub fn restart(&mut self, timebase: Timebase) {
         self.timebase = timebase;
         self.events.clear();
@@ -285,19 +287,19 @@ impl Recorder {
         self.last_sent = None;
     }
 
-    /// When the last bytes received arrived.
+    /// When the last received bytes arrived.
     pub fn last_arrival(&self) -> Option<Arrival> {
         let received = |e: &&Event| e.direction == Direction::Received;
         self.events.iter().rposition(|event| received(&event)).map(|at| self.arrival(at))
     }
 
-    /// When the received byte at `offset` of the stream arrived, if it has.
+    /// When the received byte at stream offset `offset` arrived, if it has.
     pub fn arrival_of(&self, offset: u64) -> Option<Arrival> {
         let holds = |e: &&Event| e.direction == Direction::Received && offset < e.end;
         self.events.iter().position(|event| holds(&event)).map(|at| self.arrival(at))
     }
 
-    /// Of the received event at this place.
+    /// Arrival of the received event at index `at`.
     fn arrival(&self, at: usize) -> Arrival {
         let read = Stamp::user(self.timebase.offset(self.events[at].user));
         let received = self.events[..=at].iter().filter(|e| e.direction == Direction::Received);
@@ -305,12 +307,12 @@ impl Recorder {
         Arrival { stamp, read }
     }
 
-    /// The place of what was sent or received last.
+    /// Position of the last event in this direction.
     pub fn last_place(&self, direction: Direction) -> Option<Place> {
         self.events.iter().rposition(|event| event.direction == direction).map(Place)
     }
 
-    /// When that left or arrived.
+    /// When the event at `place` left or arrived.
     pub fn stamp_of(&self, place: Place) -> Option<Stamp> {
         let event = self.events.get(place.0)?;
         Some(match event.direction {
@@ -329,7 +331,7 @@ impl Recorder {
         }
     }
 
-    /// How many segments each event was in which bytes were received.
+    /// Number of segments in each receive event.
     fn segments(&self) -> Vec<Option<u32>> {
         let received = self.events.iter().filter(|e| e.direction == Direction::Received);
         let ends: Vec<u64> = received.map(|event| event.end).collect();
@@ -338,14 +340,14 @@ impl Recorder {
         self.arrived.of_reads(from, &ends)
     }
 
-    /// When a send began to leave that was more than a congestion window holds: its stamp is that of its end.
+    /// When a send larger than a congestion window began to leave; its own stamp is that of its end.
     fn begun(&self, event: &Event, left: Stamp) -> Option<Stamp> {
         let begun = Stamp::user(self.timebase.offset(event.user));
         let whole = event.direction == Direction::Sent && event.bytes > FIRST_WINDOW;
         (whole && left.at.since(begun.at) > WAITED).then_some(begun)
     }
 
-    /// Forgets all kernel stamps: for when the wall clock was stepped under them.
+    /// Discards all kernel stamps, for use when the wall clock was stepped.
     pub fn discard_kernel_stamps(&mut self) {
         for event in &mut self.events {
             event.kernel = None;
@@ -358,7 +360,7 @@ impl Recorder {
         self.clone().take_flights()
     }
 
-    /// The same, with the messages' names taken out of the notes.
+    /// Like `flights`, but moves the messages' names out of the recorder.
     pub fn take_flights(&mut self) -> Vec<Flight> {
         let mut names: Vec<Vec<String>> =
             self.events.iter_mut().map(|event| std::mem::take(&mut event.messages)).collect();
@@ -375,7 +377,7 @@ impl Recorder {
                 segments = counts.next().flatten();
                 read = Some(self.timebase.offset(event.user));
             } else {
-                // Nothing of it left before what was handed over before it.
+                // A send cannot begin to leave before earlier sends have left.
                 let begun = self.begun(event, stamp);
                 if let Some(begun) = begun.filter(|begun| left.is_none_or(|at| at.at <= begun.at)) {
                     bytes -= FIRST_WINDOW;
@@ -388,8 +390,8 @@ impl Recorder {
             let chunk = Chunk { stamp, bytes, acknowledged, read, segments };
             chunks.push((event.direction, chunk, std::mem::take(messages)));
         }
-        // The kernel may have received an answer before the process noted what it had sent.
-        // Sorting is stable, and equal times keep the order in which they were noted.
+        // The kernel may have received an answer before the process recorded its send. The sort is stable: events with
+        // equal times keep the order in which they were recorded.
         chunks.sort_by_key(|(_, chunk, _)| chunk.stamp.at);
         let mut flights: Vec<Flight> = Vec::new();
         for (direction, chunk, mut messages) in chunks {
@@ -405,7 +407,7 @@ impl Recorder {
     }
 }
 
-/// The later of two stamps: the first where they are the same.
+/// The later of two stamps; the first one if they are equal.
 fn later(first: Stamp, second: Stamp) -> Stamp {
     if second.at > first.at { second } else { first }
 }
@@ -451,7 +453,7 @@ mod tests {
         };
         let (user, kernel) = (Clock::User, Clock::Kernel);
         assert_eq!(chunks(60_000), [(user, FIRST_WINDOW), (kernel, 20_000 - FIRST_WINDOW)]);
-        // It had left when it was handed over.
+        // It left when it was handed over.
         assert_eq!(chunks(0), [(kernel, 20_000)]);
     }
 
@@ -476,7 +478,7 @@ mod tests {
         let flights = recorder.flights();
         assert!(flights[0].chunks.iter().all(|c| c.stamp == forty), "{flights:?}");
         assert_eq!(flights[0].bytes(), 3000);
-        // Read late, without a stamp that counts; then as usual.
+        // Read late, without a usable stamp; then as usual.
         recorder.received(500, read + Duration::from_millis(10), None);
         recorder.received(500, read + Duration::from_millis(20), at(23));
         let last = recorder.last_arrival().unwrap().stamp;
@@ -486,8 +488,10 @@ mod tests {
         assert_eq!(last.stamp, last.read);
     }
 
-    /// A Finished and settings that the kernel merged: 51 and 40 bytes, at 22 ms; the send before them left at 1 ms and
-    /// was acknowledged at 20 ms. So many segments came, with data and without.
+    /// A Finished and settings merged by the kernel: 51 and 40 bytes, at 22 ms.
+    ///
+    /// The send before them left at 1 ms and was acknowledged at 20 ms. The arguments are the numbers of segments with
+    /// data and without.
     fn merged(with_data: u32, without: u32) -> Recorder {
         let base = Timebase::start();
         let mut recorder = Recorder::new(base);
@@ -524,7 +528,7 @@ mod tests {
 
     #[test]
     fn what_may_have_come_otherwise_stays_as_it_was_stamped() {
-        // One segment; three; one that acknowledged without data.
+        // One segment; three; two and one that acknowledged without data.
         for (with_data, without) in [(1, 0), (3, 0), (2, 1)] {
             let recorder = merged(with_data, without);
             let stamp = recorder.arrival_of(1050).unwrap().stamp;

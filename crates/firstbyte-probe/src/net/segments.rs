@@ -1,30 +1,30 @@
-//! How many TCP segments the bytes of each read were.
+//! Counts the TCP segments of each read.
 //!
-//! Input: what the kernel had counted at each read (bytes in order, segments with data: [`Count`]), and where reads ended. Output: how
-//! many segments end within each read. What is read ends with TLS records, and the kernel merges segments that wait:
-//! neither the number of reads nor their lengths tell how many there were.
+//! Input: the kernel's counters at each read (bytes in order, segments with data: [`Count`]), and where reads ended.
+//! Output: how many segments end within each read. Reads end with TLS records, and the kernel merges waiting segments,
+//! so neither the number of reads nor their lengths tell the number of segments.
 
-/// What had arrived by some time.
+/// The kernel's counters at some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
-    /// Bytes in order.
+    /// Bytes received in order.
     pub bytes: u64,
-    /// Segments with data.
+    /// Segments received with data.
     pub segments: u32,
 }
 
-/// At most so many are kept: a download of gigabytes stays small.
+/// Maximum number of counts kept, so that a download of gigabytes stays small.
 const COUNTS: usize = 4_096;
 
-/// All that was counted on a connection.
+/// All counts of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     counts: Vec<Count>,
-    /// Payload of a full segment.
+    /// Payload size of a full segment.
     full: u32,
 }
 
-/// What the kernel takes for a full segment before it has seen one (TCP_MSS_DEFAULT).
+/// The kernel's assumed size of a full segment before it has seen one (TCP_MSS_DEFAULT).
 const DEFAULT: u32 = 536;
 
 impl Segments {
@@ -32,9 +32,9 @@ impl Segments {
         Self { counts: Vec::new(), full: 0 }
     }
 
-    /// Takes note of what the kernel said after a read.
+    /// Records the kernel's counters after a read.
     pub(super) fn count(&mut self, count: Count, full: u32) {
-        // The kernel thinks less of it again where shorter ones of one length follow.
+        // The kernel lowers its estimate when shorter segments of one length follow.
         self.full = self.full.max(full);
         let last = self.counts.last().copied().unwrap_or_default();
         let further = count.bytes > last.bytes && count.segments > last.segments;
@@ -43,15 +43,16 @@ impl Segments {
         }
     }
 
-    /// Payload of the largest segment that arrived, where it was a full one.
+    /// Payload size of the largest segment received, if that segment was full-sized.
     pub(super) fn full(&self) -> Option<u32> {
         (self.full > DEFAULT).then_some(self.full)
     }
 
-    /// How many segments end in each of the reads that end at `ends`, the first of which begins at `from`.
+    /// How many segments end in each of the reads that end at `ends`; the first read begins at `from`.
     ///
-    /// Between two counts segments are full ones, but for the last. Where there were more than that, or where the ends
-    /// of two reads would be in one segment, reads ended with the shorter ones. Reads have different stamps.
+    /// All segments between two counts are assumed full except the last. If there were more segments than that, or if
+    /// two reads would end in the same segment, the shorter segments are placed at the ends of reads. Different reads
+    /// have different stamps.
     pub(super) fn of_reads(&self, from: u64, ends: &[u64]) -> Vec<Option<u32>> {
         let mut of_reads = vec![None; ends.len()];
         let mut before = Count::default();
@@ -59,7 +60,7 @@ impl Segments {
         for &count in &self.counts {
             let segments = count.segments.wrapping_sub(before.segments);
             let within = ends[read..].partition_point(|end| *end < count.bytes);
-            // The last one ends here, or in a read that ends behind it.
+            // The last segment ends here, or in a read that ends later.
             let last = (read + within).min(ends.len());
             if count.bytes > from {
                 let ended = self.ended(before.bytes, count.bytes, segments, &ends[read..last]);
@@ -77,10 +78,11 @@ impl Segments {
         of_reads
     }
 
-    /// Of `segments` that carried the bytes from `from` to `to`, how many end by each of these ends, counted from the one before.
+    /// Distributes `segments`, which carried the bytes from `from` to `to`: how many end by each of `ends`, counted
+    /// from the one before.
     fn ended(&self, from: u64, to: u64, segments: u32, ends: &[u64]) -> Vec<u32> {
         let full = u64::from(self.full.max(1));
-        // All but the last one, which ends at `to`.
+        // All except the last one, which ends at `to`.
         let mut left = segments.saturating_sub(1);
         let fulls =
             |from: u64| u32::try_from((to - from).saturating_sub(1) / full).unwrap_or(u32::MAX);
@@ -93,8 +95,8 @@ impl Segments {
                     u32::try_from(end.saturating_sub(begun) / full).unwrap_or(u32::MAX).min(left);
                 begun += u64::from(whole) * full;
                 left -= whole;
-                // What the next read ends with came in another segment, at another time. Or more are left than full
-                // ones need.
+                // The end of the next read came in another segment, at another time; or more segments are left than
+                // full ones would need.
                 let apart = begun + full >= next;
                 let shorter = *end > begun && left > 0 && (apart || left > fulls(begun));
                 if shorter {
@@ -133,17 +135,17 @@ mod tests {
 
     #[test]
     fn reads_that_end_with_records_are_counted_by_full_segments() {
-        // Four segments were there at the first read: 1448, 1448, 1448, 656.
+        // Four segments had arrived at the first read: 1448, 1448, 1448, 656.
         assert_eq!(reads_of(&[(5_000, 4)], &[1_448, 3_500, 5_000]), [Some(1), Some(1), Some(2)]);
     }
 
     #[test]
     fn more_segments_than_full_ones_end_with_reads() {
-        // A head by itself, two full ones and a rest.
+        // A head in its own segment, two full segments and a rest.
         assert_eq!(reads_of(&[(3_000, 4)], &[103, 3_000]), [Some(1), Some(3)]);
-        // Two full ones and a rest are as likely as a head and two full ones,
+        // Two full segments and a rest are as likely as a head and two full segments,
         assert_eq!(reads_of(&[(2_999, 3)], &[103, 2_999]), [Some(0), Some(3)]);
-        // unless what follows the head came later, and was no full segment.
+        // unless the bytes after the head came later, in a segment that was not full.
         assert_eq!(reads_of(&[(2_999, 3)], &[103, 210, 2_999]), [Some(1), Some(0), Some(2)]);
     }
 
@@ -151,7 +153,7 @@ mod tests {
     fn what_the_kernel_did_not_count_is_unknown() {
         assert_eq!(reads_of(&[], &[100]), [None]);
         assert_eq!(reads_of(&[(100, 1)], &[100, 300]), [Some(1), None]);
-        // Of a kept connection, what came before is not of it.
+        // Bytes of earlier exchanges on a kept connection do not count.
         assert_eq!(counted(&[(100, 1), (300, 2)]).of_reads(100, &[300]), [Some(1)]);
     }
 

@@ -1,8 +1,9 @@
-//! Sockets whose peers are in memory, on the simulated clock: tests say what came in which segment, and when.
+//! Sockets with in-memory peers on a simulated clock: tests determine what arrives in which segment, and when.
 //!
-//! The path takes half a round trip each way. The kernel stamps what passes; the process learns of it only
-//! `Path::notice` later, so that no time it reads itself can pass for a stamp. What waits unread is merged as Linux
-//! merges it, the stamp of the last segment for all. A send of more than a window leaves as acknowledgements come.
+//! The path takes half a round trip each way. The kernel stamps packets as they pass; the process learns of them
+//! `Path::notice` later, so that times read by the process cannot be mistaken for stamps. Unread segments are merged as
+//! Linux does, with the stamp of the last segment for all. A send larger than a window leaves as acknowledgements
+//! arrive.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,17 +27,17 @@ use super::udp::UdpSocket;
 use firstbyte_clock::simulated::stamp_at;
 use firstbyte_clock::{Realtime, Timebase, timer_now};
 
-/// What a path is like.
+/// Properties of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) round_trip: Duration,
-    /// How long after something arrived the process learns of it.
+    /// Delay until the process learns of an arrival.
     pub(crate) notice: Duration,
-    /// Payload of a full segment.
+    /// Payload size of a full segment.
     pub(crate) segment: usize,
-    /// Payload of the largest segment that passes: larger ones vanish.
+    /// Payload size of the largest segment that passes; larger ones are lost.
     pub(crate) passes: usize,
-    /// Bytes that may be under way or wait to leave.
+    /// Bytes that may be in flight or wait to be sent.
     pub(crate) send_buffer: usize,
 }
 
@@ -60,11 +61,11 @@ impl Path {
 
 /// The other end of a TCP connection.
 pub(crate) trait StreamPeer {
-    /// Bytes have come; what the peer says to that.
+    /// Receives bytes; returns the peer's reaction.
     fn take(&mut self, bytes: &[u8]) -> Vec<Said>;
 }
 
-/// What a peer says, and how long after what it answers.
+/// A reaction of a peer, and its delay.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) after: Duration,
@@ -73,7 +74,7 @@ pub(crate) struct Said {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    /// One write: in full segments, but for the last.
+    /// One write, sent in full segments except the last.
     Bytes(Vec<u8>),
     /// The end of the stream.
     Fin,
@@ -86,7 +87,7 @@ impl Said {
     }
 }
 
-/// Says nothing.
+/// A peer that never sends.
 pub(crate) struct Silent;
 
 impl StreamPeer for Silent {
@@ -95,10 +96,10 @@ impl StreamPeer for Silent {
     }
 }
 
-/// A write as the kernel was handed it.
+/// A write as it was handed to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// Since the connection began.
+    /// Time since the connection began.
     pub(crate) at: Duration,
     pub(crate) bytes: usize,
 }
@@ -111,14 +112,14 @@ struct Segment {
 
 enum Arriving {
     Bytes(Vec<u8>),
-    /// Behind one that vanished.
+    /// A segment after one that was lost.
     OutOfOrder,
     Acknowledgement,
     Fin,
     Reset,
 }
 
-/// Received, and not read.
+/// Bytes received but not read.
 struct Waiting {
     bytes: VecDeque<u8>,
     stamp: Realtime,
@@ -132,16 +133,16 @@ struct Wire {
     waiting: VecDeque<Waiting>,
     ended: Option<io::ErrorKind>,
     fin: bool,
-    /// When the peer is gone: what reaches it then comes back as a reset.
+    /// When the peer goes away; anything that reaches it later is answered with a reset.
     gone: Option<Instant>,
     reports: VecDeque<(Instant, SentStamp)>,
     sent: u64,
-    /// When how many bytes will have been acknowledged.
+    /// When acknowledgements arrive, and the number of bytes acknowledged by then.
     acknowledged: VecDeque<(Instant, u64)>,
     received: u64,
     segments: u32,
     data_segments: u32,
-    /// A segment of the peer vanished: those that follow are out of order.
+    /// Whether a segment of the peer was lost; those that follow are out of order.
     hole: bool,
     out_of_order: u32,
     retransmits: u32,
@@ -149,7 +150,7 @@ struct Wire {
     written: Vec<Written>,
 }
 
-/// One end of a connection to a peer in memory; also what tests look at.
+/// One end of a connection to an in-memory peer; tests also inspect it.
 #[derive(Clone)]
 pub(crate) struct SimulatedStream {
     wire: Rc<RefCell<Wire>>,
@@ -157,7 +158,7 @@ pub(crate) struct SimulatedStream {
     writable: Timer,
 }
 
-/// Wakes who waits, when it is time.
+/// Wakes the waiting task at a set time.
 #[derive(Clone)]
 struct Timer(Rc<RefCell<Pin<Box<Sleep>>>>);
 
@@ -176,9 +177,9 @@ impl Timer {
     }
 }
 
-/// Between segments of one write, as a link of a gigabit has it.
+/// Time between segments of one write, as on a gigabit link.
 const SPACING: Duration = Duration::from_micros(12);
-/// From the device to TCP. What is sent passes the device within the call.
+/// Time from the device to TCP. Sent packets pass the device within the call.
 const WAY_UP: Duration = Duration::from_micros(5);
 
 impl SimulatedStream {
@@ -209,7 +210,7 @@ impl SimulatedStream {
         Self { wire, readable: Timer::new(), writable: Timer::new() }
     }
 
-    /// Connects, with the SYN leaving now.
+    /// Connects; the SYN leaves now.
     pub(crate) async fn connect(self, timebase: Timebase) -> Result<Connected, ConnectError> {
         let (begun, path) = (timer_now(), self.wire.borrow().path);
         let arrived = begun + path.round_trip;
@@ -225,14 +226,13 @@ impl SimulatedStream {
         })
     }
 
-    /// All writes so far.
     pub(crate) fn written(&self) -> Vec<Written> {
         self.wire.borrow().written.clone()
     }
 }
 
 impl Wire {
-    /// Takes over what has arrived by now, once the process would have learnt of it.
+    /// Processes the segments that arrived by now, if the process would have learnt of one.
     fn arrive(&mut self) {
         let now = timer_now();
         let noticed = self.flying.front().is_some_and(|s| s.at + self.path.notice <= now);
@@ -269,7 +269,7 @@ impl Wire {
     }
 
     fn fly(&mut self, at: Instant, what: Arriving) {
-        // Nothing overtakes anything.
+        // Segments are not reordered.
         let at = self.flying.back().map_or(at, |last| at.max(last.at));
         self.flying.push_back(Segment { at, what });
     }
@@ -287,7 +287,7 @@ impl Wire {
         let bytes = &bytes[..bytes.len().min(room)];
         let now = timer_now();
         self.written.push(Written { at: now - self.begun, bytes: bytes.len() });
-        // A window at a time leaves, each with the acknowledgement of the one before.
+        // One window at a time leaves, each with the acknowledgement of the previous one.
         let before = (unacknowledged + bytes.len() as u64 - 1) / FIRST_WINDOW;
         let left = now + self.path.round_trip * u32::try_from(before).unwrap();
         self.sent += bytes.len() as u64;
@@ -296,7 +296,7 @@ impl Wire {
         let Path { segment, passes, .. } = self.path;
         let mut segments = bytes.chunks(segment);
         if segments.next().is_some_and(|first| first.len() > passes) {
-            // It is sent again, as often as the kernel would within some seconds.
+            // It is retransmitted as often as the kernel would within a few seconds.
             self.retransmits += 4;
             self.sacked += segments.filter(|next| next.len() <= passes).count() as u32;
             return Ok(bytes.len());
@@ -459,22 +459,21 @@ impl StampedStream for SimulatedStream {
     }
 }
 
-/// The other end of datagrams.
+/// A peer that exchanges datagrams.
 pub(crate) trait DatagramPeer {
-    /// A datagram has come.
     fn take(&mut self, datagram: &[u8], now: Instant);
 
-    /// When it next has something to do by itself.
+    /// When the peer next acts on its own.
     fn next(&mut self) -> Option<Instant>;
 
-    /// That time has come, or something has been taken: what leaves.
+    /// Returns the datagrams to send. Called when that time has come or a datagram was received.
     fn say(&mut self, now: Instant) -> Vec<Vec<u8>>;
 }
 
 struct Air {
     path: Path,
     peer: Box<dyn DatagramPeer>,
-    /// On the way to the peer, and from it.
+    /// Datagrams on the way to the peer, and from it.
     out: VecDeque<(Instant, Vec<u8>)>,
     back: VecDeque<(Instant, Vec<u8>)>,
     /// Datagrams to the peer that are lost, by number.
@@ -484,7 +483,7 @@ struct Air {
     refuses: bool,
 }
 
-/// One end of datagrams with a peer in memory; also what tests look at.
+/// A datagram socket with an in-memory peer; tests also inspect it.
 #[derive(Clone)]
 pub(crate) struct SimulatedDatagrams {
     air: Rc<RefCell<Air>>,
@@ -506,13 +505,13 @@ impl SimulatedDatagrams {
         Self { air: Rc::new(RefCell::new(air)), timer: Timer::new() }
     }
 
-    /// The same, with these datagrams to the peer lost.
+    /// Loses these datagrams to the peer.
     pub(crate) fn losing(self, lost: &[usize]) -> Self {
         self.air.borrow_mut().lost = lost.to_vec();
         self
     }
 
-    /// Nobody listens there, and the network says so.
+    /// Makes the peer unreachable, which the network reports.
     pub(crate) fn refusing(self) -> Self {
         self.air.borrow_mut().refuses = true;
         self
@@ -522,14 +521,14 @@ impl SimulatedDatagrams {
         UdpSocket::over(Box::new(self.clone()), timebase)
     }
 
-    /// Bytes of each datagram that was sent.
+    /// Size in bytes of each datagram sent.
     pub(crate) fn sent(&self) -> Vec<usize> {
         self.air.borrow().sent.clone()
     }
 }
 
 impl Air {
-    /// Lets the peer do what it does until `now`.
+    /// Runs the peer until `now`.
     fn advance(&mut self, now: Instant) {
         loop {
             let reached = self.out.front().map(|(at, _)| *at);

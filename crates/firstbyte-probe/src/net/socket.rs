@@ -1,9 +1,9 @@
-//! What a socket says to those who time it, and the kernel's sockets as those who say it.
+//! What a socket reports for timing, and the kernel's sockets.
 //!
-//! [`StampedStream`] and [`StampedDatagrams`] are the seam between measuring and the machine: bytes and when they came,
-//! bytes and when they left, acknowledgements, how many segments they were. The kernel's sockets are one
-//! implementation, `simulated` (tests) is another, with a peer in memory and a clock that is nobody's. One dynamic call
-//! beside a system call costs nothing that can be measured.
+//! [`StampedStream`] and [`StampedDatagrams`] are the seam between measuring and the machine: bytes and their arrival
+//! times, bytes and their departure times, acknowledgements, segment counts. The kernel's sockets are one
+//! implementation; `simulated` (tests) is another, with an in-memory peer and a simulated clock. One dynamic call per
+//! system call costs nothing measurable.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,62 +23,61 @@ use firstbyte_clock::Realtime;
 
 /// A TCP connection as the kernel shows it.
 ///
-/// As with readiness everywhere: `try_` calls that are `WouldBlock` make `poll_..._ready` wait again.
+/// Readiness works as usual: after a `try_` call returned `WouldBlock`, `poll_..._ready` waits again.
 pub(super) trait StampedStream: fmt::Debug {
-    /// Whether there may be bytes, the end or an error to be received.
+    /// Whether there may be bytes, the end of the stream or an error to receive.
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Whether there may be room for bytes to be sent.
+    /// Whether there may be room to send.
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Receives; the stamp is that of the last segment from which bytes were taken. 0 bytes is the end.
+    /// Receives; the stamp is that of the last segment from which bytes were taken. 0 bytes means the end of the
+    /// stream.
     fn try_receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)>;
 
-    /// All has been received that had arrived when [`Self::info`] was asked, after the last time that the runtime
-    /// looked: what comes later will say so.
+    /// Says that everything was received that had arrived by the call of [`Self::info`], which was after the runtime's
+    /// last look. Later arrivals make the socket ready again.
     fn note_drained(&self);
 
-    /// As [`Self::try_receive`], but what is received stays to be received.
+    /// Like [`Self::try_receive`], but leaves the bytes in the socket.
     fn peek(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)>;
 
-    /// Sends as much as there is room for.
+    /// Sends as many bytes as there is room for.
     fn try_send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends as much as there is room for, and the end of the stream: in one segment where they fit into one.
+    /// Sends as many bytes as there is room for, and the end of the stream; in one segment if they fit.
     fn try_send_last(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Takes all reports about sent bytes that there are.
+    /// Takes all available reports about sent bytes.
     fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp));
 
-    /// The kernel's figures by now.
+    /// The kernel's current figures.
     fn info(&self) -> Option<TcpInfo>;
 
-    /// Whether no received bytes wait: neither to be read nor behind a hole.
+    /// Whether no received bytes are waiting, neither to be read nor behind a hole.
     fn holds_nothing(&self) -> bool;
 
-    /// The local address.
     fn local(&self) -> Option<SocketAddr>;
 
-    /// The congestion control at work.
+    /// The congestion control algorithm in use.
     fn congestion_control(&self) -> Option<String>;
 }
 
 /// Datagrams to and from one peer, as the kernel shows them.
 pub(super) trait StampedDatagrams: fmt::Debug {
-    /// Receives one; an error is also what the network said of an earlier one that was sent.
+    /// Receives a datagram. An error may also be the network's reply to an earlier sent datagram.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<(usize, Option<Realtime>)>>;
 
-    /// Sends one; whether there was room for it.
+    /// Sends a datagram; returns whether there was room for it.
     fn send(&mut self, datagram: &[u8]) -> io::Result<bool>;
 
-    /// Takes one report: the number of the datagram, counted from 0, and when it left. `None` when there is none.
+    /// Takes one report: the number of the datagram, counted from 0, and when it left. `None` if there is no report.
     fn departed(&mut self) -> Option<(u32, Realtime)>;
 
-    /// The local address.
     fn local(&self) -> Option<SocketAddr>;
 }
 
@@ -91,7 +90,7 @@ const MORE: libc::c_int = 0;
 #[derive(Debug)]
 pub(super) struct KernelStream {
     io: tokio::net::TcpStream,
-    /// The kernel stamps what is sent.
+    /// Whether the kernel stamps sent bytes.
     stamping: bool,
     local: Option<SocketAddr>,
 }
@@ -123,8 +122,10 @@ impl StampedStream for KernelStream {
         self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), buffer))
     }
 
-    /// Instead of a system call that would say the same. What came since the runtime looked, it has yet to tell of: it
-    /// is one thread, and has not looked between the read and this.
+    /// Clears readiness without a system call that would only return `WouldBlock`.
+    ///
+    /// The runtime still reports whatever has come since it last looked: it runs on this thread, and has not looked
+    /// between the read and this call.
     fn note_drained(&self) {
         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = self.io.try_io(Interest::READABLE, nothing);
@@ -140,9 +141,9 @@ impl StampedStream for KernelStream {
 
     fn try_send_last(&self, bytes: &[u8]) -> io::Result<usize> {
         let socket = SockRef::from(&self.io);
-        // Without the flag the bytes are a segment, and the FIN is another.
+        // Without the flag, the bytes and the FIN leave in separate segments.
         let sent = socket.send_with_flags(bytes, MORE)?;
-        // What is held back goes with it; an error says that nothing can be sent any more.
+        // The bytes held back leave with the FIN. An error means that nothing can be sent any more.
         let _ = socket.shutdown(Shutdown::Write);
         Ok(sent)
     }
@@ -182,11 +183,11 @@ impl StampedStream for KernelStream {
 #[derive(Debug)]
 pub(super) struct KernelDatagrams {
     io: Rc<tokio::net::UdpSocket>,
-    /// What the network says of a datagram, awaited until anything arrives.
+    /// Waits for errors from the network, until anything arrives.
     trouble: Option<Trouble>,
-    /// The kernel stamps what is sent.
+    /// Whether the kernel stamps sent datagrams.
     stamping: bool,
-    /// Reports that came while something else was awaited.
+    /// Departure reports that were taken while waiting for something else.
     reports: VecDeque<(u32, Realtime)>,
 }
 
@@ -207,7 +208,7 @@ impl KernelDatagrams {
         while self.stamping
             && let Some(stamp) = sys::sent_stamp(self.io.as_fd())
         {
-            // Of datagrams the kernel gives the number.
+            // For datagrams, the kernel counts datagrams instead of bytes.
             if let SentStamp::Departed { last_byte: number, at } = stamp {
                 return Some((number, at));
             }
@@ -215,13 +216,13 @@ impl KernelDatagrams {
         None
     }
 
-    /// An ICMP message that came, as an error, at once: reads and sends would tell of it as well, but
-    /// nothing becomes readable by it, and the next send may be a second away.
+    /// Returns an ICMP error as soon as it arrives. Reads and sends would return it too, but it does not make the
+    /// socket readable, and the next send may be a second away.
     fn poll_trouble(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
         while self.trouble.as_mut()?.0.as_mut().poll(cx).is_ready() {
             let stamping = self.stamping;
             self.collect_reports();
-            // The kernel's reports of departures, which were collected, look the same.
+            // The kernel's departure reports, collected above, also wake this.
             let said = self.io.try_io(Interest::ERROR, || {
                 self.io.take_error()?.map_or_else(|| Err(io::ErrorKind::WouldBlock.into()), Ok)
             });
@@ -253,7 +254,7 @@ impl StampedDatagrams for KernelDatagrams {
             match received {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.collect_reports();
-                    // What the network said of an earlier datagram.
+                    // An error from the network for an earlier datagram.
                     if let Some(error) = self.io.take_error()? {
                         return Poll::Ready(Err(error));
                     }
@@ -284,7 +285,7 @@ impl StampedDatagrams for KernelDatagrams {
     }
 }
 
-/// Completes when the kernel has something to say of what was sent.
+/// Completes when the socket's error queue has an entry.
 struct Trouble(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Trouble {

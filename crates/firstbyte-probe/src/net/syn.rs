@@ -1,7 +1,7 @@
-//! Sees SYNs and their answers pass the device, where the process may look at packets (Linux, `CAP_NET_RAW`).
+//! Observes SYNs and SYN/ACKs at the device, if the process may look at packets (Linux, `CAP_NET_RAW`).
 //!
-//! A SYN carries no data, and a TCP socket gives no stamp for it. A packet socket does. It is given nothing but the
-//! headers of segments with SYN; those of other programs are passed over.
+//! A SYN carries no data, so a TCP socket gives no stamp for it; a packet socket does. It receives only the headers of
+//! segments with SYN; those of other programs are ignored.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use super::sys;
 use firstbyte_clock::Realtime;
 
-/// So many segments are remembered until somebody asks for them.
+/// Maximum number of segments remembered until they are queried.
 const REMEMBERED: usize = 2_048;
 
 /// A packet socket for SYNs.
@@ -22,7 +22,7 @@ pub struct SynWatch {
     passed: RefCell<VecDeque<Passed>>,
 }
 
-/// A SYN that left, or a SYN/ACK that came.
+/// A SYN that left, or a SYN/ACK that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Passed {
     local: SocketAddr,
@@ -32,7 +32,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// A packet does not say the scope of its addresses.
+    /// Compares without the scope of addresses, which a packet does not contain.
     fn is_of(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         let same = |a: SocketAddr, b: SocketAddr| (a.ip(), a.port()) == (b.ip(), b.port());
         same(self.local, local) && same(self.remote, remote)
@@ -47,7 +47,7 @@ pub(super) struct SynTimes {
 }
 
 impl SynWatch {
-    /// The one of this thread; none where the process may not look at packets.
+    /// This thread's watch; `None` if the process may not look at packets.
     pub fn shared() -> Option<Rc<Self>> {
         thread_local! {
             static SHARED: RefCell<Weak<SynWatch>> = const { RefCell::new(Weak::new()) };
@@ -66,7 +66,7 @@ impl SynWatch {
         })
     }
 
-    /// Takes over what the kernel has seen so far: it keeps only so much.
+    /// Takes the packets seen so far from the kernel, whose buffer is limited.
     pub(super) fn collect(&self) {
         let mut passed = self.passed.borrow_mut();
         sys::receive_syns(self.socket.as_fd(), |packet, outgoing, at| {
@@ -79,7 +79,7 @@ impl SynWatch {
         });
     }
 
-    /// The connection's SYN and its answer, where both were seen; those before the time `since` are another's.
+    /// The connection's SYN and its answer, if both were seen. SYNs before `since` belong to another connection.
     pub(super) fn times(
         &self,
         local: SocketAddr,
@@ -99,7 +99,7 @@ impl SynWatch {
     }
 }
 
-/// What an IP packet with a TCP header says, if it is a SYN that leaves or a SYN/ACK that arrives.
+/// Parses an IP packet with a TCP header; returns it if it is a SYN that leaves or a SYN/ACK that arrives.
 fn read(packet: &[u8], outgoing: bool, at: Realtime) -> Option<Passed> {
     const ACK: u8 = 0x10;
     let address = |from: usize, length: usize| -> Option<IpAddr> {
@@ -126,7 +126,7 @@ fn read(packet: &[u8], outgoing: bool, at: Realtime) -> Option<Passed> {
 mod tests {
     use super::*;
 
-    /// A SYN from 192.0.2.1:4660 to 198.51.100.2:443, or its answer the same way.
+    /// A SYN from 192.0.2.1:4660 to 198.51.100.2:443, or its answer with the same addresses.
     fn segment(flags: u8) -> Vec<u8> {
         let mut packet = vec![0x46; 1];
         packet.resize(24, 0);
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(syn.remote, "198.51.100.2:443".parse().unwrap());
         let answer = read(&segment(0x12), false, at).unwrap();
         assert_eq!(answer.remote, "192.0.2.1:4660".parse().unwrap());
-        // Somebody else's handshake, at a server.
+        // Another program's handshake, at a server.
         assert_eq!(read(&segment(0x02), false, at), None);
         assert_eq!(read(&segment(0x12), true, at), None);
         for length in 0..38 {

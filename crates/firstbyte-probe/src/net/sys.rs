@@ -1,6 +1,6 @@
-//! The system calls that no safe crate wraps: packet stamps, `TCP_INFO`, a packet socket for SYNs.
+//! System calls that no safe crate wraps: packet stamps, `TCP_INFO`, a packet socket for SYNs.
 //!
-//! Linux only; elsewhere the functions say that there is no stamp and no information.
+//! Linux only; elsewhere the functions return no stamps and no information.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
@@ -17,49 +17,49 @@ use std::time::Duration;
 
 use firstbyte_clock::Realtime;
 
-/// What the kernel reports about bytes that were sent.
+/// The kernel's report about sent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SentStamp {
     /// The segment with the last of these bytes was handed to the device.
     Departed {
         /// Offset of that byte in the stream, modulo 2³².
         last_byte: u32,
-        /// When.
+        /// When the segment was handed over.
         at: Realtime,
     },
     /// The peer's TCP acknowledged that byte.
     Acknowledged {
         /// Offset of that byte in the stream, modulo 2³².
         last_byte: u32,
-        /// When.
+        /// When the kernel processed the acknowledgement.
         at: Realtime,
     },
 }
 
-/// The fields of `TCP_INFO` that are used.
+/// The fields of `TCP_INFO` that we use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TcpInfo {
-    /// The handshake is complete, and neither end has closed.
+    /// Whether the handshake is complete and neither end has closed.
     pub established: bool,
     pub send_mss: u32,
     pub rtt: Duration,
     pub min_rtt: Option<Duration>,
     pub total_retransmits: u32,
-    /// Segments that were sent and not acknowledged.
+    /// Segments sent but not acknowledged.
     pub unacknowledged: u32,
     /// Unacknowledged segments that the peer has received out of order (RFC 2018).
     pub sacked: u32,
-    /// How long ago bytes in order arrived, to the tick of the kernel's clock.
+    /// Time since in-order bytes last arrived, in ticks of the kernel's clock.
     pub since_data: Duration,
     /// Segments that arrived out of order.
     pub out_of_order: Option<u32>,
-    /// How long the peer's receive window kept data from being sent, if for more than two ticks.
+    /// How long the peer's receive window kept data from being sent, if more than two ticks.
     pub receive_window_limited: Option<Duration>,
     /// Segments that arrived.
     pub segments: u32,
-    /// Those of them with data.
+    /// Segments that arrived with data.
     pub data_segments: u32,
-    /// Payload of the largest segment that arrived, as the kernel estimates it.
+    /// Payload size of the largest segment that arrived, as the kernel estimates it.
     pub received_mss: u32,
     /// Bytes that arrived in order.
     pub received_bytes: u64,
@@ -107,17 +107,17 @@ mod linux {
 
     /// Asks for stamps of everything received and sent.
     ///
-    /// To be called once the socket is connecting: before, the kernel refuses to number bytes
-    /// (`OPT_ID` on an unconnected TCP socket is EINVAL).
+    /// Call this once the socket is connecting: before that, the kernel refuses to number bytes (`OPT_ID` on an
+    /// unconnected TCP socket is EINVAL).
     pub(crate) fn enable_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
         let base = RX_SOFTWARE | TX_SOFTWARE | TX_ACK | SOFTWARE | OPT_ID | OPT_TSONLY;
-        // OPT_ID_TCP (Linux 6.2) counts from the next byte to be written whatever is in flight;
-        // older kernels count from the first unacknowledged one, which is the SYN.
+        // `OPT_ID_TCP` (Linux 6.2) counts from the next byte written, whatever is in flight; older kernels count from
+        // the first unacknowledged byte, which is the SYN.
         set_timestamping(fd, base | OPT_ID_TCP).or_else(|_| set_timestamping(fd, base))
     }
 
     fn set_timestamping(fd: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
-        // SAFETY: the option value is a u32 that lives through the call, and its length is given.
+        // SAFETY: the option value is a u32 that outlives the call, and its length is passed.
         let result = unsafe {
             libc::setsockopt(
                 fd.as_raw_fd(),
@@ -130,7 +130,7 @@ mod linux {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Ancillary data buffer, aligned as control messages have to be: a stamp takes 64 bytes of it, a report 64 more.
+    /// Ancillary data buffer, aligned as control messages require. A stamp takes 64 bytes of it, a report 64 more.
     #[repr(C, align(8))]
     #[derive(Clone, Copy)]
     struct Control([u8; 256]);
@@ -147,7 +147,7 @@ mod linux {
         receive_stamped(fd, buffer, 0)
     }
 
-    /// As [`receive`], but what is received stays to be received.
+    /// Like [`receive`], but leaves the bytes in the socket.
     pub(crate) fn peek(
         fd: BorrowedFd<'_>,
         buffer: &mut [u8],
@@ -169,7 +169,7 @@ mod linux {
         Ok((received, stamp))
     }
 
-    /// Takes one report about sent bytes from the error queue; `None` when there is none.
+    /// Takes one report about sent bytes from the error queue; `None` if there is none.
     pub(crate) fn sent_stamp(fd: BorrowedFd<'_>) -> Option<SentStamp> {
         let mut report = Report::default();
         receive_message(fd, &mut [], libc::MSG_ERRQUEUE, |level, kind, data| {
@@ -179,7 +179,7 @@ mod linux {
         report.stamp()
     }
 
-    /// Takes all reports about sent bytes from the error queue, several with each call: a send has two.
+    /// Takes all reports about sent bytes from the error queue, several per call; each send has two.
     pub(crate) fn sent_stamps(fd: BorrowedFd<'_>, take: &mut dyn FnMut(SentStamp)) {
         receive_all::<8, 0>(fd, libc::MSG_ERRQUEUE, |message| {
             let mut report = Report::default();
@@ -190,11 +190,11 @@ mod linux {
         });
     }
 
-    /// What the kernel says of one report.
+    /// The contents of one report.
     #[derive(Default)]
     struct Report {
         at: Option<Realtime>,
-        /// What it is of, and the number of the byte.
+        /// Kind of event, and the number of the byte.
         of: Option<(u32, u32)>,
     }
 
@@ -240,27 +240,27 @@ mod linux {
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len() as _;
-        // SAFETY: the message points to buffers that live through the call, with their lengths.
+        // SAFETY: the message points to buffers that outlive the call, with their lengths.
         let received =
             unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags | libc::MSG_DONTWAIT) };
         if received < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel filled the control buffer, which lives, and set its length.
+        // SAFETY: the kernel filled the control buffer, which is still alive, and set its length.
         unsafe { control_messages(&message, control_message) };
         Ok(usize::try_from(received).unwrap_or(0))
     }
 
-    /// Gives each of a message's control messages: its level, its type, its data.
+    /// Calls `each` for each control message, with its level, type and data.
     ///
     /// # Safety
-    /// The kernel filled the message, whose buffer for control messages lives.
+    /// The kernel must have filled the message, and its control buffer must still be alive.
     unsafe fn control_messages(
         message: &libc::msghdr,
         mut each: impl FnMut(libc::c_int, libc::c_int, &[u8]),
     ) {
-        // SAFETY: as the caller says; CMSG_FIRSTHDR and CMSG_NXTHDR stay within the buffer, and cmsg_len covers header
-        // and data of each entry.
+        // SAFETY: guaranteed by the caller. `CMSG_FIRSTHDR` and `CMSG_NXTHDR` stay within the buffer, and `cmsg_len`
+        // covers the header and data of each entry.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(message);
             while let Some(entry) = header.as_ref() {
@@ -273,7 +273,7 @@ mod linux {
         }
     }
 
-    /// A message out of several that were received with one call.
+    /// One of several messages received with one call.
     struct Received<'a> {
         message: &'a libc::msghdr,
         bytes: &'a [u8],
@@ -282,13 +282,14 @@ mod linux {
 
     impl Received<'_> {
         fn control(&self, each: impl FnMut(libc::c_int, libc::c_int, &[u8])) {
-            // SAFETY: `receive_all` makes one only of what the kernel filled, while its buffers live.
+            // SAFETY: `receive_all` creates this only from messages that the kernel filled, while their buffers are
+            // alive.
             unsafe { control_messages(self.message, each) };
         }
     }
 
-    /// Receives all that waits, up to `MANY` messages of up to `BYTES` with each call. A call that gives fewer has
-    /// emptied the queue, which takes another call where they are received one by one.
+    /// Receives everything that waits, up to `MANY` messages of up to `BYTES` bytes per call. A call that returns fewer
+    /// has emptied the queue; receiving one by one would need another call to find out.
     fn receive_all<const MANY: usize, const BYTES: usize>(
         fd: BorrowedFd<'_>,
         flags: libc::c_int,
@@ -314,7 +315,7 @@ mod linux {
                 header.msg_control = controls[at].0.as_mut_ptr().cast();
                 header.msg_controllen = controls[at].0.len() as _;
             }
-            // SAFETY: the messages point to buffers that live through the call, with their lengths.
+            // SAFETY: the messages point to buffers that outlive the call, with their lengths.
             let received = unsafe {
                 libc::recvmmsg(
                     fd.as_raw_fd(),
@@ -335,12 +336,12 @@ mod linux {
         }
     }
 
-    /// A socket that is given, from now on, each SYN and SYN/ACK that passes a device, from its IP header on.
+    /// Opens a socket that receives every SYN and SYN/ACK that passes a device from now on, starting at the IP header.
     pub(crate) fn open_syn_watch() -> io::Result<OwnedFd> {
-        // Without a protocol it is given nothing yet.
+        // Without a protocol, it receives nothing yet.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
         socket.set_nonblocking(true)?;
-        // As much as the kernel gives.
+        // As much as the kernel allows.
         let _ = socket.set_recv_buffer_size(2 * 1024 * 1024);
         socket
             .attach_filter(&SYN_FILTER.map(|(code, jt, jf, k)| SockFilter::new(code, jt, jf, k)))?;
@@ -349,7 +350,7 @@ mod linux {
         let mut all: libc::sockaddr_ll = unsafe { mem::zeroed() };
         all.sll_family = libc::AF_PACKET as u16;
         all.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        // SAFETY: the address lives through the call, and its length is given.
+        // SAFETY: the address outlives the call, and its length is passed.
         let result = unsafe {
             libc::bind(
                 socket.as_raw_fd(),
@@ -360,13 +361,13 @@ mod linux {
         if result == 0 { Ok(socket.into()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The number under which a filter finds how a packet passed: `PACKET_OUTGOING`, or another (linux/filter.h:
-    /// SKF_AD_OFF + SKF_AD_PKTTYPE).
+    /// The filter's load offset for a packet's direction, `PACKET_OUTGOING` or another (linux/filter.h: `SKF_AD_OFF` +
+    /// `SKF_AD_PKTTYPE`).
     const PASSED: u32 = -0x1000_i32 as u32 + 4;
     const OUTGOING: u32 = libc::PACKET_OUTGOING as u32;
 
-    /// SYNs that leave and SYN/ACKs that come, over IPv4 (no fragments but the first) and IPv6 (without extension headers).
-    /// On a path to oneself each passes the other way too.
+    /// Accepts outgoing SYNs and incoming SYN/ACKs, over IPv4 (first fragments only) and IPv6 (without extension
+    /// headers). On a loopback path, each also passes in the other direction.
     const SYN_FILTER: [(u16, u8, u8, u32); 23] = [
         (0x30, 0, 0, 0),                // ldb [0]
         (0x54, 0, 0, 0xf0),             // and #0xf0
@@ -393,7 +394,8 @@ mod linux {
         (0x06, 0, 0, 0),                // ret #0
     ];
 
-    /// Takes all packets that wait, several with each call: a connection has two. Gives each, whether it left, and when.
+    /// Takes all waiting packets, several per call; a connection has two. Calls `take` with each, whether it is
+    /// outgoing, and when it passed.
     pub(crate) fn receive_syns(
         fd: BorrowedFd<'_>,
         mut take: impl FnMut(&[u8], bool, Option<Realtime>),
@@ -409,7 +411,7 @@ mod linux {
         });
     }
 
-    /// The first of the three stamps of `struct scm_timestamping`: software. Zero is "none".
+    /// The first of the three stamps of `struct scm_timestamping`: software. Zero means absent.
     fn software_stamp(data: &[u8]) -> Option<Realtime> {
         let word = |at: usize| {
             Some(libc::c_long::from_ne_bytes(
@@ -429,13 +431,12 @@ mod linux {
         Some(u64::from_ne_bytes(data.get(at..at + 8)?.try_into().ok()?))
     }
 
-    /// One jiffy: `tcpi_rwnd_limited` is counted in these (net/ipv4/tcp.c, `tcp_get_info_chrono_stats`).
+    /// One jiffy, the unit of `tcpi_rwnd_limited` (net/ipv4/tcp.c, `tcp_get_info_chrono_stats`).
     fn kernel_tick() -> Duration {
         clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
             .map_or(Duration::from_millis(10), Duration::from)
     }
 
-    /// Reads `TCP_INFO`.
     pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         let mut info = [0u8; 256];
         let mut length = info.len() as libc::socklen_t;
@@ -472,7 +473,7 @@ mod linux {
         })
     }
 
-    /// Whether the socket holds no received bytes: none to be read, none behind a hole.
+    /// Whether the socket holds no received bytes, neither readable nor behind a hole.
     pub(crate) fn holds_nothing(fd: BorrowedFd<'_>) -> bool {
         let mut memory = [u32::MAX; 9];
         let mut length = mem::size_of_val(&memory) as libc::socklen_t;
@@ -486,7 +487,7 @@ mod linux {
                 &raw mut length,
             )
         };
-        // The first of them is SK_MEMINFO_RMEM_ALLOC.
+        // The first entry is `SK_MEMINFO_RMEM_ALLOC`.
         result == 0 && memory[0] == 0
     }
 }

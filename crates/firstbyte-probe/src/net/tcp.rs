@@ -1,8 +1,8 @@
-//! TCP with stamps: connects, sends and receives, and notes when.
+//! TCP with stamps: connects, sends and receives, and records when.
 //!
-//! The kernel stamps bytes as they pass the device; the process only ever learns later. No option
-//! set here changes what is sent, but `TCP_NODELAY`: Nagle's algorithm together with delayed
-//! acknowledgements would pose as a slow server (RFC 9293 §3.7.4).
+//! The kernel stamps bytes as they pass the device; the process only ever learns of them later. No option set here
+//! affects the sent bytes, except `TCP_NODELAY`: Nagle's algorithm together with delayed acknowledgements would look
+//! like a slow server (RFC 9293 §3.7.4).
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -24,7 +24,7 @@ use super::syn::{SynTimes, SynWatch};
 use super::sys::{self, TcpInfo};
 use firstbyte_clock::{Monotonic, Realtime, Timebase};
 
-/// Where connections leave from (`--interface`).
+/// The local end of connections (`--interface`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bind {
@@ -35,25 +35,25 @@ pub enum Bind {
     Device(String),
     /// From this address.
     Address(IpAddr),
-    /// From the first of these ports that is free.
+    /// From the first free port in this range.
     Ports {
-        /// The first that is tried.
+        /// The first port to try.
         lowest: u16,
-        /// The last.
+        /// The last port to try.
         highest: u16,
     },
 }
 
-/// Why a connection attempt came to nothing.
+/// Why a connection attempt failed.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The socket could not be made or bound as asked.
+    /// The socket could not be created or bound as requested.
     Setup(io::Error),
-    /// The network or the peer said no.
+    /// The network or the peer refused.
     Failed(io::Error),
 }
 
-/// An open connection, and what its opening showed.
+/// An open connection, and the times of its opening.
 #[derive(Debug)]
 pub struct Connected {
     /// The connection.
@@ -62,19 +62,19 @@ pub struct Connected {
     pub syn_departed: Stamp,
     /// When the SYN/ACK arrived.
     pub connected: Stamp,
-    /// Round-trip time of the SYN; absent when it was lost once, or the kernel does not say.
+    /// Round-trip time of the SYN; absent if the SYN was lost, or if the kernel does not report it.
     pub syn_rtt: Option<Duration>,
-    /// Largest segment either side sends, bytes; absent where the kernel does not say.
+    /// Largest segment that either side sends, in bytes; absent if the kernel does not report it.
     pub segment_bytes: Option<usize>,
-    /// How far apart the earliest and the latest possible departure of the SYN are, where the kernel does not say.
+    /// Interval between the earliest and the latest possible departure of the SYN, if the kernel does not report it.
     pub syn_uncertainty: Option<Duration>,
 }
 
 /// Opens a connection to `remote`.
 ///
-/// When the SYN left and its answer arrived is known from `syns`, where there is that. Else: the SYN leaves while
-/// `connect` runs, and the kernel says afterwards how long its answer took: the arrival of the SYN/ACK is the
-/// departure plus that, not the later time at which this process was woken.
+/// If `syns` saw the handshake, it gives the times of the SYN and its answer. Otherwise the SYN leaves while `connect`
+/// runs, and the kernel reports afterwards how long the answer took. The arrival of the SYN/ACK is then the departure
+/// plus that time, not the later time at which this process was woken.
 ///
 /// # Errors
 /// [`ConnectError`], with the kernel's own error.
@@ -98,7 +98,7 @@ pub async fn connect(
     io.writable().await.map_err(ConnectError::Setup)?;
     let woken = Monotonic::now();
     let info = sys::tcp_info(io.as_fd());
-    // One that is established has no error to tell.
+    // An established connection has no error to report.
     if !info.is_some_and(|i| i.established)
         && let Some(error) = io.take_error().map_err(ConnectError::Setup)?
     {
@@ -149,22 +149,22 @@ pub async fn connect(
     })
 }
 
-/// After so many sends reports are taken: the kernel keeps only so many, and a call takes those of four.
+/// Reports are taken after this many sends: the kernel keeps a limited number, and one call takes those of four sends.
 const UNREPORTED: usize = 4;
 
-/// Reads of so little are of headers.
+/// Reads this short are reads of a header.
 const SHORT: usize = 8;
 
-/// What is known of a connection's opening.
+/// Times of a connection's opening.
 struct Opening {
     departed: Stamp,
     connected: Stamp,
     rtt: Option<Duration>,
-    /// The kernel's own way between TCP and the device, both ways.
+    /// Time that the kernel takes between TCP and the device, both ways.
     path: Duration,
 }
 
-/// Whether the kernel's times lie within what this process did: they do not if the wall clock was stepped.
+/// Whether the kernel's times lie within the process's own; they do not if the wall clock was stepped.
 fn is_within(seen: &SynTimes, timebase: Timebase, before: Monotonic, woken: Monotonic) -> bool {
     const APART: Duration = Duration::from_micros(100);
     let (earliest, latest) = (timebase.offset(before - APART), timebase.offset(woken + APART));
@@ -172,22 +172,22 @@ fn is_within(seen: &SynTimes, timebase: Timebase, before: Monotonic, woken: Mono
         && timebase.kernel_offset(seen.arrived) <= latest
 }
 
-/// How much of the kernel's round-trip time of a SYN is its own way from TCP to the device and back.
-/// Measured between 2 µs (caches warm) and 10 µs (the processor had slept):
-/// `docs/measurement.md`, "Accuracy".
+/// The part of the kernel's round-trip time of a SYN that passes between TCP and the device, both ways.
+///
+/// Measured between 2 µs (caches warm) and 10 µs (the processor had slept): `docs/measurement.md`, "Accuracy".
 const KERNEL_PATH: Duration = Duration::from_micros(5);
 
-/// When the SYN left, given when `connect` was called and when it returned.
+/// Estimates when the SYN left, given when `connect` was called and when it returned.
 ///
-/// It leaves about half-way, unless something holds the call up after that: the packet may travel
-/// on in the same context, through a virtual device into another host, or the process may lose the
-/// processor. The way down to the device never takes long.
+/// It leaves about half-way, unless something delays the call's return: the packet may travel on in the same context,
+/// through a virtual device into another host, or the process may be preempted. The way down to the device never takes
+/// long.
 fn departure(before: Monotonic, after: Monotonic) -> Monotonic {
     const LONGEST_WAY_DOWN: Duration = Duration::from_micros(20);
     before + (after.since(before) / 2).min(LONGEST_WAY_DOWN)
 }
 
-/// A stream that does not block: on Linux from the first, which is two system calls less.
+/// A non-blocking stream; on Linux from its creation, which saves two system calls.
 #[cfg(target_os = "linux")]
 const NONBLOCKING: Type = Type::STREAM.nonblocking();
 #[cfg(not(target_os = "linux"))]
@@ -202,7 +202,7 @@ fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Has `socket` leave from where the user said.
+/// Binds `socket` to the local end that the user requested.
 pub(super) fn bind_to(socket: &Socket, bind: &Bind, remote: SocketAddr) -> io::Result<()> {
     match bind {
         Bind::Ports { lowest, highest } => {
@@ -229,40 +229,40 @@ pub(super) fn bind_to(socket: &Socket, bind: &Bind, remote: SocketAddr) -> io::R
     Ok(())
 }
 
-/// An open TCP connection that notes what passes through it.
+/// An open TCP connection that records what passes through it.
 #[derive(Debug)]
 pub struct TcpStream {
     socket: Box<dyn StampedStream>,
     recorder: Rc<RefCell<Recorder>>,
     order: Cell<Order>,
-    /// What had arrived when the kernel was asked last.
+    /// Received data and figures when the kernel was last asked.
     arrived: Cell<Arrived>,
-    /// Bytes were sent after that.
+    /// Whether bytes were sent after that.
     sent_since: Cell<bool>,
-    /// Sends since the kernel's reports were taken.
+    /// Sends since the kernel's reports were last taken.
     unreported: Cell<usize>,
-    /// The kernel's own way between TCP and the device.
+    /// Time that the kernel takes between TCP and the device, both ways.
     kernel_path: Duration,
 }
 
-/// What the kernel said had arrived, asked before a read that took the rest of what it had said before.
+/// The kernel's counters, queried before a read, once all previously counted bytes had been read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
     info: Option<TcpInfo>,
-    /// So many segments with data have come since.
+    /// Segments with data that had come since the query before.
     segments: u32,
 }
 
 impl Arrived {
-    /// Whether a read would find nothing behind the `taken` bytes, neither bytes nor the end nor an error.
+    /// Whether a read would find nothing after the first `taken` bytes: no bytes, no end of the stream, no error.
     fn nothing_since(&self, taken: u64) -> bool {
-        // A kernel that counts none of these bytes says nothing by it.
+        // If the count is zero, the kernel may not support it.
         taken > 0 && self.info.is_some_and(|info| info.established && info.received_bytes == taken)
     }
 }
 
 impl TcpStream {
-    /// Over a socket that is connected. `kernel_path` is the kernel's own way between TCP and the device, both ways.
+    /// Wraps a connected socket. `kernel_path` is the time that the kernel takes between TCP and the device, both ways.
     pub(super) fn over(
         socket: Box<dyn StampedStream>,
         timebase: Timebase,
@@ -274,7 +274,7 @@ impl TcpStream {
         Self { socket, recorder, order, arrived, sent_since, unreported, kernel_path }
     }
 
-    /// The notes, shared: they outlive the connection, also when it is dropped half-way.
+    /// The shared recorder. It outlives the connection, even one that is dropped half-way.
     pub fn recorder(&self) -> Rc<RefCell<Recorder>> {
         Rc::clone(&self.recorder)
     }
@@ -288,12 +288,13 @@ impl TcpStream {
         self.socket.local()
     }
 
-    /// Receives into `buffer`; 0 bytes is the end of the stream.
+    /// Receives into `buffer`; 0 bytes means the end of the stream.
     ///
-    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well (but after a few bytes).
+    /// Receives at most `limit` bytes, plus the following ones of the same segment (except after a read of only a few
+    /// bytes).
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn poll_receive(
         &self,
         cx: &mut Context<'_>,
@@ -311,23 +312,23 @@ impl TcpStream {
             }
             let waits = arrived.info.map_or(0, |info| info.received_bytes.saturating_sub(taken));
             let waits = usize::try_from(waits).unwrap_or(usize::MAX);
-            // What came in one segment is read in one piece, whatever the limit.
+            // Bytes of a single segment are read at once, whatever the limit.
             let alone = arrived.segments == 1 && (limit..=buffer.len()).contains(&waits);
             let first = if alone { waits } else { limit };
             let (first, more) = buffer.split_at_mut(first);
-            // Reports that wait count as received data: with them there, a read that takes all the rest does not make
-            // the kernel acknowledge small segments at once (`tcp_cleanup_rbuf`), as it does for other clients.
+            // Waiting reports count as received data. While they wait, a read that takes all remaining data does not
+            // make the kernel acknowledge small segments at once (`tcp_cleanup_rbuf`), as it does for other clients.
             self.collect_sent_stamps();
             match self.socket.try_receive(first) {
                 Err(e) if is_transient(&e) => {}
                 result => {
                     let (mut bytes, stamp) = result?;
                     let now = Monotonic::now();
-                    // A few bytes are a header: the read of what it is of looks at what follows.
+                    // A few bytes are a header; the read of its contents will look at the bytes that follow.
                     if bytes == limit && bytes > SHORT && bytes != waits && !alone {
                         bytes += self.rest_of_segment(more, stamp);
                     }
-                    // Figures of an earlier call may be older than what the runtime has told of since.
+                    // Figures from an earlier call may be older than what the runtime has reported since.
                     if is_new && bytes == waits && bytes > 0 {
                         self.socket.note_drained();
                     }
@@ -340,7 +341,8 @@ impl TcpStream {
         }
     }
 
-    /// What had arrived, asked anew when all of it has been read: `taken` bytes. And whether it was asked now.
+    /// The kernel's counters of received data, and whether they were queried just now. They are queried again once all
+    /// `taken` bytes known so far have been read.
     fn arrived(&self, taken: u64) -> (Arrived, bool) {
         let before = self.arrived.get().info;
         if before.is_some_and(|info| info.received_bytes > taken) {
@@ -355,7 +357,7 @@ impl TcpStream {
         (arrived, true)
     }
 
-    /// Notes a read. Bytes that may have waited behind a hole have no stamp that counts.
+    /// Records a read. Stamps of bytes that may have waited behind a hole do not count.
     fn note_received(
         &self,
         bytes: usize,
@@ -380,17 +382,17 @@ impl TcpStream {
         self.order.set(order);
     }
 
-    /// The peer's turn ended with the byte before `end` of what was received: gives it its own time where the kernel has
-    /// merged it with a segment that followed.
+    /// Gives the bytes before `end`, where the peer's turn ended, their own time if the kernel has merged them with a
+    /// segment that followed.
     pub fn part_merged(&self, end: u64) {
         self.collect_sent_stamps();
         self.notes().part_merged(end, self.kernel_path);
     }
 
-    /// Receives what came in the segment with this stamp; gives how much that was.
+    /// Receives the rest of the segment with this stamp; returns its length.
     ///
-    /// A read has the stamp of the last segment from which it takes bytes: if looking at what comes
-    /// next gives the same stamp, all of it is of the same segment.
+    /// A read has the stamp of the last segment from which it takes bytes. If peeking at the next bytes gives the same
+    /// stamp, all of them belong to the same segment.
     fn rest_of_segment(&self, buffer: &mut [u8], stamp: Option<Realtime>) -> usize {
         if buffer.is_empty() || stamp.is_none() {
             return 0;
@@ -403,10 +405,10 @@ impl TcpStream {
         }
     }
 
-    /// Sends what the kernel takes of `bytes`.
+    /// Sends as many of `bytes` as the kernel accepts.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -416,8 +418,8 @@ impl TcpStream {
         loop {
             ready!(self.socket.poll_write_ready(cx))?;
             if full {
-                // Reports in the error queue make the socket look writable from then on. Waiting
-                // for room in a full send buffer is then asking again, between other work.
+                // From then on, reports in the error queue make the socket look writable. So to wait for room in a full
+                // send buffer, ask again, between other work.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -441,12 +443,13 @@ impl TcpStream {
         }
     }
 
-    /// Sends what the kernel takes of `bytes` without waiting, and ends the stream: nothing is sent after that.
+    /// Sends as many of `bytes` as the kernel accepts without waiting, and ends the stream: nothing can be sent after
+    /// that.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn send_last(&self, bytes: &[u8]) -> io::Result<(usize, SendId)> {
-        // Nobody waits for what becomes of these bytes: the figures are those of what came before, if they are known.
+        // Nobody waits for the fate of these bytes, so use the figures from before this send, if they are known.
         let known = self.arrived.get().info;
         let settled = known.filter(|info| info.unacknowledged == 0 && !self.sent_since.get());
         let settled = settled.map(|info| self.tcp_facts(Some(info)));
@@ -457,7 +460,7 @@ impl TcpStream {
         Ok((sent, notes.sent(sent, now)))
     }
 
-    /// Takes over what the kernel has reported about sent bytes so far: before it is asked for, and before it is too much.
+    /// Takes the kernel's reports about sent bytes so far: before they are queried, and before there are too many.
     pub fn collect_sent_stamps(&self) {
         self.unreported.set(0);
         if self.notes().awaits_reports() {
@@ -465,7 +468,7 @@ impl TcpStream {
         }
     }
 
-    /// Takes over what the kernel knows by now: its reports about sent bytes, and its figures.
+    /// Takes everything that the kernel knows by now: its reports about sent bytes, and its figures.
     pub fn note_kernel(&self) {
         self.collect_sent_stamps();
         let info = self.socket.info();
@@ -474,7 +477,7 @@ impl TcpStream {
         (notes.tcp, notes.gaps) = (Some(facts), gaps);
     }
 
-    /// Which segments are missing before others. Holes that closed again do not count, nor do unread bytes in order.
+    /// Which segments are missing before others. Holes that have closed do not count, nor do unread bytes in order.
     fn segment_gaps(&self, info: Option<TcpInfo>) -> SegmentGaps {
         let Some(info) = info else { return SegmentGaps::default() };
         let received = info.out_of_order.is_some_and(|segments| segments > 0)
@@ -483,7 +486,7 @@ impl TcpStream {
         SegmentGaps { received, sacked: info.sacked }
     }
 
-    /// What the kernel says of the connection: MSS, smallest round trip, retransmissions.
+    /// The kernel's figures for the connection: MSS, smallest round trip, retransmissions.
     fn tcp_facts(&self, info: Option<TcpInfo>) -> TcpFacts {
         TcpFacts {
             syn_rtt: None,
@@ -504,7 +507,7 @@ fn is_transient(error: &io::Error) -> bool {
 }
 
 impl Drop for TcpStream {
-    /// The last look at the kernel's figures, also when the connection is given up half-way.
+    /// Takes the kernel's figures one last time, also if the connection is dropped half-way.
     fn drop(&mut self) {
         if self.notes().tcp.is_some() {
             self.collect_sent_stamps();
@@ -520,12 +523,12 @@ mod tests {
 
     use super::*;
 
-    /// The stamp of the last of the first `bytes` that wait.
+    /// The stamp of the last of the first `bytes` waiting bytes.
     fn stamp_at(stream: &TcpStream, bytes: usize) -> Option<Realtime> {
         stream.socket.peek(&mut vec![0; bytes]).unwrap().1
     }
 
-    /// What is there of `stream`, from now on.
+    /// Reads what `stream` has received, waiting for it if necessary.
     async fn read(stream: &TcpStream, buffer: &mut [u8], limit: usize) -> usize {
         std::future::poll_fn(|cx| stream.poll_receive(cx, buffer, limit)).await.unwrap()
     }
@@ -536,7 +539,7 @@ mod tests {
         let connected = connect(remote, &Bind::Any, Timebase::start(), None).await.unwrap();
         let (mut peer, stream) = (listener.accept().unwrap().0, connected.stream);
         peer.set_nodelay(true).unwrap();
-        // The kernel begins to stamp a little after the first socket has asked for it.
+        // The kernel begins to stamp slightly after the first socket has asked for stamps.
         loop {
             peer.write_all(&[0]).unwrap();
             assert_eq!(read(&stream, &mut [0], 1).await, 1);
@@ -578,8 +581,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_takes_nothing_of_a_segment_that_came_later() {
         let (mut peer, stream) = pair().await;
-        // The kernel merges segments that wait, up to 17 pieces of memory; all of these fit into the
-        // window.
+        // The kernel merges waiting segments, up to 17 pieces of memory; all of these fit into the window.
         let (segments, bytes) = (24, 2_000);
         for n in 0..segments {
             peer.write_all(&vec![n; bytes]).unwrap();

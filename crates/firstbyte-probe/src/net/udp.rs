@@ -1,7 +1,7 @@
-//! UDP with stamps: sends and receives datagrams one by one, and notes when.
+//! UDP with stamps: sends and receives datagrams one by one, and records when.
 //!
-//! Each datagram is a send and a read of its own (no segmentation offload), so that each has a stamp
-//! of its own. The socket is connected: what nobody listens for comes back as an error at once.
+//! Each datagram is sent and read on its own (no segmentation offload), so that each has its own stamp. The socket is
+//! connected, so that datagrams to a port where nobody listens come back as an error at once.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,24 +18,24 @@ use super::sys::{self, SentStamp};
 use super::tcp::{Bind, ConnectError, bind_to};
 use firstbyte_clock::{Monotonic, Timebase};
 
-/// Room for what arrives while the process is busy, bytes.
+/// Receive buffer for datagrams that arrive while the process is busy, in bytes.
 const RECEIVE_BUFFER: usize = 2 * 1024 * 1024;
 
-/// A connected UDP socket that notes what passes through it.
+/// A connected UDP socket that records what passes through it.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: Box<dyn StampedDatagrams>,
     recorder: Rc<RefCell<Recorder>>,
-    /// For each datagram sent, where its last byte stands among all bytes sent, modulo 2³²: the
-    /// kernel numbers datagrams, the recorder bytes.
+    /// For each datagram sent, the offset of its last byte among all bytes sent, modulo 2³². The kernel numbers
+    /// datagrams, the recorder bytes.
     ends: Vec<u32>,
-    /// Datagrams that the kernel has reported.
+    /// Number of datagrams that the kernel has reported.
     reported: usize,
     sent_bytes: u32,
 }
 
 impl UdpSocket {
-    /// A socket for datagrams to and from `remote`.
+    /// Opens a socket for datagrams to and from `remote`.
     ///
     /// # Errors
     /// [`ConnectError`], with the kernel's own error.
@@ -48,7 +48,7 @@ impl UdpSocket {
             let socket =
                 Socket::new(Domain::for_address(remote), Type::DGRAM, Some(Protocol::UDP))?;
             socket.set_nonblocking(true)?;
-            // As much as the kernel gives.
+            // As much as the kernel allows.
             let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
             bind_to(&socket, bind, remote)?;
             Ok(socket)
@@ -60,13 +60,13 @@ impl UdpSocket {
         Ok(Self::over(Box::new(KernelDatagrams::new(io, stamping)), timebase))
     }
 
-    /// Over a socket that is connected.
+    /// Wraps a connected socket.
     pub(super) fn over(socket: Box<dyn StampedDatagrams>, timebase: Timebase) -> Self {
         let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
         Self { socket, recorder, ends: Vec::new(), reported: 0, sent_bytes: 0 }
     }
 
-    /// The notes, shared: they outlive the socket.
+    /// The shared recorder. It outlives the socket.
     pub fn recorder(&self) -> Rc<RefCell<Recorder>> {
         Rc::clone(&self.recorder)
     }
@@ -79,7 +79,7 @@ impl UdpSocket {
     /// Receives one datagram into `buffer`.
     ///
     /// # Errors
-    /// The kernel's; an ICMP message that nobody listens is `ConnectionRefused`.
+    /// The kernel's error; an ICMP message that nobody listens is `ConnectionRefused`.
     pub fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -92,10 +92,10 @@ impl UdpSocket {
         Poll::Ready(Ok(bytes))
     }
 
-    /// Sends one datagram. One for which there is no room now is lost, as on the way, and was not sent.
+    /// Sends one datagram. If there is no room for it now, it is dropped as if lost on the way, and `None` is returned.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn send(&mut self, datagram: &[u8]) -> io::Result<Option<SendId>> {
         let now = Monotonic::now();
         if !self.socket.send(datagram)? {
@@ -109,8 +109,8 @@ impl UdpSocket {
         Ok(Some(id))
     }
 
-    /// Notes the kernel's reports about sent datagrams. The kernel reports each datagram once, in order: when all are reported,
-    /// there is no system call.
+    /// Takes the kernel's reports about sent datagrams. The kernel reports each datagram once, in order, so if all are
+    /// reported, this makes no system call.
     pub fn collect_sent_stamps(&mut self) {
         while self.reported < self.ends.len() {
             let Some((number, at)) = self.socket.departed() else { return };
@@ -124,7 +124,7 @@ impl UdpSocket {
 }
 
 impl Drop for UdpSocket {
-    /// The last look at the kernel's reports, also when the connection is given up half-way.
+    /// Takes the kernel's reports one last time, also if the connection is dropped half-way.
     fn drop(&mut self) {
         self.collect_sent_stamps();
     }
@@ -142,7 +142,7 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(5), received).await.expect("an answer")
     }
 
-    /// Without another send that would tell of it.
+    /// No further send is needed to notice it.
     #[tokio::test]
     async fn that_nobody_listens_is_noticed_at_once() {
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 
-    /// What the kernel reports of departures comes the same way.
+    /// The kernel's departure reports arrive through the same error queue.
     #[tokio::test]
     async fn reports_of_departures_are_no_errors() {
         let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of a response's body: counted, decoded where asked, written where asked.
+//! Handles a response's body: counts it, and decodes and writes it if requested.
 
 mod decoder;
 
@@ -27,13 +27,13 @@ pub(super) struct Body {
     received: u64,
     encoding: String,
     writer: Option<Box<dyn Decoder>>,
-    /// What came out of the decoder, bytes; absent where none is at work.
+    /// Bytes that came out of the decoder; absent without a decoder.
     decoded: Option<Rc<Cell<u64>>>,
-    /// What has come is noted as it comes: it is known however the exchange ends.
+    /// Updated as bytes arrive, so that the observation is right however the exchange ends.
     seen: Shared,
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counted {
     sink: Box<dyn Write>,
     bytes: Rc<Cell<u64>>,
@@ -52,8 +52,8 @@ impl Write for Counted {
 }
 
 impl Body {
-    /// With `follows_redirects`, bodies of responses that redirect go nowhere, as with curl; so do
-    /// those of errors with `--fail`.
+    /// With `follows_redirects`, bodies of redirect responses are discarded, as with curl; so are those of errors with
+    /// `--fail`.
     pub(super) fn new(options: &HttpOptions, follows_redirects: bool, seen: &Shared) -> Self {
         let exact = options.exact.as_deref();
         Self {
@@ -71,7 +71,7 @@ impl Body {
         }
     }
 
-    /// Bytes as received, before decoding.
+    /// Bytes received, before decoding.
     pub(super) const fn received(&self) -> u64 {
         self.received
     }
@@ -81,7 +81,7 @@ impl Body {
         self.writer.is_some()
     }
 
-    /// The head has arrived: opens the output and picks the decoder.
+    /// Called when the head has arrived: opens the output and chooses the decoder.
     pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), Cause> {
         self.note();
         let passed_over = self.follows_redirects
@@ -140,12 +140,12 @@ impl Body {
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Cause> {
-        // Of no body there is nothing to decode: HEAD, 304.
+        // An absent body cannot be decoded: HEAD, 304.
         let writer = self.writer.as_mut().filter(|_| self.received > 0);
         let result = writer.map_or(Ok(()), |w| w.end());
         self.note();
         result.map_err(|error| match self.problem(&error) {
-            // What is only noticed at the end is that there is no proper end.
+            // An error noticed only at the end means that the end is missing or wrong.
             Cause::BadContentEncoding { encoding, .. } => Cause::BadContentEncoding {
                 encoding,
                 detail: "the data is cut short, or its checksum is wrong".into(),

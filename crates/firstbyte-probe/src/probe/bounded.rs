@@ -1,36 +1,36 @@
-//! Reads files that people write to their ends. Endless ones (a device, a pipe) are refused at a size limit.
+//! Reads files written by people. Endless ones (a device, a pipe) are refused at a size limit.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The most that a file with text for people or programs has: a plan, a bundle of certificates.
+/// Size limit in bytes of a text file, such as a plan or a bundle of certificates.
 pub const MOST_TEXT: u64 = 16 << 20;
-/// The most that a body has, which is held in memory.
+/// Size limit in bytes of a body that is held in memory.
 pub const MOST_BODY: u64 = 256 << 20;
 
-/// Reads the file at `path`, of at most so many bytes.
+/// Reads the file at `path`, of at most `most` bytes.
 ///
 /// # Errors
-/// When it cannot be read, or there are more.
+/// The file cannot be read, or is larger.
 pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_all(File::open(path)?, most)
 }
 
-/// The same of a text.
+/// Like [`read_file`], for text.
 ///
 /// # Errors
-/// Those of [`read_file`], and text that is not UTF-8.
+/// Those of [`read_file`], or the text is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let no_text =
         |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
     String::from_utf8(read_file(path, most)?).map_err(no_text)
 }
 
-/// Reads `from` to its end, which comes within so many bytes.
+/// Reads `from` to its end, at most `most` bytes.
 ///
 /// # Errors
-/// When it cannot be read, or there are more.
+/// It cannot be read, or has more bytes.
 pub fn read_all(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -1,6 +1,6 @@
-//! Other clients than ours: what makes their probers, by the client's name.
+//! Other clients than ours: creates their probers by the client's name.
 //!
-//! This crate knows that they exist and what they are called; who drives them registers a [`ProberMaker`] for each.
+//! This crate only knows the clients' names; the code that drives a client registers a [`ProberMaker`] for it.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,36 +9,35 @@ use super::options::{Client, Options};
 use super::proxy::refuse_http3;
 use super::{Prober, SetupError, Target};
 
-/// Makes probers that let one client visit.
+/// Creates probers that make visits with one client.
 pub trait ProberMaker {
-    /// Whether the client can visit `target` as `options` ask. Nothing is started for the answer but what says its
+    /// Checks whether the client can visit `target` as `options` ask. Starts nothing, except to ask the client for its
     /// version.
     ///
     /// # Errors
     /// Why it cannot, in words: "curl 7.88.1 has no HTTP/3".
     fn check(&self, target: &Target, options: &Options) -> Result<(), String>;
 
-    /// A prober of such visits, with sessions and connections of its own. The client is started when it is first
-    /// needed.
+    /// Creates a prober with its own sessions and connections. The client is started when it is first needed.
     ///
     /// # Errors
     /// [`SetupError`].
     fn make(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError>;
 }
 
-/// The makers there are. Clones share them.
+/// The registered makers. Clones share them.
 #[derive(Clone, Default)]
 pub struct Clients(HashMap<Client, Rc<dyn ProberMaker>>);
 
 impl Clients {
-    /// Makes `maker` the one for `client`.
+    /// Registers `maker` for `client`.
     #[must_use]
     pub fn with(mut self, client: Client, maker: Rc<dyn ProberMaker>) -> Self {
         self.0.insert(client, maker);
         self
     }
 
-    /// Whether `options`' client can visit `target` as they ask.
+    /// Checks whether the client named by `options` can visit `target` as they ask.
     ///
     /// # Errors
     /// Why it cannot, in words.
@@ -54,7 +53,7 @@ impl Clients {
         }
         let pinned = !(options.resolve.is_empty() && options.connect_to.is_empty());
         if pinned && target.url.host_str().is_some_and(|host| host.ends_with('.')) {
-            // It would ask DNS, and measure another edge, without a word.
+            // The client would ask DNS and silently measure another edge.
             let name = options.client.name();
             return Err(format!(
                 "{name} cannot use given addresses for a host name that ends with a dot"

@@ -1,7 +1,7 @@
 //! From addresses to one open connection: Happy Eyeballs (RFC 8305).
 //!
-//! Attempts are begun one Connection Attempt Delay apart, or as soon as the one before has failed;
-//! the first to connect wins. Every attempt stays in the observation.
+//! Attempts begin one Connection Attempt Delay apart, or as soon as the previous one has failed; the first to connect
+//! wins. Every attempt stays in the observation.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -24,15 +24,15 @@ use firstbyte_clock::{Timebase, timer_now};
 /// Connection Attempt Delay (RFC 8305 §8).
 pub(super) const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The port to connect to, and the interface that leads to an address which is valid on one link only.
+/// The port to connect to, and the interface for an address that is valid on one link only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemotePort {
     port: u16,
-    /// The interface's number; 0 where the address says enough.
+    /// The interface's index; 0 if the address does not need one.
     scope: u32,
 }
 
-/// The number of an interface, which is given by name or by number.
+/// The index of an interface given by name or by index.
 pub(super) fn interface_number(zone: &str) -> Result<u32, String> {
     let named = nix::net::if_::if_nametoindex(zone).ok();
     let number = named.or_else(|| zone.parse().ok());
@@ -46,7 +46,7 @@ impl From<u16> for RemotePort {
 }
 
 impl RemotePort {
-    /// Of an address in `zone`, which is an interface's name or number.
+    /// The port at an address in `zone`, an interface's name or index.
     pub(super) fn in_zone(port: u16, zone: Option<&str>) -> Result<Self, Cause> {
         let Some(zone) = zone else { return Ok(port.into()) };
         let scope = interface_number(zone).map_err(|detail| Cause::SocketSetup { detail })?;
@@ -61,7 +61,7 @@ impl RemotePort {
     }
 }
 
-/// Connects to the first of the addresses that answers.
+/// Connects to the first address that answers.
 pub(super) async fn connect(
     seen: &Shared,
     options: &Options,
@@ -77,7 +77,7 @@ pub(super) async fn connect(
     race(seen, &options.bind, delay, resolved, port, dial).await
 }
 
-/// Has `dial` connect to each in turn, until one has; where from is for errors only.
+/// Calls `dial` for one address after another until one connects; `bind` is for error messages only.
 pub(super) async fn race<D, F>(
     seen: &Shared,
     bind: &Bind,
@@ -118,7 +118,7 @@ where
                 late = None;
                 waiting = alternate(more, waiting);
             }
-            // The delay has passed: the next one starts beside those under way.
+            // The delay has passed: the next attempt starts in parallel to those in progress.
             () = sleep_until(next_due), if !due && !waiting.is_empty() => due = true,
             else => {
                 return Err(failure.unwrap_or(Cause::SocketSetup {
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// The addresses that are still to come; never where there are none.
+/// Addresses not yet resolved; pends forever if there are none.
 pub(super) async fn arrival(late: &mut Option<Late>) -> Vec<IpAddr> {
     match late {
         Some(late) => late.await,
@@ -137,7 +137,7 @@ pub(super) async fn arrival(late: &mut Option<Late>) -> Vec<IpAddr> {
     }
 }
 
-/// One of each in turn, `first` first: it is of the family that has not been tried.
+/// Takes addresses from both lists in turn, beginning with `first`, whose family has not been tried yet.
 fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
     let (mut first, mut then) = (first.into_iter(), then.into_iter());
     let mut both = VecDeque::new();
@@ -148,15 +148,17 @@ fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
     both
 }
 
-/// Those under way, first begun first. They are polled where they are: a task for each would wake the runtime, which is
-/// two system calls between the SYN and whoever waits for the answer.
+/// Attempts in progress, in the order in which they began.
+///
+/// They are polled in place: a task for each would wake the runtime, which costs two system calls between the SYN and
+/// the task that waits for the answer.
 #[derive(Default)]
 struct Attempts(Vec<(usize, SocketAddr, Dialled)>);
 
 type Dialled = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
 
 impl Attempts {
-    /// The next one that comes to an end; never where there are none.
+    /// The next attempt that ends; pends forever if there are none.
     async fn next(&mut self) -> (usize, SocketAddr, Result<Connected, ConnectError>) {
         poll_fn(|cx| {
             for (at, (index, remote, dialled)) in self.0.iter_mut().enumerate() {
@@ -256,7 +258,7 @@ fn cause(seen: &Shared, bind: &Bind, remote: SocketAddr, error: ConnectError) ->
     }
 }
 
-/// The kernel's words, without the number Rust appends.
+/// The kernel's message, without the number that Rust appends.
 pub fn describe(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(
         || error.to_string(),

@@ -1,8 +1,8 @@
-//! What all probers share: root certificates, crypto providers, client certificates, resolvers.
+//! Resources shared by all probers: root certificates, crypto providers, client certificates, resolvers.
 //!
-//! Each is loaded when it is first asked for, and once: the system's roots are a hundred and fifty certificates to
-//! parse, and ten thousand targets need them no oftener than one. What is a target's own (sessions, an open
-//! connection) is its prober's. Files that change are read again by who makes a new equipment.
+//! Each is loaded on first use, and only once: the system's roots are a hundred and fifty certificates to parse, and
+//! ten thousand targets need them no more often than one. Anything that belongs to one target (sessions, an open
+//! connection) is kept by its prober. To read changed files again, create a new `Equipment`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use super::resolve::Resolver;
 use super::tls::{Tls, TlsSetupError, TlsStock};
 use super::{NetProber, Prober, SetupError};
 
-/// What all probers of a runtime share. Clones share it too.
+/// Resources shared by all probers of a runtime. Clones share them too.
 #[derive(Clone, Default)]
 pub struct Equipment(Rc<Stock>);
 
@@ -30,14 +30,15 @@ struct Stock {
 }
 
 impl Equipment {
-    /// With other clients than ours.
+    /// Creates equipment that also has other clients than ours.
     pub fn with_clients(clients: Clients) -> Self {
         Self(Rc::new(Stock { clients, ..Stock::default() }))
     }
 
-    /// After a visit over plain HTTP that ends without a response, a prober made from now on asks the server with one
-    /// ClientHello whether the port speaks TLS. Monitors and exporters do not: they open no connection that nobody
-    /// configured.
+    /// Makes probers created from now on check whether the port speaks TLS after a plain-HTTP visit without a response.
+    ///
+    /// The check sends the server one ClientHello. Monitors and exporters do not enable it: they open no connections
+    /// that nobody configured.
     pub fn look_for_tls(&self) {
         self.0.looks_for_tls.set(true);
     }
@@ -46,8 +47,7 @@ impl Equipment {
         self.0.looks_for_tls.get()
     }
 
-    /// Who visits as `options` ask, by the client that they name. Has to be called within the runtime that it
-    /// visits in.
+    /// Creates a prober for the client and settings in `options`. Call it within the runtime that makes the visits.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -55,13 +55,13 @@ impl Equipment {
         if options.client == Client::Firstbyte {
             return Ok(Box::new(NetProber::new(options.clone(), self)?));
         }
-        // What is wrong with certificates is so for all clients.
+        // Errors in the certificates apply to all clients.
         self.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
         let maker = self.0.clients.maker(options.client).map_err(SetupError::Client)?;
         maker.make(options)
     }
 
-    /// TLS as `options` ask, for handshakes of others: the same who is trusted, the same checks.
+    /// The TLS configuration for `options`, for handshakes made by other code: the same trust, the same checks.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -73,7 +73,7 @@ impl Equipment {
         self.0.tls.client_config(options, alpn).map_err(SetupError::Tls)
     }
 
-    /// Has to be called within the runtime that the resolver is asked in.
+    /// Call it within the runtime that makes the queries.
     pub(super) fn resolver(&self, choice: &ResolverChoice) -> Result<Rc<Resolver>, String> {
         if let Some(known) = self.0.resolvers.borrow().get(choice) {
             return Ok(Rc::clone(known));

@@ -1,7 +1,7 @@
 //! One HTTP exchange over a watched stream.
 //!
-//! hyper speaks the protocol; this module decides what leaves together. Until the request has been
-//! written, the stream holds everything back; then all of it leaves in one send.
+//! hyper speaks the protocol; this module decides which bytes leave together. The stream holds everything back until
+//! the request is written; then it sends all of it at once.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -28,7 +28,7 @@ use super::stream::{SharedTimes, Stream};
 use super::target::Target;
 use super::watch::{GoAway, HttpWatch, wrong_line};
 
-/// A stream as hyper wants it, and as this module still needs it.
+/// A stream in the form that hyper needs, which this module can still access.
 #[derive(Clone)]
 struct SharedStream(Rc<RefCell<Stream>>, Rc<RefCell<HeadAgain>>, Rc<RefCell<HeadReplacement>>);
 
@@ -48,8 +48,8 @@ impl hyper::rt::Read for SharedStream {
             return Poll::Ready(Ok(()));
         }
         let mut stream = self.0.borrow_mut();
-        // What a server says before it is asked, such as 408 (RFC 9110 §15.5.9), is its answer all the same. hyper, which
-        // looks before it has written the request, would take it for an error: until then there is nothing to be read.
+        // A server's message before the request, such as 408 (RFC 9110 §15.5.9), counts as its response. hyper, which
+        // reads before it has written the request, would treat it as an error, so it gets nothing to read until then.
         if stream.holds_first_request() {
             return Poll::Pending;
         }
@@ -76,7 +76,7 @@ impl hyper::rt::Write for SharedStream {
         }
     }
 
-    /// Otherwise hyper copies a body behind the head before it writes either.
+    /// Otherwise hyper copies the body behind the head before it writes either.
     fn is_write_vectored(&self) -> bool {
         true
     }
@@ -92,7 +92,7 @@ impl hyper::rt::Write for SharedStream {
 
 type Tasks = Rc<RefCell<Vec<Pin<Box<dyn Future<Output = ()>>>>>>;
 
-/// Runs hyper's own tasks beside the exchange, on the same thread, in a known order.
+/// Runs hyper's own tasks along with the exchange, on the same thread and in a known order.
 #[derive(Clone, Default)]
 struct Beside(Tasks);
 
@@ -102,8 +102,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Beside {
     }
 }
 
-/// Ends what runs beside the exchange when that is over, or given up: the tasks hold the executor
-/// that holds them, and the socket.
+/// Drops hyper's tasks when the exchange is over or given up: they hold the executor, which holds them, and the socket.
 struct EndTasks(Beside);
 
 impl Drop for EndTasks {
@@ -114,7 +113,7 @@ impl Drop for EndTasks {
 }
 
 impl Beside {
-    /// Polls every task once, those included that are added meanwhile.
+    /// Polls every task once, including those added meanwhile.
     fn poll(&self, cx: &mut Context<'_>) {
         let mut at = 0;
         while let Some(mut task) = self.taken(at) {
@@ -131,7 +130,7 @@ impl Beside {
     }
 }
 
-/// A connection that HTTP is spoken over: one exchange after the other.
+/// An open connection for HTTP exchanges, one after another.
 pub(super) struct Open {
     stream: Rc<RefCell<Stream>>,
     beside: EndTasks,
@@ -139,9 +138,9 @@ pub(super) struct Open {
     sender: Option<Sender>,
     head: Rc<RefCell<HeadAgain>>,
     own_head: Rc<RefCell<HeadReplacement>>,
-    /// A head with more fields than usual has come.
+    /// Whether a head with more fields than usual has arrived.
     many_fields: bool,
-    /// A proxy gets the requests and forwards them.
+    /// Additions to the requests, if a proxy gets and forwards them.
     forwarding: Option<ProxyForwarding>,
 }
 
@@ -152,7 +151,7 @@ enum Sender {
 }
 
 impl Open {
-    /// Over `stream`, on which nothing has been said.
+    /// Wraps `stream`, on which nothing has been sent yet.
     pub(super) fn new(stream: Stream, http2: bool) -> Self {
         let stream = Rc::new(RefCell::new(stream));
         let beside = EndTasks(Beside::default());
@@ -168,7 +167,7 @@ impl Open {
         }
     }
 
-    /// A proxy gets the requests, if it says so.
+    /// With `Some`, requests go to a proxy that forwards them.
     pub(super) fn forwarded(self, forwarding: Option<ProxyForwarding>) -> Self {
         Self { forwarding, ..self }
     }
@@ -203,8 +202,9 @@ impl Open {
         })
     }
 
-    /// Sends the request as often as there are observations, at once on streams of their own, and receives all
-    /// responses to their end. The first observation is the connection's; `times` is when each was asked and answered.
+    /// Sends one request for each observation, all at once on separate streams, and receives all responses completely.
+    ///
+    /// The first observation is the connection's; `times` receives when each was requested and answered.
     pub(super) async fn exchanges_at_once(
         &mut self,
         target: &Target,
@@ -233,7 +233,7 @@ impl Open {
             let streams = seen.iter().map(|seen| {
                 let request = request::for_http2(target, options);
                 let exchange = one_of_several(sender.clone(), request, options, seen, stream);
-                // Others go on: those before it are answered.
+                // Other exchanges continue: the server still answers earlier ones.
                 async move {
                     let result = exchange.await;
                     let is_shut_down = || stream.borrow().watch().is_shut_down();
@@ -280,7 +280,7 @@ impl Open {
                 self.many_fields = true;
                 let written = self.own_head.borrow().hyper_bytes;
                 let again = self.request(target, options);
-                // All that the second hyper writes is swallowed: nothing is left to be replaced.
+                // Everything that the second hyper writes is discarded, so there is nothing to replace.
                 self.own_head.borrow_mut().restart(None);
                 self.head.borrow_mut().give_again(written);
                 self.sender = Some(self.greet().await?);
@@ -303,7 +303,7 @@ impl Open {
         Ok(())
     }
 
-    /// The request for hyper; what HTTP/1 writes in place of its head is set aside.
+    /// The request for hyper. For HTTP/1, this also prepares the head that is written instead of hyper's.
     fn request(&self, target: &Target, options: &HttpOptions) -> http::Request<RequestBody> {
         if self.http2 {
             return request::for_http2(target, options);
@@ -324,12 +324,12 @@ impl Open {
         })
     }
 
-    /// What each side of HTTP says first.
+    /// Starts hyper on the stream; for HTTP/2 this writes the preface and settings.
     async fn greet(&self) -> Result<Sender, hyper::Error> {
         let (head, own_head) = (Rc::clone(&self.head), Rc::clone(&self.own_head));
         let io = SharedStream(Rc::clone(&self.stream), head, own_head);
         let beside = &self.beside.0;
-        // A connection's errors come out of the response as well.
+        // A connection's errors are also reported through the response.
         if self.http2 {
             let (sender, connection) = http2::Builder::new(beside.clone())
                 .initial_stream_window_size(6 * 1024 * 1024)
@@ -344,10 +344,10 @@ impl Open {
         } else {
             let (sender, connection) = http1::Builder::new()
                 .max_buf_size(LARGEST_HEAD)
-                // Of trailers too.
+                // This limit also applies to trailers.
                 .max_header_size(LARGEST_HEAD)
                 .max_headers(if self.many_fields { FIELDS } else { USUAL_FIELDS })
-                // As a user agent has to take them (RFC 9112 §5.2), and as every other one does.
+                // A user agent must accept these (RFC 9112 §5.2), and all others do.
                 .allow_obsolete_multiline_headers_in_responses(true)
                 .allow_spaces_after_header_name_in_responses(true)
                 .handshake(io)
@@ -359,11 +359,11 @@ impl Open {
         }
     }
 
-    /// Whether another exchange can follow: asked between two of them.
+    /// Whether another exchange can follow; call it between exchanges.
     pub(super) async fn is_usable(&mut self) -> bool {
         let (beside, sender) = (self.beside.0.clone(), &mut self.sender);
         poll_fn(|cx| {
-            // Takes note of a server that has closed meanwhile.
+            // Notices if the server has closed the connection meanwhile.
             beside.poll(cx);
             let ready = match sender {
                 Some(Sender::Http1(sender)) => sender.poll_ready(cx),
@@ -375,20 +375,20 @@ impl Open {
         .await
     }
 
-    /// Receives until the server has left a session for another connection. Without an answer to
-    /// wait for, nothing of HTTP's comes in between.
+    /// Receives until the server has sent a session for another connection. No response is awaited, so no HTTP data
+    /// should come in between.
     pub(super) async fn await_session(&self) -> Result<(), Cause> {
         let result = poll_fn(|cx| self.stream.borrow_mut().poll_session(cx)).await;
         result.map_err(|_| Cause::ClosedBeforeResponse)
     }
 
-    /// Closes the connection, as far as that needs no waiting.
+    /// Closes the connection as far as possible without waiting.
     pub(super) fn close(self) {
         drop(self.sender);
         self.stream.borrow_mut().close();
     }
 
-    /// Takes over what the kernel knows by now of a connection that stays open.
+    /// Records what the kernel knows by now about a connection that stays open.
     pub(super) fn note_kernel(&self) {
         self.stream.borrow().note_kernel();
     }
@@ -405,16 +405,16 @@ impl From<hyper::Error> for Problem {
     }
 }
 
-/// The largest head that is taken, as with curl (its MAX_HTTP_RESP_HEADER_SIZE).
+/// Size limit of a head, the same as curl's (`MAX_HTTP_RESP_HEADER_SIZE`).
 const LARGEST_HEAD: usize = 300 * 1024;
-/// The most fields of a head.
+/// Maximum number of fields in a head.
 const FIELDS: usize = 10_000;
-/// As many as there usually are at most: for those room is made beforehand (`again`).
+/// The usual maximum of fields, for which hyper reserves room beforehand (see `again`).
 const USUAL_FIELDS: usize = 100;
-/// HTTP/2 counts 32 bytes more for each field (RFC 9113 §6.5.2).
+/// HTTP/2 counts 32 extra bytes for each field (RFC 9113 §6.5.2).
 const HTTP2_HEAD: u32 = (LARGEST_HEAD + 32 * FIELDS) as u32;
 
-/// Takes note of what is known of an exchange when it is over, or given up.
+/// Records the facts of an exchange when it is over or given up.
 struct FactsAtEnd<'a> {
     stream: &'a RefCell<Stream>,
     options: &'a HttpOptions,
@@ -427,7 +427,6 @@ impl Drop for FactsAtEnd<'_> {
     }
 }
 
-/// Takes note of a response's head.
 pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
     let mut seen = seen.borrow_mut();
     seen.phase = PhaseName::Receive;
@@ -449,7 +448,7 @@ pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
         .collect();
 }
 
-/// Whether nothing but the end of the connection ends the body (RFC 9112 §6.3).
+/// Whether the body is delimited only by the end of the connection (RFC 9112 §6.3).
 fn ends_with_connection(head: &http::response::Parts) -> bool {
     head.version <= http::Version::HTTP_11
         && !head.headers.contains_key(header::CONTENT_LENGTH)
@@ -469,7 +468,7 @@ async fn receive(
     }
     if let Some(arrival) = stream.borrow().last_arrival() {
         let mut seen = seen.borrow_mut();
-        // A response without a body ends where its head does.
+        // A response without a body ends with its head.
         let start = seen.connection.marks.stamp(Mark::ResponseStart);
         let end = match start {
             Some(start) if start.at > arrival.stamp.at => When::At(start),
@@ -480,7 +479,7 @@ async fn receive(
     body.finish().map_err(Problem::Told)
 }
 
-/// One of several requests on a connection, to the end of its response.
+/// Makes one of several requests on a connection and receives its whole response.
 async fn one_of_several(
     mut sender: http2::SendRequest<RequestBody>,
     request: http::Request<RequestBody>,
@@ -499,7 +498,7 @@ async fn one_of_several(
     }
 }
 
-/// Polls the exchange and hyper's tasks; releases the stream once the request has been written.
+/// Polls the exchange and hyper's tasks; releases the stream once the request is written.
 async fn drive(
     conversation: impl Future<Output = Result<(), Problem>>,
     beside: &Beside,
@@ -509,8 +508,8 @@ async fn drive(
     let mut released = false;
     poll_fn(|cx| {
         if !released {
-            // Writing needs no input, so polling both until nothing more is written leaves the
-            // whole request in the stream's hands.
+            // Writing needs no input. So after polling both until nothing more is written, the stream has the whole
+            // request.
             let mut written = None;
             loop {
                 if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
@@ -529,7 +528,7 @@ async fn drive(
             released = true;
             let mut stream = stream.borrow_mut();
             stream.release();
-            // An error here comes back to hyper with its next write or read.
+            // hyper gets this error again from its next write or read.
             let _ = stream.poll_flush(cx);
         }
         let result = conversation.as_mut().poll(cx);
@@ -560,7 +559,7 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
 
 const HEAD_TOO_LARGE: Cause = Cause::HeadTooLarge { limit_bytes: LARGEST_HEAD as u64 };
 
-/// What `error` comes from: what the server said as it ended the connection, else what became of the stream.
+/// The cause of `error`: what the server said as it ended the connection, otherwise what happened to the stream.
 fn failure_cause(error: &hyper::Error, stream: &mut Stream, head: &[u8], body: &Body) -> Cause {
     let h2 = error.source().and_then(|e| e.downcast_ref::<h2::Error>());
     let watch = stream.watch();
@@ -579,11 +578,11 @@ fn failure_cause(error: &hyper::Error, stream: &mut Stream, head: &[u8], body: &
     stream.fault.take().unwrap_or_else(|| cause(error, stream.watch(), head, body))
 }
 
-/// `head` is what came of an HTTP/1 response's head.
+/// `head` is the part of an HTTP/1 response's head that arrived.
 fn cause(error: &hyper::Error, watch: &HttpWatch, head: &[u8], body: &Body) -> Cause {
     if let Some(h2) = error.source().and_then(|e| e.downcast_ref::<h2::Error>()) {
         return match h2.reason() {
-            // What the client itself refuses is larger than it takes.
+            // The client itself refuses heads that exceed its limits.
             Some(h2::Reason::REFUSED_STREAM | h2::Reason::ENHANCE_YOUR_CALM)
                 if h2.is_library() && !body.has_begun() =>
             {
@@ -617,7 +616,7 @@ fn cause(error: &hyper::Error, watch: &HttpWatch, head: &[u8], body: &Body) -> C
     if !watch.head_complete() {
         return Cause::HeadCutShort;
     }
-    // What hyper's decoder of chunks does not understand comes as an error of its reading.
+    // Errors of hyper's chunked decoder are reported as read errors.
     match error.source().and_then(|e| e.downcast_ref::<io::Error>()) {
         Some(bad) if matches!(bad.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
             Cause::BadTransferCoding { detail: bad.to_string().to_lowercase() }
@@ -626,7 +625,7 @@ fn cause(error: &hyper::Error, watch: &HttpWatch, head: &[u8], body: &Body) -> C
     }
 }
 
-/// An error in HTTP/2 itself, by the names of RFC 9113 §7.
+/// An error of HTTP/2 itself, with the names of RFC 9113 §7.
 fn http2_cause(error: &h2::Error, reason: h2::Reason, watch: &HttpWatch) -> Cause {
     if let Some(line) = watch.answer.as_ref().filter(|line| line.starts_with("HTTP/1")) {
         return Cause::Http2 { detail: format!("the server answered {line:?}") };

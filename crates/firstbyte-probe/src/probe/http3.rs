@@ -1,6 +1,6 @@
-//! HTTP/3 over an open QUIC connection (RFC 9114): one exchange after the other.
+//! HTTP/3 over an open QUIC connection (RFC 9114): one exchange after another.
 //!
-//! h3 speaks the protocol; this module polls it, its connection and QUIC in turn, a datagram at a time.
+//! h3 speaks the protocol; this module polls it, its connection and QUIC in turn, one datagram at a time.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,16 +22,16 @@ use super::several::all_of;
 use super::stream::SharedTimes;
 use super::target::Target;
 
-/// A connection that HTTP/3 is spoken over.
+/// An open connection for HTTP/3 exchanges.
 pub(super) struct Open {
     connection: SharedConnection,
     h3: Option<(H3<Streams, Bytes>, SendRequest<Streams, Bytes>)>,
-    /// Between two exchanges.
+    /// Active between two exchanges.
     resting: Option<Resting>,
 }
 
-/// A connection that has nothing to do but to acknowledge what comes. With nobody to do that, the server
-/// would send again what it had sent, and come to believe in a long round trip. Ends when dropped.
+/// A task that only acknowledges what arrives on an idle connection. Without it, the server would retransmit its data
+/// and measure a long round trip. Ends when dropped.
 struct Resting(tokio::task::JoinHandle<()>);
 
 impl Resting {
@@ -55,7 +55,7 @@ enum Problem {
     H3(StreamError),
     Setup(h3::error::ConnectionError),
     Told(Cause),
-    /// The server did not take the early data: the request has to be sent again.
+    /// The server rejected the early data, so the request must be sent again.
     Rejected,
 }
 
@@ -65,7 +65,7 @@ impl From<StreamError> for Problem {
     }
 }
 
-/// Polls the exchange and its connection in turn, a datagram at a time.
+/// Polls the exchange and its connection in turn, one datagram at a time.
 async fn drive(
     connection: &SharedConnection,
     early: bool,
@@ -73,7 +73,7 @@ async fn drive(
 ) -> Result<(), Problem> {
     poll_fn(|cx| {
         loop {
-            // Asked first: the streams of the conversation are gone by then.
+            // Check this first: the conversation's streams no longer exist then.
             if early && connection.borrow().early_rejected() {
                 return Poll::Ready(Err(Problem::Rejected));
             }
@@ -81,7 +81,7 @@ async fn drive(
                 return Poll::Ready(result);
             }
             if !connection.borrow_mut().step(cx) {
-                // What is lost has to reach the conversation, which then ends.
+                // The conversation must learn that the connection was lost; then it ends.
                 if connection.borrow().is_alive() {
                     return Poll::Pending;
                 }
@@ -95,7 +95,7 @@ async fn drive(
     .await
 }
 
-/// One of several requests on a connection, to the end of its response.
+/// Makes one of several requests on a connection and receives its whole response.
 async fn one_of_several(
     connection: &SharedConnection,
     mut sender: SendRequest<Streams, Bytes>,
@@ -116,22 +116,22 @@ async fn one_of_several(
     }
 }
 
-/// The request's head, which says what that of HTTP/2 says (RFC 9114 §4.3).
+/// The request's head, with the same contents as in HTTP/2 (RFC 9114 §4.3).
 fn head(target: &Target, options: &HttpOptions) -> ::http::Request<()> {
     let (mut head, _) = request::for_http2(target, options).into_parts();
     head.version = ::http::Version::HTTP_3;
     ::http::Request::from_parts(head, ())
 }
 
-/// A part of a response that is complete.
+/// A complete part of a response.
 enum ResponseEvent {
     /// The head of an interim response, or of the final one.
     Head { interim: bool },
-    /// All of it.
+    /// The whole response.
     End,
 }
 
-/// One request on a stream of its own; `note` is called with the stream's number and each part of the response.
+/// Makes one request on its own stream; calls `note` with the stream's number for each part of the response.
 async fn exchange(
     sender: &mut SendRequest<Streams, Bytes>,
     target: &Target,
@@ -151,7 +151,7 @@ async fn exchange(
         let (head, ()) = stream.recv_response().await?.into_parts();
         let interim = head.status.is_informational();
         note(stream.id().into_inner(), ResponseEvent::Head { interim });
-        // Another follows an interim response (RFC 9114 §4.1).
+        // Another head follows an interim response (RFC 9114 §4.1).
         if !interim {
             break head;
         }
@@ -195,7 +195,7 @@ impl Open {
         let early = self.connection.borrow().is_early();
         let mut result = self.attempt(target, options, body, seen, early).await;
         if matches!(result, Err(Problem::Rejected)) {
-            // What was begun as early data is gone, streams and all (RFC 9001 §4.6.2).
+            // Everything begun as early data is gone, including the streams (RFC 9001 §4.6.2).
             self.h3 = None;
             seen.borrow_mut().phase = PhaseName::Send;
             result = self.attempt(target, options, body, seen, false).await;
@@ -249,7 +249,7 @@ impl Open {
             Some(h3) => h3,
             None => {
                 let mut builder = h3::client::builder();
-                // Nothing but the exchange is to be on the wire.
+                // Keep everything except the exchange off the wire.
                 builder.send_grease(false);
                 let streams = Streams(SharedConnection::clone(&self.connection));
                 let built = builder.build(streams).await.map_err(Problem::Setup)?;
@@ -268,15 +268,16 @@ impl Open {
         let exchange = exchange(sender, target, options, body, seen, note);
         let mut exchange = std::pin::pin!(exchange);
         poll_fn(|cx| {
-            // Its errors come out of the exchange as well.
+            // The connection's errors are also reported through the exchange.
             let _ = driver.poll_close(cx);
             exchange.as_mut().poll(cx)
         })
         .await
     }
 
-    /// Sends the request as often as there are observations, at once on streams of their own, and receives all
-    /// responses to their end. The first observation is the connection's; `times` is when each was asked and answered.
+    /// Sends one request for each observation, all at once on separate streams, and receives all responses completely.
+    ///
+    /// The first observation is the connection's; `times` receives when each was requested and answered.
     pub(super) async fn exchanges_at_once(
         &mut self,
         target: &Target,
@@ -313,7 +314,7 @@ impl Open {
         seen: &[Shared],
     ) -> Result<(), Problem> {
         let mut builder = h3::client::builder();
-        // Nothing but the exchanges is to be on the wire.
+        // Keep everything except the exchanges off the wire.
         builder.send_grease(false);
         let streams = Streams(SharedConnection::clone(&self.connection));
         let (mut driver, sender) = builder.build(streams).await.map_err(Problem::Setup)?;
@@ -325,7 +326,7 @@ impl Open {
             );
             let mut exchanges = std::pin::pin!(exchanges);
             poll_fn(|cx| {
-                // Its errors come out of the exchanges as well.
+                // The connection's errors are also reported through the exchanges.
                 let _ = driver.poll_close(cx);
                 exchanges.as_mut().poll(cx)
             })
@@ -335,7 +336,7 @@ impl Open {
         result
     }
 
-    /// Lets it be until the next exchange.
+    /// Leaves the connection idle until the next exchange.
     pub(super) fn rest(&mut self) {
         self.resting = Some(Resting::acknowledge_on(&self.connection));
     }
@@ -351,7 +352,7 @@ impl Open {
         .await
     }
 
-    /// Goes on until the server has left a session for another connection.
+    /// Continues until the server has sent a session for another connection.
     pub(super) async fn await_session(&self) -> Result<(), Cause> {
         let connection = &self.connection;
         poll_fn(|cx| {
@@ -371,12 +372,12 @@ impl Open {
         .await
     }
 
-    /// Takes over what the kernel knows by now of a connection that stays open.
+    /// Records what the kernel knows by now about a connection that stays open.
     pub(super) fn note_kernel(&self) {
         self.connection.borrow_mut().note_kernel();
     }
 
-    /// Closes the connection, as far as that needs no waiting.
+    /// Closes the connection as far as possible without waiting.
     pub(super) fn close(self) {
         drop(self.h3);
         self.connection.borrow_mut().close();

@@ -1,18 +1,18 @@
-//! What a visit leaves in memory for who asked for it: its body, its server's certificates.
+//! Results of a visit that are kept in memory for the caller: the body, the server's certificates.
 //!
-//! Clones are handles of the same. Of each visit, what the one before left is gone.
+//! Clones are handles to the same storage. Each visit replaces the results of the previous one.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A response's body as it came, before decoding of its content unless that was asked for.
+/// A response's body as received; its content is decoded only if that was requested.
 #[derive(Clone, Debug)]
 pub struct KeptBody {
     limit: u64,
     inner: Arc<Mutex<Held>>,
 }
 
-/// Equal where they are the same place.
+/// Two handles are equal if they refer to the same storage.
 impl PartialEq for KeptBody {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -26,18 +26,18 @@ struct Held {
 }
 
 impl KeptBody {
-    /// Keeps up to `limit` bytes: a body of more ends the visit there.
+    /// Keeps up to `limit` bytes. A longer body ends the visit at that point.
     pub fn new(limit: u64) -> Self {
         Self { limit, inner: Arc::default() }
     }
 
-    /// What was kept, and whether there was more; it is gone then.
+    /// Takes the kept bytes out, and whether there were more.
     pub fn take(&self) -> (Vec<u8>, bool) {
         let held = std::mem::take(&mut *self.held());
         (held.bytes, held.is_cut)
     }
 
-    /// Where a body is written to.
+    /// Clears the storage, and returns a writer for a new body.
     pub(super) fn sink(&self) -> Box<dyn Write> {
         *self.held() = Held::default();
         Box::new(Sink(self.clone()))
@@ -68,11 +68,11 @@ impl Write for Sink {
     }
 }
 
-/// The certificates that a server showed, in DER, leaf first.
+/// The certificates that a server presented, in DER, leaf first.
 #[derive(Clone, Debug, Default)]
 pub struct KeptCertificates(Arc<Mutex<Vec<Vec<u8>>>>);
 
-/// Equal where they are the same place.
+/// Two handles are equal if they refer to the same storage.
 impl PartialEq for KeptCertificates {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -80,7 +80,7 @@ impl PartialEq for KeptCertificates {
 }
 
 impl KeptCertificates {
-    /// Those of the last handshake; they are gone then.
+    /// Takes out the certificates of the last handshake.
     pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

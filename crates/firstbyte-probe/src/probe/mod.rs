@@ -1,8 +1,8 @@
 //! Measures connections: name, TCP, TLS, one HTTP exchange, and redirects.
 //!
-//! Input: a [`Target`] and [`Options`](options::Options). Output: a [`Sample`], also when it failed half-way. The
-//! steps (`resolve`, `connect`, `tls` and `stream`, `http`) write what they see into an
-//! `observation`; nothing here prints.
+//! Input: a [`Target`] and [`Options`](options::Options). Output: a [`Sample`], even if the visit failed half-way. The
+//! steps (`resolve`, `connect`, `tls` and `stream`, `http`) record what they see in an `observation`; nothing here
+//! prints.
 
 mod again;
 mod body;
@@ -71,26 +71,26 @@ use self::tls::{Spoken, Tls};
 use crate::net::{self, Connected, SynWatch};
 use firstbyte_clock::Timebase;
 
-/// Something that can take a sample: a client. Ours is [`NetProber`]; probers of different kinds can stand in
-/// one experiment.
+/// A client that can take samples. Ours is [`NetProber`]; one experiment may use different kinds of probers.
 pub trait Prober {
-    /// Visits `target` once. A failure is part of the sample.
+    /// Visits `target` once. A failure is recorded in the sample.
     fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample>;
 
-    /// Sees to what a sample takes for granted: a session to resume, an open connection. What that
-    /// takes is no part of the sample.
+    /// Prepares what a sample requires: a session to resume, an open connection. The time for this is not part of the
+    /// sample.
     fn prepare<'a>(&'a self, _target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Ends the visit that is under way: its sample comes at once, with what was seen.
+    /// Ends the visit in progress; its sample is returned at once, with everything seen so far.
     fn interrupt(&self) {}
 
-    /// Closes the connection that samples share, if one is open: the next sample opens another.
+    /// Closes the connection that samples share, if one is open; the next sample opens another.
     fn close(&self) {}
 }
 
-/// A visit under way. Boxed, so that probers can be mixed: an allocation a sample, before its clock starts.
+/// A visit in progress. Boxed, so that different probers can be mixed; that costs one allocation per sample, before its
+/// clock starts.
 pub type Visiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Takes samples over the network.
@@ -98,41 +98,41 @@ pub struct NetProber {
     options: SharedOptions,
     resolver: Rc<Resolver>,
     tls: Tls,
-    /// TLS with proxies, where they speak it.
+    /// TLS to proxies that speak it.
     proxy_tls: Option<Tls>,
     interrupted: Notify,
     timers: Timers,
-    /// Where this process may look at packets.
+    /// Absent if this process may not look at packets.
     syns: Option<Rc<SynWatch>>,
-    /// The connection that samples are taken on, where they share one.
+    /// The open connection that samples share, if they do.
     kept: RefCell<Option<Box<Kept>>>,
-    /// Whether the server that was asked without TLS, and said nothing, speaks it.
+    /// Whether to check if a server that did not respond to plain HTTP speaks TLS.
     looks_for_tls: bool,
     speaks_tls: Cell<Option<(SocketAddr, bool)>>,
 }
 
-/// An open connection, and what its opening was like.
+/// An open connection, and the observation of its opening.
 struct Kept {
     open: Open,
     first: Connection,
 }
 
-/// What becomes of a connection after its exchange.
+/// What to do with a connection after its exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Close,
-    /// It is kept until the server has left a session, and then closed; not for longer than this.
+    /// Keep it until the server has sent a session, but not longer than this, and then close it.
     AwaitSession(Duration),
-    /// The same, for as long as it has taken so far: a server that leaves a session does so within a
-    /// round trip of the end of the handshake.
+    /// Like `AwaitSession`, for as long as the connection has taken so far: a server that sends a session does so
+    /// within a round trip of the end of the handshake.
     Linger,
     Keep,
 }
 
-/// A server that leaves a session does so within this time of its response.
+/// A server that sends a session does so within this time of its response.
 const SESSION_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a sample may take, redirects and all, and when that is over: counted from when its clock starts.
+/// The time limit of a sample including redirects, and when it expires; it starts with the sample's clock.
 struct Deadline {
     limit: Option<Duration>,
     at: Option<tokio::time::Instant>,
@@ -143,38 +143,38 @@ impl Deadline {
         Self { limit, at: None }
     }
 
-    /// The clock starts, or goes on.
+    /// Called when the clock starts; later calls return the same deadline.
     fn begun(&mut self) -> Option<(Duration, tokio::time::Instant)> {
         let limit = self.limit?;
         Some((limit, *self.at.get_or_insert_with(|| firstbyte_clock::timer_now() + limit)))
     }
 }
 
-/// What follows a response in a chain of visits.
+/// The next step after a response in a chain of visits.
 #[derive(Debug)]
 pub enum ChainStep {
-    /// Nothing.
+    /// The chain is complete.
     Done,
-    /// Another request, on a new connection.
+    /// Make another request, on a new connection.
     Next(Box<(Target, HttpOptions)>),
-    /// Another was needed, and cannot be made.
+    /// Another request is needed, but cannot be made.
     Fail(Cause),
 }
 
-/// Why a prober cannot be made.
+/// Why a prober cannot be created.
 #[derive(Debug)]
 pub enum SetupError {
-    /// DNS.
+    /// The DNS resolver cannot be set up.
     Resolver(String),
-    /// TLS.
+    /// TLS cannot be set up.
     Tls(TlsSetupError),
-    /// Another client than ours, in words.
+    /// A client other than ours cannot be used; the reason, in words.
     Client(String),
 }
 
 impl NetProber {
-    /// Prepares what its samples share: TLS sessions, an open connection; what probers share comes from
-    /// `equipment`.
+    /// Prepares what the prober's samples share: TLS sessions, an open connection. Resources shared by several probers
+    /// come from `equipment`.
     ///
     /// # Errors
     /// [`SetupError`], in words for the user.
@@ -191,7 +191,7 @@ impl NetProber {
             .transpose()
             .map_err(SetupError::Tls)?;
         if options.http.version == HttpVersion::Http3 {
-            // Over QUIC key shares are made within the sample: the TLS stack's own start is not to be.
+            // Over QUIC, key shares are made within the sample; exclude the TLS stack's own start.
             tls.warm_up();
         }
         let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
@@ -212,8 +212,8 @@ impl NetProber {
         })
     }
 
-    /// The open connection, if there is one that another exchange can follow on: a server that said
-    /// `Connection: close`, or went away, has left none.
+    /// The open connection, if another exchange can follow on it. There is none if the server said `Connection: close`
+    /// or went away.
     async fn usable(&self) -> Option<Box<Kept>> {
         let mut kept = self.kept.take()?;
         if kept.open.is_usable().await {
@@ -223,8 +223,8 @@ impl NetProber {
         None
     }
 
-    /// One connection with one exchange. A server may close an open connection at any time: where it
-    /// did so before it had seen the request, that goes out on a new one (RFC 9112 §9.3.1).
+    /// Makes one connection with one exchange. A server may close an open connection at any time; if it did so before
+    /// it had seen the request, the request is sent on a new one (RFC 9112 §9.3.1).
     async fn visit(
         &self,
         target: &Target,
@@ -236,7 +236,7 @@ impl NetProber {
         if http.method.is_idempotent() && was_closed_unused(&connection) {
             connection = self.visit_once(target, http, deadline, after).await;
         }
-        // A proxy's port says nothing about the server's.
+        // A proxy's port says nothing about the server.
         let is_direct = connection.facts.proxy.is_none();
         if self.looks_for_tls && is_direct && !target.tls && ended_without_a_word(&connection) {
             Box::pin(self.look_for_tls(target, &mut connection)).await;
@@ -244,10 +244,10 @@ impl NetProber {
         connection
     }
 
-    /// A server that ends a connection without a word may expect TLS: another connection, after the visit, tells. It is made
-    /// once, so that all samples of such a server say the same.
+    /// A server that ends a connection without a reply may expect TLS; another connection after the visit finds out. It
+    /// is made only once, so that all samples of such a server agree.
     async fn look_for_tls(&self, target: &Target, connection: &mut Connection) {
-        // The address is a proxy's if there is one.
+        // With a proxy, the address is the proxy's.
         let remote = connection.facts.remote.filter(|_| connection.facts.proxy.is_none());
         let Some(remote) = remote else { return };
         let speaks_tls = match self.speaks_tls.get() {
@@ -264,7 +264,7 @@ impl NetProber {
         }
     }
 
-    /// Whether a ClientHello is answered with a record of TLS: an alert, or a handshake message.
+    /// Whether the server answers a ClientHello with a TLS record: an alert or a handshake message.
     async fn answers_in_tls(&self, target: &Target, remote: SocketAddr) -> bool {
         let (mut hello, mut answer) = (Vec::new(), [0; RECORD_BEGIN]);
         let Ok(mut session) = self.tls.begin(&target.host) else { return false };
@@ -291,10 +291,10 @@ impl NetProber {
         deadline: &mut Deadline,
         after: After,
     ) -> Connection {
-        // With what is made before the clock starts: it is part of what a connection costs the client.
+        // This includes the work before the clock starts, which is part of a connection's cost to the client.
         let counted = Counted::begin();
-        // Key shares are made before the clock starts: they are the client's preparation, and no
-        // part of the path. The first one also pays for the TLS stack's own start.
+        // Key shares are made before the clock starts: they are the client's preparation and not part of the path. The
+        // first one also pays for the start of the TLS stack.
         let kept = self.usable().await;
         let sessions = match kept {
             None => self.begin_sessions(target),
@@ -305,8 +305,8 @@ impl NetProber {
         seen.borrow_mut().connection.facts.http =
             Some(HttpFacts { method: http.method.as_str().to_owned(), ..HttpFacts::default() });
         let outcome = {
-            // What they are is kilobytes: they stay where they are made. They end with this block, however far they
-            // came, since the last of what is seen is seen by sockets that are dropped.
+            // These futures are kilobytes large, so pin them in place instead of moving them. They are dropped at the
+            // end of this block in any case, because sockets record their last observations when they are dropped.
             let steps = std::pin::pin!(async {
                 let sessions = sessions.map_err(|detail| Cause::TlsSetup { detail })?;
                 match kept {
@@ -360,7 +360,7 @@ impl NetProber {
         result
     }
 
-    /// Opens a connection. Where `names` are given, their addresses are used, or found for them.
+    /// Opens a connection. `names`, if given, supplies the addresses or receives the ones found.
     async fn open(
         &self,
         target: &Target,
@@ -388,7 +388,7 @@ impl NetProber {
         opened.unwrap_or_else(|| Err(limit_reached(seen, limit, TimeLimit::Connection)))
     }
 
-    /// An exchange on a connection that is open.
+    /// Makes an exchange on an open connection.
     async fn again(
         &self,
         mut kept: Box<Kept>,
@@ -424,8 +424,8 @@ impl NetProber {
         }
     }
 
-    /// Whether a request is sent before the handshake is complete. It may arrive twice then
-    /// (RFC 8470 §2), which only safe methods are made for.
+    /// Whether to send a request before the handshake is complete. It may then arrive twice (RFC 8470 §2), which is
+    /// acceptable only for safe methods.
     fn goes_early(&self, method: &::http::Method) -> bool {
         match self.options.tls.session {
             SessionUse::EarlyData { any_method } => any_method || method.is_safe(),
@@ -437,7 +437,7 @@ impl NetProber {
         self.options.http.version == HttpVersion::Http3
     }
 
-    /// Name and QUIC.
+    /// Resolves the name and opens a QUIC connection.
     async fn open_quic(&self, target: &Target, early: bool, seen: &Shared) -> Result<Open, Cause> {
         if !target.tls {
             return Err(Cause::Http3 { detail: "HTTP/3 requires an https:// URL".into() });
@@ -452,7 +452,7 @@ impl NetProber {
         Ok(Open::Quic(Box::new(http3::Open::new(connection))))
     }
 
-    /// Name, TCP, the proxy if there is one, and TLS. Says whether the server chose HTTP/2.
+    /// Name resolution, TCP, the proxy if there is one, and TLS. Returns whether the server chose HTTP/2.
     async fn handshakes(
         &self,
         target: &Target,
@@ -473,7 +473,7 @@ impl NetProber {
             }
             None => self.connect_to(target),
         };
-        // As with curl, a proxy that gets the requests itself is spoken to by HTTP/1.
+        // As with curl, use HTTP/1 with a proxy that gets the requests itself.
         let only_http2 = self.options.http.version == HttpVersion::Http2
             && route.as_ref().is_none_or(|route| route.has_tunnel);
         let resolved = match names.and_then(SharedAddresses::resolved) {
@@ -535,7 +535,7 @@ impl NetProber {
         Ok((stream, http2))
     }
 
-    /// Whether nothing is missing of what a sample takes for granted, as far as that can be told at once.
+    /// Whether everything that a sample requires is available, as far as can be told at once.
     fn is_ready_for(&self, target: &Target) -> bool {
         let full = self.options.tls.session == SessionUse::Full || !target.tls;
         !self.options.reuse && (full || self.tls.has_session(&target.host))
@@ -571,7 +571,7 @@ impl NetProber {
         Box::pin(self.follow(sample, target, deadline)).await
     }
 
-    /// Visits `target`, and then whatever `next` says of each response: all within one sample.
+    /// Visits `target`, and then continues as `next` decides after each response; all within one sample.
     pub async fn visit_chain(
         &self,
         mut target: Target,
@@ -599,7 +599,7 @@ impl NetProber {
         }
     }
 
-    /// Goes where the response says, as often as is allowed.
+    /// Follows redirects, up to the allowed number.
     async fn follow(&self, mut sample: Sample, from: &Target, mut deadline: Deadline) -> Sample {
         let (mut http, mut current) = (self.options.http.clone(), from.clone());
         let mut connection = std::mem::take(&mut sample.connection);
@@ -628,7 +628,7 @@ impl NetProber {
         sample
     }
 
-    /// What becomes of a sample's connection.
+    /// What to do with a sample's connection.
     fn after(&self) -> After {
         match self.options.tls.session {
             _ if self.options.reuse => After::Keep,
@@ -638,7 +638,7 @@ impl NetProber {
     }
 
     /// Host and port to connect to, and the zone of an address: those of the URL, unless `--connect-to` or `--resolve`
-    /// name others. A final dot is the resolver's.
+    /// override them. Only the resolver gets a trailing dot.
     fn connect_to<'a>(&'a self, target: &'a Target) -> (String, u16, Option<&'a str>) {
         let rule = self.options.connect_rule(target);
         let other = rule.and_then(|r| r.to_host.as_deref()).map(split_zone);
@@ -680,19 +680,19 @@ impl Prober for NetProber {
     }
 }
 
-/// Keeps `open` until the server has left a session, or for as long as `limit`, and closes it.
+/// Keeps `open` until the server has sent a session or `limit` has passed, and closes it.
 async fn await_session(open: Open, limit: Duration) {
-    // Without one, the next sample says that there was none.
+    // If it sent none, the next sample reports that.
     let _ = tokio::time::timeout(limit, open.await_session()).await;
     open.close();
 }
 
-/// Statuses that say to look elsewhere (RFC 9110 §15.4).
+/// Whether `status` is a redirect (RFC 9110 §15.4).
 const fn redirects(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where `connection`'s response redirects to, if it does: an empty Location leads nowhere, as with curl.
+/// Where `connection`'s response redirects to, if it does. An empty Location is ignored, as with curl.
 fn redirect(connection: &Connection) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
     let location =
@@ -711,10 +711,10 @@ fn fail(connection: &mut Connection, cause: Cause) {
 /// Type and version of a TLS record (RFC 8446 §5.1).
 const RECORD_BEGIN: usize = 3;
 
-/// So long a server has for its answer to a ClientHello that no time is measured of.
+/// How long to wait for the answer to a ClientHello that is not timed.
 const TLS_LOOK: Duration = Duration::from_secs(1);
 
-/// Whether an open connection ended before the server processed the request, or answered any of it.
+/// Whether a reused connection ended before the server processed the request or sent any part of a response.
 fn was_closed_unused(connection: &Connection) -> bool {
     let failure = connection.failure.as_ref().map(|failure| &failure.cause);
     connection.facts.reused
@@ -725,17 +725,18 @@ fn was_closed_unused(connection: &Connection) -> bool {
         && connection.marks.at(Mark::ResponseStart).is_none()
 }
 
-/// Whether the server ended the connection and has sent nothing at all.
+/// Whether the server ended the connection without sending anything.
 fn ended_without_a_word(connection: &Connection) -> bool {
     let failure = connection.failure.as_ref().map(|failure| &failure.cause);
     matches!(failure, Some(Cause::ClosedBeforeResponse | Cause::Reset))
         && connection.flights.iter().all(|flight| flight.direction == Direction::Sent)
 }
 
-/// Who has not answered for so long does not: a SYN is sent again after a second (RFC 6298 §2), and a question too.
+/// After this time without an answer, none will come: SYNs are retransmitted after a second (RFC 6298 §2), and so are
+/// DNS queries.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What a limit ended: before there is a connection it says who has not answered.
+/// The cause when a limit was reached. Before there is a connection, it names who has not answered.
 fn limit_reached(seen: &Shared, after: Duration, limit: TimeLimit) -> Cause {
     let seen = seen.borrow();
     if limit == TimeLimit::Visit && after < LONG {
@@ -758,12 +759,12 @@ fn limit_reached(seen: &Shared, after: Duration, limit: TimeLimit) -> Cause {
     }
 }
 
-/// What was seen of the peer is filled in at the end, when its acknowledgements are known.
+/// The peer's last sign of life is filled in at the end, when its acknowledgements are known.
 const fn timed_out(after: Duration, limit: TimeLimit) -> Cause {
     Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
 }
 
-/// The zone of `host`, unless `--connect-to` has named another than the URL's.
+/// The zone of `host`, unless `--connect-to` names another host than the URL's.
 fn zone_of<'a>(target: &'a Target, host: &str) -> Option<&'a str> {
     target.zone.as_deref().filter(|_| host == target.host)
 }

@@ -1,8 +1,8 @@
-//! What is being seen of a connection while it is under way.
+//! The observation of a connection while it is in progress.
 //!
-//! Every step of a probe writes here, so that a connection which is given up half-way (a timeout,
-//! Ctrl-C, an error) leaves all that was seen of it. Some marks are the departure of a send, which
-//! the kernel reports later: they are kept as references and settled at the end.
+//! Every step of a probe writes here, so that a connection given up half-way (a timeout, Ctrl-C, an error) keeps
+//! everything seen of it. Some marks are the departure of a send, which the kernel reports later: they are stored as
+//! references and resolved at the end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ pub(super) enum When {
     Departure(SendId),
 }
 
-/// When one of several streams of a connection was asked and answered, as far as it is known yet.
+/// When one of several streams of a connection was requested and answered, as far as it is known yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamTimes {
     pub request_start: Option<SendId>,
@@ -42,15 +42,15 @@ pub(super) type Shared = Rc<RefCell<Observation>>;
 pub(super) struct Observation {
     pub timebase: Timebase,
     pub connection: Connection,
-    /// The phase that is under way.
+    /// The current phase.
     pub phase: PhaseName,
-    /// The name that is looked up, if it differs from the URL's: a proxy's, for example.
+    /// The name that is resolved, if it differs from the URL's: a proxy's, for example.
     pub looked_up: Option<String>,
     /// Facts known at connect; those known at the end come from the recorder.
     pub tcp: Option<TcpFacts>,
-    /// The server asked for another handshake, and nothing that follows is an answer to the request.
+    /// Whether the server asked for renegotiation; nothing after that is a response to the request.
     pub renegotiates: bool,
-    /// The last byte of the final response's head could be read.
+    /// When the last byte of the final response's head became readable.
     pub head_end: Option<Arrival>,
     pending: Vec<(Mark, When)>,
     recorder: Option<Rc<RefCell<Recorder>>>,
@@ -61,7 +61,7 @@ impl Observation {
         Self::start_on(url, Timebase::start())
     }
 
-    /// The same, with times that count from another's origin.
+    /// Like `start`, but times count from the given origin.
     pub(super) fn start_on(url: &str, timebase: Timebase) -> Shared {
         let connection = Connection {
             url: url.to_owned(),
@@ -97,7 +97,7 @@ impl Observation {
         self.connection.marks.set(mark, now);
     }
 
-    /// Whether anything has come back.
+    /// Whether anything was received.
     pub(super) fn has_received(&self) -> bool {
         self.recorder.as_ref().is_some_and(|recorder| recorder.borrow().last_arrival().is_some())
     }
@@ -106,7 +106,7 @@ impl Observation {
         self.recorder = Some(recorder);
     }
 
-    /// When streams were asked and answered, as far as it is known now. Asked once the socket is gone.
+    /// When streams were requested and answered, as far as it is known now. Call it after the socket is dropped.
     pub(super) fn settle_streams(&mut self, streams: &[StreamTimes], exchanges: &mut [Exchange]) {
         let Some(recorder) = &self.recorder else { return };
         let mut recorder = recorder.borrow_mut();
@@ -126,8 +126,8 @@ impl Observation {
         }
     }
 
-    /// Settles what is still open and gives the connection. Everything that holds the socket has
-    /// to be dropped before: the kernel's last reports are collected then.
+    /// Resolves pending marks and returns the connection. Everything that holds the socket must be dropped before: that
+    /// collects the kernel's last reports.
     pub(super) fn finish(&mut self, outcome: Result<(), Cause>) -> Connection {
         let at = self.timebase.now().at;
         let mut gaps = SegmentGaps::default();
@@ -186,12 +186,12 @@ impl Observation {
         std::mem::take(&mut self.connection)
     }
 
-    /// The name that the resolver is asked for.
     pub(super) fn name_looked_up(&self) -> String {
         self.looked_up.clone().unwrap_or_else(|| super::host_of(&self.connection.url))
     }
 
-    /// The visit's time ran out while name servers were asked; behind a redirect they did not have all of it.
+    /// The cause if the visit's time ran out during name resolution. After a redirect, the name servers did not have
+    /// all of that time.
     fn resolver_timed_out(&self, limit: Duration, at: Offset) -> Option<Cause> {
         let asked = Lookup::servers_asked(&self.connection.lookups);
         let waited = at.since(Offset::ZERO);
@@ -200,8 +200,8 @@ impl Observation {
         (!asked.is_empty()).then_some(Cause::ResolverTimedOut { name, after, asked })
     }
 
-    /// With early data an attempt is taken for the one that won before anything came back: if nothing ever did,
-    /// it was not, and what was sent is all that is known.
+    /// With early data, an attempt counts as won before anything was received. If nothing ever arrives, it had not won,
+    /// and only the sent datagrams are known.
     fn never_answered(&mut self, cause: &Cause, at: Offset) {
         let datagrams = |direction| {
             let flights = self.connection.flights.iter().filter(|f| f.direction == direction);
@@ -222,9 +222,11 @@ impl Observation {
         }
     }
 
-    /// The arrival of the SYN/ACK is derived from when the SYN left, known to some microseconds
-    /// only: what certainly came after it bounds it. An answer that comes early ends the request where it
-    /// stands, also where some of that had yet to leave.
+    /// Corrects marks whose order is impossible.
+    ///
+    /// The arrival of the SYN/ACK is derived from the departure of the SYN, known only to some microseconds, so events
+    /// that certainly came later bound it. An early response ends the request at that time, even if some of the request
+    /// had not left yet.
     fn keep_order(&mut self) {
         let marks = &mut self.connection.marks;
         let first_packet = marks.stamp(Mark::ResponseFirstPacket);
@@ -256,14 +258,14 @@ impl Observation {
 fn last_seen(phase: PhaseName, connection: &Connection, gaps: SegmentGaps, at: Offset) -> LastSeen {
     let heard = heard(phase, connection, at);
     let flights = &connection.flights;
-    // The peer's TCP also acknowledges the frames that end a connection of HTTP/2.
+    // The peer's TCP also acknowledges the frames that end an HTTP/2 connection.
     let asked = connection.marks.at(Mark::RequestEnd);
     let is_asked = |c: &&Chunk| asked.is_none_or(|asked| c.stamp.at <= asked);
     let acknowledged =
         || chunks(flights, Direction::Sent).filter(is_asked).filter_map(|c| c.acknowledged).max();
     let came = || chunks(flights, Direction::Received).map(|c| c.stamp.at).max();
     let last = match heard {
-        // Other frames of HTTP/2 do not answer the request.
+        // Other HTTP/2 frames do not answer the request.
         LastSeen::Acknowledged if phase == PhaseName::Wait => acknowledged(),
         LastSeen::Acknowledged => acknowledged().max(came()),
         LastSeen::Stopped => came(),
@@ -289,7 +291,7 @@ fn last_seen(phase: PhaseName, connection: &Connection, gaps: SegmentGaps, at: O
     }
 }
 
-/// A ClientHello in several segments that was sent again and never acknowledged.
+/// Detects a ClientHello in several segments that was retransmitted and never acknowledged.
 fn stuck_hello(connection: &Connection, gaps: SegmentGaps) -> Option<LastSeen> {
     let tcp = connection.facts.tcp.as_ref()?;
     let segment_bytes = tcp.send_mss?;
@@ -301,15 +303,16 @@ fn stuck_hello(connection: &Connection, gaps: SegmentGaps) -> Option<LastSeen> {
         .then_some(LastSeen::HelloStuck { hello_bytes, segment_bytes, retransmits, end_arrived })
 }
 
-/// Within so long a lost segment would have been sent again: the first retransmission timeout (RFC 6298 §2.1).
+/// A lost segment would have been retransmitted within this time: the first retransmission timeout (RFC 6298 §2.1).
 const REPAIR: Duration = Duration::from_secs(1);
 
-/// One retransmission may be of a segment that is only late (a tail loss probe, RFC 8985 §7).
+/// A single retransmission may be of a segment that is only late (a tail loss probe, RFC 8985 §7).
 const REPEATED: u32 = 2;
 
-/// What was heard of the peer. That it received what it was sent is
-/// told by its TCP's acknowledgements, or by what it sent later. Session tickets and HTTP/2 settings
-/// are no answer to a request, however many of them come.
+/// The last thing heard from the peer.
+///
+/// Its TCP's acknowledgements, or later data from it, show that it received what it was sent. Session tickets and
+/// HTTP/2 settings do not answer a request, however many of them come.
 fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
     let flights = &connection.flights;
     let acknowledged = |chunk: &Chunk| chunk.acknowledged.is_some();
@@ -325,7 +328,7 @@ fn heard(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
             let waits = flights.last().is_some_and(|flight| flight.chunks.iter().all(acknowledged));
             if waits { LastSeen::Acknowledged } else { LastSeen::Nothing }
         }
-        // What the client sent last acknowledges what has come.
+        // The client's last packet acknowledges the received ones.
         (PhaseName::Quic, Some(Direction::Sent)) if flights.len() > 1 => LastSeen::Stopped,
         (PhaseName::Wait, _) => {
             let Some(asked) = connection.marks.at(Mark::RequestEnd) else {
@@ -365,9 +368,10 @@ fn window_was_full(phase: PhaseName, connection: &Connection, at: Offset) -> boo
     begun.zip(limited).is_some_and(|(begun, limited)| limited * 2 > at.since(begun))
 }
 
-/// An answer of which nothing has come for so long has stopped: segments of a slow link, and what a
-/// sender sends again when nothing was acknowledged (its tail loss probe, RFC 8985 §7), are closer
-/// together.
+/// A response has stopped if nothing has arrived for this long.
+///
+/// Segments on a slow link, and retransmissions after missing acknowledgements (the sender's tail loss probe, RFC 8985
+/// §7), come closer together.
 const STILL: Duration = Duration::from_millis(100);
 
 fn chunks(flights: &[Flight], direction: Direction) -> impl Iterator<Item = &Chunk> {
@@ -379,10 +383,10 @@ fn round_trip(connection: &Connection) -> Duration {
     tcp.or(connection.facts.quic.as_ref().and_then(|quic| quic.min_rtt)).unwrap_or_default()
 }
 
-/// Timers may run out this much before or behind their time.
+/// Timers may fire this much early or late.
 const TIMER_STEP: Duration = Duration::from_millis(10);
 
-/// A wall clock that moved further than this against the monotonic one was stepped.
+/// The wall clock was stepped if it moved further than this against the monotonic clock.
 const STEP: Duration = Duration::from_micros(200);
 
 fn merge(at_connect: Option<TcpFacts>, at_end: Option<TcpFacts>) -> Option<TcpFacts> {

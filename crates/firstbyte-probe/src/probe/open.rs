@@ -1,4 +1,4 @@
-//! A connection that is open, whatever it is made of.
+//! An open connection of any kind.
 
 use firstbyte_core::timeline::{Cause, Connection};
 
@@ -9,7 +9,7 @@ use super::stream::SharedTimes;
 use super::target::Target;
 use super::{http, http3};
 
-/// A connection that exchanges are made on.
+/// A connection for exchanges.
 pub(super) enum Open {
     /// HTTP/1.1 or HTTP/2 over TCP.
     Tcp(http::Open),
@@ -32,8 +32,8 @@ impl Open {
         }
     }
 
-    /// Sends the request as often as there are observations, at once, and receives all responses to their end. The
-    /// first observation is the connection's; `times` is when each was asked and answered.
+    /// Sends one request for each observation, all at once, and receives all responses completely. The first
+    /// observation is the connection's; `times` receives when each was requested and answered.
     pub(super) async fn exchanges_at_once(
         &mut self,
         target: &Target,
@@ -47,7 +47,7 @@ impl Open {
         }
     }
 
-    /// Whether another exchange can follow: asked between two of them.
+    /// Whether another exchange can follow; call it between exchanges.
     pub(super) async fn is_usable(&mut self) -> bool {
         match self {
             Self::Tcp(open) => open.is_usable().await,
@@ -55,7 +55,7 @@ impl Open {
         }
     }
 
-    /// Lets it be until the next exchange. Over TCP the kernel does what is to be done meanwhile.
+    /// Leaves the connection idle until the next exchange. Over TCP the kernel handles everything meanwhile.
     pub(super) fn rest(&mut self) {
         match self {
             Self::Tcp(_) => {}
@@ -63,7 +63,7 @@ impl Open {
         }
     }
 
-    /// Waits until the server has left a session for another connection.
+    /// Waits until the server has sent a session for another connection.
     pub(super) async fn await_session(&self) -> Result<(), Cause> {
         match self {
             Self::Tcp(open) => open.await_session().await,
@@ -71,7 +71,7 @@ impl Open {
         }
     }
 
-    /// Takes over what the kernel knows by now of a connection that stays open.
+    /// Records what the kernel knows by now about a connection that stays open.
     pub(super) fn note_kernel(&self) {
         match self {
             Self::Tcp(open) => open.note_kernel(),
@@ -79,8 +79,7 @@ impl Open {
         }
     }
 
-    /// What an exchange on an open connection has from its beginning: what is known of `first`, the
-    /// exchange that it was opened for.
+    /// Records what an exchange on an open connection inherits from `first`, the exchange that it was opened for.
     pub(super) fn note_reuse(seen: &Shared, first: &Connection) {
         let mut seen = seen.borrow_mut();
         let facts = &mut seen.connection.facts;
@@ -90,7 +89,7 @@ impl Open {
         facts.proxy.clone_from(&first.facts.proxy);
     }
 
-    /// Closes the connection, as far as that needs no waiting.
+    /// Closes the connection as far as possible without waiting.
     pub(super) fn close(self) {
         match self {
             Self::Tcp(open) => open.close(),

@@ -1,4 +1,4 @@
-//! What to measure and how: the parsed, consistent form of what the user asked for.
+//! What to measure and how: the user's request in parsed, consistent form.
 //!
 //! Plain data. Built by `cli::plan`; read by the other modules of `probe`.
 
@@ -23,7 +23,7 @@ use super::secret::Secret;
 use super::target::Target;
 use crate::net::Bind;
 
-/// Who visits.
+/// The client that makes the visits.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -38,10 +38,10 @@ pub enum Client {
 }
 
 impl Client {
-    /// All of them, ours first.
+    /// All clients, ours first.
     pub const ALL: [Self; 4] = [Self::Firstbyte, Self::Curl, Self::Chromium, Self::Firefox];
 
-    /// As people write it.
+    /// The name that people write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Firstbyte => "firstbyte",
@@ -51,22 +51,22 @@ impl Client {
         }
     }
 
-    /// Reads a name, in capitals or not.
+    /// Reads a name, ignoring case.
     ///
     /// # Errors
-    /// That it is none of theirs.
+    /// The name is not known.
     pub fn read(text: &str) -> Result<Self, String> {
         let named = |client: &Self| client.name().eq_ignore_ascii_case(text);
         Self::ALL.into_iter().find(named).ok_or_else(|| "unknown client".to_owned())
     }
 }
 
-/// Everything a probe needs to know besides the URL.
+/// Everything that a probe needs to know besides the URL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// Who visits.
+    /// The client that makes the visits.
     pub client: Client,
-    /// Who turns names into addresses.
+    /// How names are resolved.
     pub resolver: ResolverChoice,
     /// Which address families may be used.
     pub family: Family,
@@ -74,7 +74,7 @@ pub struct Options {
     pub resolve: Vec<ResolveOverride>,
     /// Other hosts or ports to connect to (`--connect-to`).
     pub connect_to: Vec<ConnectTo>,
-    /// Where connections leave from.
+    /// The local end of connections.
     pub bind: Bind,
     /// TLS.
     pub tls: TlsOptions,
@@ -83,23 +83,23 @@ pub struct Options {
     /// Time allowed until the handshakes are done.
     #[serde(rename = "connect_timeout_ns", with = "nanoseconds")]
     pub connect_timeout: Duration,
-    /// Time allowed for the whole sample, redirects included, if limited.
+    /// Time allowed for the whole sample including redirects, if limited.
     #[serde(rename = "max_time_ns", with = "nanoseconds_if_any")]
     pub max_time: Option<Duration>,
-    /// Samples are exchanges on one connection that stays open.
+    /// Whether samples are exchanges on one connection that stays open.
     pub reuse: bool,
-    /// Redirects to follow; none when absent.
+    /// Redirects to follow; none if absent.
     pub max_redirects: Option<u32>,
-    /// A sample is of several requests.
+    /// Several requests per sample, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestsOptions>,
     /// The Connection Attempt Delay of Happy Eyeballs, if it differs from RFC 8305.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_delay: Option<Duration>,
-    /// Each connection begins with a line of HAProxy's PROXY protocol (`--haproxy-protocol`).
+    /// Whether each connection begins with a line of HAProxy's PROXY protocol (`--haproxy-protocol`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proxy_protocol: bool,
-    /// Proxies; the decision which of them it is is made for each target, redirects included.
+    /// Proxies. The proxy is chosen for each target separately, including redirects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyRules>,
 }
@@ -107,18 +107,18 @@ pub struct Options {
 /// How several requests are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestsOptions {
-    /// How many: two at least.
+    /// Number of requests, at least two.
     pub count: u32,
-    /// On which connections.
+    /// On which connections they are made.
     pub parallel: Parallel,
 }
 
 impl RequestsOptions {
-    /// The most requests of one sample: each of them is kept.
+    /// Maximum number of requests in a sample, since each of them is kept.
     pub const MOST: u32 = 1_000;
 }
 
-/// Options that many visits have in common. A visit that changes them gets a copy of its own.
+/// Options shared by many visits. A visit that changes them gets its own copy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedOptions(Arc<Options>);
 
@@ -143,18 +143,18 @@ impl DerefMut for SharedOptions {
 }
 
 impl Options {
-    /// The proxy that `target` is reached through, if any.
+    /// The proxy used to reach `target`, if any.
     pub fn proxy_for(&self, target: &Target) -> Option<&ProxyOptions> {
         self.proxy.as_ref()?.proxy_for(target)
     }
 
-    /// `HOST:PORT` that an HTTP proxy is asked for to reach `target`.
+    /// The `HOST:PORT` requested from an HTTP proxy to reach `target`.
     pub fn authority_behind_proxy(&self, target: &Target) -> String {
         let (host, port) = self.place_behind_proxy(target);
         authority(&host, port)
     }
 
-    /// Host and port that a proxy connects to for `target`: those of the URL, unless `--connect-to` names others.
+    /// Host and port that a proxy connects to for `target`: those of the URL, unless `--connect-to` overrides them.
     pub(super) fn place_behind_proxy(&self, target: &Target) -> (String, u16) {
         let rule = self.connect_rule(target);
         let other = rule.and_then(|rule| rule.to_host.as_deref()).map(|host| split_zone(host).0);
@@ -171,10 +171,10 @@ impl Options {
         })
     }
 
-    /// Settles what several requests ask of a visit, where there are several: the version of HTTP, above all.
+    /// Adapts the options to several requests, if there are several; above all the version of HTTP.
     ///
     /// # Errors
-    /// Why they cannot be had together with the rest.
+    /// Why several requests conflict with the other options.
     pub fn settle_requests(&mut self, over_tls: bool) -> Result<(), String> {
         let Some(RequestsOptions { count, parallel }) = self.requests else { return Ok(()) };
         let version = match parallel {
@@ -224,10 +224,10 @@ impl Options {
     }
 }
 
-/// Time allowed until the handshakes are done, where nobody says: curl's.
+/// Default time allowed until the handshakes are done, the same as curl's.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What is measured where nothing is asked for in particular: as with no flags at all.
+/// The settings without any flags.
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -251,16 +251,16 @@ impl Default for Options {
     }
 }
 
-/// Who turns names into addresses.
+/// How names are resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolverChoice {
-    /// DNS, asked directly, at the servers the system names; A and AAAA are timed apart.
+    /// DNS queries to the servers that the system configures; A and AAAA are timed separately.
     #[default]
     Dns,
-    /// DNS, asked directly, at this server.
+    /// DNS queries to this server.
     Server(SocketAddr),
-    /// The system's own resolver (`getaddrinfo`), with everything that is configured there.
+    /// The system's own resolver (`getaddrinfo`), with everything configured there.
     System,
 }
 
@@ -268,7 +268,7 @@ impl ResolverChoice {
     /// Reads `dns`, `system`, or a server's address with or without a port.
     ///
     /// # Errors
-    /// That it is none of these.
+    /// The text has none of these forms.
     pub fn read(text: &str) -> Result<Self, String> {
         match text {
             "dns" => return Ok(Self::Dns),
@@ -328,33 +328,32 @@ impl Family {
 /// `--resolve HOST:PORT:ADDRESS[,ADDRESS…]`; host and port may be `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolveOverride {
-    /// Host, lower case; any when absent.
+    /// Host in lower case; any host if absent.
     pub host: Option<String>,
-    /// Port; any when absent.
+    /// Port; any port if absent.
     pub port: Option<u16>,
     /// The addresses to use.
     pub addresses: Vec<IpAddr>,
-    /// Name or number of the interface that leads to those of IPv6.
+    /// Name or index of the interface for the IPv6 addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
 
-/// An address without its zone (RFC 4007 §11): `fe80::1%eth0`, or `[fe80::1%eth0]` and what follows.
+/// Splits the zone from an address (RFC 4007 §11): `fe80::1%eth0`, or `[fe80::1%eth0]` with following text.
 pub fn split_zone(text: &str) -> (String, Option<&str>) {
     let Some((address, rest)) = text.split_once('%') else { return (text.to_owned(), None) };
     let (zone, behind) = rest.split_at(rest.find(']').unwrap_or(rest.len()));
     (format!("{address}{behind}"), Some(zone))
 }
 
-/// `--connect-to HOST1:PORT1:HOST2:PORT2`; an empty part means "any" on the left, "the same" on the
-/// right.
+/// `--connect-to HOST1:PORT1:HOST2:PORT2`; an empty part means "any" on the left and "the same" on the right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectTo {
-    /// Host of the URL this applies to.
+    /// Host of the URL that the rule applies to.
     pub from_host: Option<String>,
-    /// Port of the URL this applies to.
+    /// Port of the URL that the rule applies to.
     pub from_port: Option<u16>,
-    /// Host to connect to instead; an IPv6 address with its zone, if it has one.
+    /// Host to connect to instead; an IPv6 address may have a zone.
     pub to_host: Option<String>,
     /// Port to connect to instead.
     pub to_port: Option<u16>,
@@ -370,46 +369,46 @@ pub enum TlsVersion {
     V1_3,
 }
 
-/// What to do with the sessions of earlier connections.
+/// How to use the sessions of earlier connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionUse {
-    /// Nothing: every handshake is a full one.
+    /// Not at all: every handshake is a full one.
     #[default]
     Full,
-    /// Offer one, of this mechanism where it is named.
+    /// Offer a session, of this mechanism if given.
     Resume(Option<SessionMechanism>),
-    /// Offer one, and send the request as early data.
+    /// Offer a session, and send the request as early data.
     EarlyData {
-        /// Also requests that are not safe to repeat (RFC 9110 §9.2.1).
+        /// Whether this includes requests that are not safe to repeat (RFC 9110 §9.2.1).
         any_method: bool,
     },
 }
 
-/// How to do TLS.
+/// TLS options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TlsOptions {
     /// Lowest version offered.
     pub min: TlsVersion,
     /// Highest version offered.
     pub max: TlsVersion,
-    /// Key-exchange groups by name, most wanted first; the default set when empty.
+    /// Key-exchange groups by name, in order of preference; the default set if empty.
     pub groups: Vec<String>,
-    /// Measure although the certificate is bad (`-k`).
+    /// Whether to measure despite a bad certificate (`-k`).
     pub insecure: bool,
-    /// Trust these issuers instead of the system's.
+    /// File of issuers to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// What to do with sessions of earlier connections.
+    /// How to use sessions of earlier connections.
     pub session: SessionUse,
-    /// Client certificate (PEM), and its key when it is not in the same file.
+    /// Client certificate (PEM), and its key if that is in another file.
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
-    /// The protocols to offer (ALPN), where they do not follow from the version of HTTP; none when empty.
+    /// The protocols to offer (ALPN) if they do not follow from the HTTP version; no ALPN if empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpn: Option<Vec<String>>,
-    /// Cipher suites by their IANA names, most wanted first; the default set when empty.
+    /// Cipher suites by their IANA names, in order of preference; the default set if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cipher_suites: Vec<String>,
-    /// Where the server's certificates go; they are described and dropped when absent.
+    /// Storage for the server's certificates; if absent, they are described and dropped.
     #[serde(skip)]
     pub keep: Option<KeptCertificates>,
 }
@@ -432,23 +431,22 @@ impl Default for TlsOptions {
     }
 }
 
-/// Which HTTP version to speak.
+/// The HTTP version to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HttpVersion {
-    /// HTTP/2 where the server agrees by ALPN, else HTTP/1.1.
+    /// HTTP/2 if the server agrees by ALPN, otherwise HTTP/1.1.
     #[default]
     Negotiate,
     /// HTTP/1.1 only.
     Http1,
-    /// HTTP/2 without asking (`--http2-prior-knowledge`): a server that does not speak it is an
-    /// error.
+    /// HTTP/2 without negotiation (`--http2-prior-knowledge`); a server that does not speak it causes an error.
     Http2,
-    /// HTTP/3 over QUIC, without asking (`--http3-only`).
+    /// HTTP/3 over QUIC, without negotiation (`--http3-only`).
     Http3,
 }
 
-/// What to ask for.
+/// The HTTP request and how its response is handled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpOptions {
     /// Version.
@@ -456,25 +454,25 @@ pub struct HttpOptions {
     /// Method.
     #[serde(with = "method")]
     pub method: http::Method,
-    /// The user named the method (`-X`): redirects keep it.
+    /// Whether the user named the method (`-X`); redirects then keep it.
     pub method_forced: bool,
-    /// Header fields beyond the generated ones; one given here replaces a generated one.
+    /// Header fields in addition to the generated ones; a field given here replaces a generated one.
     pub headers: Vec<HeaderChange>,
     /// Body of the request.
     #[serde(with = "body")]
     pub body: Option<Secret<bytes::Bytes>>,
     /// `User-Agent`.
     pub user_agent: String,
-    /// Ask for a compressed body and decode it (`--compressed`).
+    /// Whether to ask for a compressed body and decode it (`--compressed`).
     pub compressed: bool,
-    /// A status of 400 or more is a failure (`--fail`).
+    /// Whether a status of 400 or more is a failure (`--fail`).
     pub fail: bool,
-    /// Where the body goes; it is counted and dropped when absent.
+    /// Where the body goes; if absent, it is counted and dropped.
     pub output: Option<Output>,
-    /// Where it goes in memory, if it goes nowhere else.
+    /// Storage for the body in memory, if it has no other output.
     #[serde(skip)]
     pub keep: Option<KeptBody>,
-    /// Written instead of a request made of the other fields.
+    /// A request to write instead of one built from the other fields.
     #[serde(skip)]
     pub exact: Option<Box<ExactRequest>>,
 }
@@ -490,19 +488,19 @@ pub struct ExactRequest {
     pub authority: String,
     /// HTTP/2 and HTTP/3: `:path`.
     pub path: String,
-    /// HTTP/1 sends the body in chunks.
+    /// Whether HTTP/1 sends the body in chunks.
     pub is_chunked: bool,
-    /// The response has no body, whatever the method.
+    /// Whether the response has no body, whatever the method.
     pub is_head: bool,
-    /// A response with this status is answered by another request: its body goes nowhere.
+    /// A response with this status leads to another request, and its body is dropped.
     pub dropped_status: Option<u16>,
-    /// The body of a status that is a failure is written all the same (`--fail-with-body`).
+    /// Whether the body is written even if the status is a failure (`--fail-with-body`).
     pub keeps_failed_body: bool,
-    /// What an HTTP proxy is asked for the tunnel of this request, from CONNECT to the empty line.
+    /// The tunnel request to an HTTP proxy, from CONNECT to the empty line.
     pub connect_head: Option<Secret<bytes::Bytes>>,
 }
 
-/// A GET by the version that the server agrees to.
+/// A GET with the version that the server agrees to.
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
@@ -522,7 +520,7 @@ impl Default for HttpOptions {
 }
 
 impl HttpOptions {
-    /// The value of a field that the user gave.
+    /// The value of a field given by the user.
     pub fn header(&self, name: &http::HeaderName) -> Option<String> {
         self.header_value(name)?.to_str().ok().map(str::to_owned)
     }
@@ -534,9 +532,10 @@ impl HttpOptions {
         })
     }
 
-    /// Changes the request for the next hop, as RFC 9110 §15.4 allows and curl does: a POST that is
-    /// answered with 301, 302 or 303 becomes a GET, and credentials stay with their origin (scheme,
-    /// host and port): what was meant for https does not go out in the clear.
+    /// Changes the request for the next hop, as RFC 9110 §15.4 allows and as curl does.
+    ///
+    /// A POST answered with 301, 302 or 303 becomes a GET. Credentials stay with their origin (scheme, host and port):
+    /// anything meant for https is not sent in the clear.
     pub fn redirected(&mut self, response: Option<&HttpFacts>, from: &Url, to: &Url) {
         let status = response.and_then(|r| r.status);
         if self.method == http::Method::POST && matches!(status, Some(301..=303)) {
@@ -554,7 +553,7 @@ impl HttpOptions {
     }
 }
 
-/// `-H`.
+/// A change to the header fields (`-H`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderChange {
     /// `Name: value`, or `Name;` for an empty value.

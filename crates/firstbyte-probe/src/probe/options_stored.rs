@@ -1,4 +1,4 @@
-//! How options that are of others' types are stored, for plans in run files.
+//! Stored forms of options whose types are from other crates, for plans in run files.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
@@ -28,7 +28,7 @@ pub(super) mod method {
     }
 }
 
-/// A body: as text where it is text, in hexadecimal digits where it is not.
+/// A body: as text if it is text, otherwise as hexadecimal digits.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredBody {
@@ -95,7 +95,7 @@ impl Serialize for HeaderChange {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (name, value) = match self {
             Self::Set(name, value) => {
-                // What was typed was text.
+                // The user typed it as text.
                 let text = String::from_utf8_lossy(value.reveal().as_bytes());
                 (name, Some(text.into_owned()))
             }

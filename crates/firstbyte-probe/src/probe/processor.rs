@@ -1,7 +1,7 @@
-//! What a visit takes of the processor.
+//! The processor time of a visit.
 //!
-//! Visits are made by one thread, whose time the kernel counts. Where another one is under way on the same thread, what
-//! each took cannot be told apart, and nothing is said of either.
+//! Visits are made by one thread, whose processor time the kernel counts. If two visits overlap on a thread, their
+//! times cannot be told apart, and neither gets one.
 
 use std::cell::Cell;
 
@@ -9,9 +9,9 @@ use firstbyte_clock::ThreadTime;
 use firstbyte_core::timeline::ProcessorTime;
 
 thread_local! {
-    /// Visits of this thread that are under way.
+    /// Visits of this thread in progress.
     static UNDER_WAY: Cell<u32> = const { Cell::new(0) };
-    /// How many were begun while another was.
+    /// Number of visits begun while another was in progress.
     static OVERLAPS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -23,7 +23,6 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// The visit begins.
     pub(super) fn begin() -> Self {
         let alone = UNDER_WAY.replace(UNDER_WAY.get() + 1) == 0;
         if !alone {
@@ -33,7 +32,7 @@ impl Counted {
         Self { begun, overlaps: OVERLAPS.get(), alone }
     }
 
-    /// What it has taken so far; none where it was not alone all the time.
+    /// Processor time taken so far; `None` if another visit overlapped.
     pub(super) fn taken(&self) -> Option<ProcessorTime> {
         let alone = self.alone && OVERLAPS.get() == self.overlaps;
         let begun = self.begun.filter(|_| alone)?;
@@ -59,7 +58,7 @@ mod tests {
         let second = Counted::begin();
         assert_eq!(second.taken(), None);
         drop(second);
-        // What the second took is in it.
+        // It includes the time of the second.
         assert_eq!(first.taken(), None);
         drop(first);
         assert!(Counted::begin().taken().is_some());

@@ -1,7 +1,7 @@
-//! A request as it is sent: the head that HTTP/1 writes, the fields of HTTP/2 and 3, and the body.
+//! The request to send: the head in HTTP/1, the fields in HTTP/2 and HTTP/3, and the body.
 //!
-//! hyper writes neither the order of fields nor the letters of their names as curl does. For HTTP/1 it is given a
-//! stand-in, and the head that it writes is replaced on its way ([`HeadReplacement`]).
+//! hyper uses neither curl's order of fields nor its spelling of their names. So for HTTP/1 hyper gets a stand-in, and
+//! the head that it writes is replaced on the way ([`HeadReplacement`]).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,10 +14,11 @@ use super::options::{ExactRequest, HeaderChange, HttpOptions};
 use super::secret::Secret;
 use super::target::Target;
 
-/// A body that is whole in memory, or none.
+/// A body that is entirely in memory, or no body.
 pub(super) struct RequestBody {
     bytes: Option<Bytes>,
-    /// hyper is told the length. It would add a Content-Length to each request of HTTP/2 that has none: curl does not.
+    /// Whether hyper learns the length. It would then add a Content-Length to each HTTP/2 request without one, which
+    /// curl does not do.
     tells_length: bool,
 }
 
@@ -44,22 +45,21 @@ impl Body for RequestBody {
     }
 }
 
-/// The head of HTTP/1 that leaves in place of the one that hyper writes.
+/// The HTTP/1 head that is sent instead of hyper's.
 #[derive(Debug, Default)]
 pub(super) struct HeadReplacement {
     own: Option<Bytes>,
-    /// What hyper has written of this request.
+    /// Bytes that hyper has written of this request.
     pub hyper_bytes: u64,
 }
 
 impl HeadReplacement {
-    /// Another request begins.
     pub(super) fn restart(&mut self, own: Option<Bytes>) {
         *self = Self { own, hyper_bytes: 0 };
     }
 
-    /// Takes `bytes` of hyper's, which begin with its head; `write` is given what leaves instead. Gives how many of
-    /// hyper's were taken.
+    /// Accepts `bytes` from hyper, which begin with its head; calls `write` with the bytes to send instead. Returns how
+    /// many of hyper's bytes were accepted.
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
@@ -88,14 +88,14 @@ impl HeadReplacement {
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// What a request says beyond its own fields to a proxy that forwards it.
+/// Additions to a request for a proxy that forwards it.
 #[derive(Debug)]
 pub(super) struct ProxyForwarding {
     /// `Proxy-Authorization`.
     pub authorization: Option<Secret<String>>,
 }
 
-/// The request of HTTP/1: the stand-in for hyper, and the head of HTTP/1 that replaces its own.
+/// An HTTP/1 request: the stand-in for hyper, and the head that replaces hyper's.
 pub(super) fn for_http1(
     target: &Target,
     options: &HttpOptions,
@@ -132,12 +132,12 @@ pub(super) fn for_http1(
     (request, head)
 }
 
-/// How many bytes of HTTP/1 follow the head.
+/// Number of bytes after the head in HTTP/1.
 pub(super) fn framed_body_bytes(options: &HttpOptions) -> u64 {
     let bytes = options.body.as_ref().map_or(0, |body| body.reveal().len() as u64);
     let is_chunked = options.exact.as_ref().is_some_and(|exact| exact.is_chunked);
     match is_chunked && bytes > 0 {
-        // One chunk, and the last.
+        // One chunk, and the last (empty) one.
         true => format!("{bytes:X}\r\n\r\n0\r\n\r\n").len() as u64 + bytes,
         false => bytes,
     }
@@ -148,7 +148,7 @@ fn ends_in_chunked(value: &[u8]) -> bool {
     coding.trim_ascii().eq_ignore_ascii_case(b"chunked")
 }
 
-/// The request of HTTP/2 and HTTP/3.
+/// An HTTP/2 or HTTP/3 request.
 pub(super) fn for_http2(target: &Target, options: &HttpOptions) -> http::Request<RequestBody> {
     let body = options.body.as_ref().map(|body| body.reveal().clone()).filter(|b| !b.is_empty());
     let mut request = http::Request::new(RequestBody { bytes: body, tells_length: false });
@@ -168,7 +168,7 @@ pub(super) fn for_http2(target: &Target, options: &HttpOptions) -> http::Request
     *request.uri_mut() = uri.build().unwrap_or_else(|_| http::Uri::from_static("/"));
     *request.version_mut() = http::Version::HTTP_2;
     for (name, value) in fields {
-        // HTTP/2 says it in :authority (RFC 9113 §8.3.1), and has no fields of the connection (§8.2.2).
+        // HTTP/2 has `:authority` instead of Host (RFC 9113 §8.3.1), and no connection-specific fields (§8.2.2).
         if name != header::HOST && !is_of_connection(&name, &value) {
             request.headers_mut().append(name, value);
         }
@@ -184,8 +184,8 @@ fn is_of_connection(name: &HeaderName, value: &HeaderValue) -> bool {
     }
 }
 
-/// The fields in curl's order. A typed field stands among those that were typed, and takes the place of the generated
-/// one of its name; `Host` stays the first.
+/// The fields in curl's order. A field given by the user stays among the other given ones and replaces the generated
+/// field of the same name; `Host` stays first.
 fn fields(
     target: &Target,
     options: &HttpOptions,
@@ -226,7 +226,7 @@ fn fields(
     for change in &options.headers {
         match change {
             HeaderChange::Set(header::HOST, _) | HeaderChange::Remove(_) => {}
-            // It is the body's own, whatever was typed.
+            // The length is that of the body, whatever the user typed.
             HeaderChange::Set(header::CONTENT_LENGTH, _) if body.is_some() => {}
             HeaderChange::Set(name, value) => fields.push((name.clone(), value.reveal().clone())),
         }
@@ -257,7 +257,7 @@ fn write_head(method: &http::Method, target: &str, fields: &[(HeaderName, Header
     head.into()
 }
 
-/// `Content-Type`: as curl writes its own names.
+/// `Content-Type`: the way curl writes the names of its own fields.
 fn write_title_case(name: &HeaderName, out: &mut Vec<u8>) {
     let mut is_first = true;
     for byte in name.as_str().bytes() {
@@ -270,12 +270,12 @@ fn path(target: &Target) -> &str {
     &target.url[url::Position::BeforePath..url::Position::AfterQuery]
 }
 
-/// What a proxy is asked for (RFC 9112 §3.2.2).
+/// The request target for a proxy (RFC 9112 §3.2.2).
 fn absolute(target: &Target) -> &str {
     &target.url[..url::Position::AfterQuery]
 }
 
-/// Host and port the request is for: those of the URL, unless the user gave a `Host` field.
+/// Host and port of the request: those of the URL, unless the user gave a `Host` field.
 fn authority(target: &Target, options: &HttpOptions) -> String {
     options.header(&header::HOST).unwrap_or_else(|| target.authority())
 }
@@ -357,7 +357,7 @@ mod tests {
         let mut replacement = HeadReplacement::default();
         replacement.restart(Some(Bytes::from_static(b"own\r\n\r\n")));
         let mut sent = Vec::new();
-        // Three bytes at a time.
+        // Accept three bytes at a time.
         let mut write = |bytes: &[u8]| {
             let taken = bytes.len().min(3);
             sent.extend_from_slice(&bytes[..taken]);

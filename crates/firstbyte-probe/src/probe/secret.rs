@@ -1,4 +1,4 @@
-//! What is sent and stored, and never shown.
+//! Values that are sent and stored, but never displayed.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use firstbyte_core::shown_url::HIDDEN;
 
-/// A value that may let somebody in: it is marked where it enters, and does not print. Stored as it is, in files that
-/// are their owner's alone.
+/// A value that may grant access. It is marked where it enters the program, and is never printed. Stored in plaintext,
+/// in files that only their owner can read.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Marks `value`.
+    /// Marks `value` as secret.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value, to be sent or stored.
+    /// The value, for sending or storing it.
     pub const fn reveal(&self) -> &T {
         &self.0
     }

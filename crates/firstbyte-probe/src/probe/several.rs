@@ -1,8 +1,8 @@
-//! Several requests in one sample: on connections side by side, each with one request after the other, or all at once
-//! as streams of one connection.
+//! Several requests in one sample: on parallel connections, each with one request after another, or all at once as
+//! streams of one connection.
 //!
-//! Input: how many, and how. Output: a [`Sample`] whose connection is the first one, with the first exchange, and whose
-//! [`Requests`] are all of them. Every time counts from the sample's origin.
+//! Input: the number of requests, and how to make them. Output: a [`Sample`] whose connection is the first one, with
+//! the first exchange, and whose [`Requests`] describe all of them. All times count from the sample's origin.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -24,14 +24,14 @@ use super::resolve::{Late, Resolved, interleave};
 use super::stream::SharedTimes;
 use super::{Deadline, Kept, NetProber, Target, timed_out, was_closed_unused};
 
-/// The addresses of a name, which is asked for once: by the first of the connections to it. Each of them races all
-/// addresses, and waits for those that are still to come.
+/// The addresses of a name, resolved once, by the first connection to it. Each connection races all addresses, and
+/// waits for those not yet resolved.
 #[derive(Default)]
 pub(super) struct SharedAddresses {
     known: RefCell<Option<Vec<IpAddr>>>,
-    /// The other family's, as long as its answer is under way.
+    /// Addresses of the other family, while its answer is pending.
     late: RefCell<Option<Late>>,
-    /// Those that came late.
+    /// Addresses that arrived late.
     more: RefCell<Vec<IpAddr>>,
 }
 
@@ -40,7 +40,7 @@ impl SharedAddresses {
         self.known.borrow().is_some()
     }
 
-    /// The addresses known so far, for another connection; absent before any was found.
+    /// The addresses known so far, for another connection; absent before any were found.
     pub(super) fn resolved(self: &Rc<Self>) -> Option<Resolved> {
         let addresses = self.known.borrow().clone()?;
         let late = self.late.borrow().is_some().then(|| {
@@ -51,14 +51,14 @@ impl SharedAddresses {
         Some(Resolved { addresses, late })
     }
 
-    /// Keeps what the first connection found, and gives it back.
+    /// Stores and returns the addresses found by the first connection.
     pub(super) fn share(self: &Rc<Self>, found: Resolved) -> Resolved {
         self.known.replace(Some(found.addresses.clone()));
         self.late.replace(found.late);
         self.resolved().unwrap_or_else(|| found.addresses.into())
     }
 
-    /// Whichever connection is polled first has the answer for all of them: they are one task.
+    /// The connection that is polled first gets the answer for all of them: they belong to one task.
     fn poll_late(&self, cx: &mut Context<'_>) -> Poll<Vec<IpAddr>> {
         let mut late = self.late.borrow_mut();
         if let Some(under_way) = &mut *late {
@@ -72,38 +72,37 @@ impl SharedAddresses {
     }
 }
 
-/// What there is to do of a sample, and what was done.
+/// The work and the results of a sample.
 struct Burst {
     url: String,
     method: String,
     timebase: Timebase,
     asked: u32,
-    /// Requests handed out.
     handed_out: Cell<u32>,
-    /// Connections begun.
+    /// Number of connections begun.
     connections: Cell<u16>,
-    /// One of them failed: no more are handed out.
+    /// Whether an exchange has failed; then no more requests are handed out.
     failed: Cell<bool>,
     names: Rc<SharedAddresses>,
     begun: RefCell<Vec<Begun>>,
     times: SharedTimes,
-    /// The same once they are known, of one connection with several streams.
+    /// The times of several streams on one connection, once they are known.
     settled: RefCell<Vec<Exchange>>,
 }
 
-/// An exchange that was begun.
+/// An exchange that has begun.
 struct Begun {
     connection: u16,
-    /// It is the first on its connection.
+    /// Whether it is the first on its connection.
     opens: bool,
     seen: Shared,
-    /// What became of it, once that is known.
+    /// Its result, once it is over.
     over: Option<Connection>,
-    /// It found its connection closed, and was made again on another.
+    /// Whether its connection was found closed, so that it was repeated on another.
     forgotten: bool,
 }
 
-/// A connection that was opened for a request, and stays for others.
+/// A connection that was opened for a request, and is kept for others.
 struct Lane {
     number: u16,
     kept: Option<Box<Kept>>,
@@ -126,7 +125,7 @@ impl Burst {
         }
     }
 
-    /// Whether there is a request to be made; it is the caller's then.
+    /// Takes the next request to make; returns whether there was one.
     fn hand_out(&self) -> bool {
         let next = self.handed_out.get();
         let there_is = next < self.asked && !self.failed.get();
@@ -142,7 +141,7 @@ impl Burst {
         number
     }
 
-    /// An exchange begins on this connection, which it `opens` or finds open.
+    /// Begins an exchange on this connection, which it `opens` or finds open.
     fn begin(&self, connection: u16, opens: bool) -> (usize, Shared) {
         let seen = Observation::start_on(&self.url, self.timebase);
         seen.borrow_mut().connection.facts.http =
@@ -158,7 +157,7 @@ impl Burst {
         (begun.len() - 1, seen)
     }
 
-    /// An exchange is over: its socket is gone, or has said what it knows.
+    /// Records that an exchange is over; its socket must be gone, or have reported everything.
     fn over(&self, number: usize, seen: &Shared, outcome: Result<(), Cause>) {
         let connection = seen.borrow_mut().finish(outcome);
         self.begun.borrow_mut()[number].over = Some(connection);
@@ -173,8 +172,8 @@ impl Burst {
         self.failed.set(begun.iter().any(failed));
     }
 
-    /// Whether this exchange found its connection closed, and the server has seen nothing of it: it is forgotten, and
-    /// is to be made again.
+    /// Whether the exchange found its connection closed before the server saw anything of it. If so, it is discarded
+    /// and must be repeated.
     fn take_back(&self, number: usize) -> bool {
         let unused = {
             let begun = &mut self.begun.borrow_mut()[number];
@@ -185,7 +184,8 @@ impl Burst {
         unused
     }
 
-    /// Takes note of when streams were asked and answered: once their socket is gone, and before their exchange is over.
+    /// Records when streams were requested and answered. Call it once their socket is gone, and before their exchange
+    /// is over.
     fn settle_streams(&self) {
         let mut settled = self.settled.borrow_mut();
         let begun = self.begun.borrow();
@@ -195,7 +195,7 @@ impl Burst {
         }
     }
 
-    /// The sample; what is not over was `cut` off.
+    /// Builds the sample; exchanges that are not over end with the cause `cut`.
     fn into_sample(self, parallel: Parallel, cut: Option<Cause>) -> Sample {
         let cut = cut.unwrap_or(Cause::Interrupted);
         let mut sample = Sample { requested_url: self.url.clone(), ..Sample::default() };
@@ -220,7 +220,7 @@ impl Burst {
     }
 }
 
-/// What is kept of the exchange of `connection`.
+/// The summary of the exchange on `connection`.
 fn exchange(number: u16, connection: &Connection) -> Exchange {
     let http = connection.facts.http.as_ref();
     Exchange {
@@ -235,7 +235,7 @@ fn exchange(number: u16, connection: &Connection) -> Exchange {
     }
 }
 
-/// A further connection: how it was set up, and for what.
+/// A further connection, reduced to its set-up and its purpose.
 fn without_flights(mut connection: Connection) -> Connection {
     connection.flights = Vec::new();
     if let Some(quic) = &mut connection.facts.quic {
@@ -247,7 +247,7 @@ fn without_flights(mut connection: Connection) -> Connection {
     connection
 }
 
-/// What of a connection with several streams belongs to its first exchange: what came later is of the others alone.
+/// Reduces a connection with several streams to its first exchange: later data belongs to the others only.
 fn up_to_response_end(connection: &mut Connection) {
     let Some(end) = connection.marks.at(Mark::ResponseEnd) else { return };
     for flight in &mut connection.flights {
@@ -260,11 +260,11 @@ fn up_to_response_end(connection: &mut Connection) {
 }
 
 impl NetProber {
-    /// A sample of several requests.
+    /// Takes a sample of several requests.
     pub(super) async fn take_requests(&self, target: &Target, requests: RequestsOptions) -> Sample {
         let RequestsOptions { count, parallel } = requests;
         let lanes = u32::from(parallel.connections()).min(count);
-        // Key shares are made before the clock starts, as of a single request.
+        // Create key shares before the clock starts, as for a single request.
         let sessions: Vec<_> = (0..lanes).map(|_| self.begin_sessions(target)).collect();
         let mut deadline = Deadline::new(self.options.max_time);
         let burst = Burst::start(target, self.options.http.method.as_str(), count);
@@ -306,7 +306,7 @@ impl NetProber {
         sample
     }
 
-    /// On connections side by side: each is opened for a request, and takes the next that is left when it is free.
+    /// Uses parallel connections: each is opened for a request, and takes the next one when it is free.
     async fn on_connections(
         &self,
         target: &Target,
@@ -323,7 +323,7 @@ impl NetProber {
         let Ok(()) = all_of(lanes).await;
     }
 
-    /// One connection, until there is nothing left to ask; another where the server has closed it.
+    /// Runs one connection until no requests are left; opens another if the server has closed it.
     async fn lane(
         &self,
         target: &Target,
@@ -352,7 +352,7 @@ impl NetProber {
         }
     }
 
-    /// One exchange, on the lane's connection if it has one. Gives its place among those begun.
+    /// Makes one exchange, on the lane's connection if it has one. Returns its index among those begun.
     async fn one(
         &self,
         target: &Target,
@@ -404,7 +404,7 @@ impl NetProber {
         number
     }
 
-    /// All at once, as streams of one connection.
+    /// Makes all requests at once, as streams of one connection.
     async fn as_streams(
         &self,
         target: &Target,
@@ -429,7 +429,7 @@ impl NetProber {
             burst.settle_streams();
             result
         };
-        // What failed one of them has failed all that are not answered: known when their times are.
+        // An error of one exchange ends all unanswered ones. Which those are is known once their times are.
         let outcome = outcome.await;
         let phase = first.borrow().phase;
         let at = Some(first.borrow().timebase.now().at);
@@ -445,8 +445,8 @@ impl NetProber {
     }
 }
 
-/// The times of streams, into the exchanges, and into the first one's connection. One whose response was whole did not
-/// fail.
+/// Copies the times of streams into the exchanges, and into the first one's connection. An exchange with a complete
+/// response did not fail.
 fn tell_streams_apart(
     connection: &mut Connection,
     exchanges: &mut [Exchange],
@@ -472,9 +472,9 @@ fn tell_streams_apart(
     }
 }
 
-/// Waits until the first connection has found the name's addresses; not where it has failed before.
+/// Waits until the first connection has resolved the name. Returns false if it failed before that.
 async fn addresses_are_known(burst: &Burst) -> bool {
-    // Polled after the first connection, whenever that is.
+    // This is polled after the first connection, whenever that is.
     poll_fn(|_| match (burst.names.are_known(), burst.failed.get()) {
         (true, _) => Poll::Ready(true),
         (false, true) => Poll::Ready(false),
@@ -483,7 +483,7 @@ async fn addresses_are_known(burst: &Burst) -> bool {
     .await
 }
 
-/// Polls `parts` in their order, whenever one of them may go on, until all are over or one has failed.
+/// Polls `parts` in order whenever one of them is woken, until all are complete or one fails.
 pub(super) async fn all_of<F, E>(parts: impl Iterator<Item = F>) -> Result<(), E>
 where
     F: Future<Output = Result<(), E>>,

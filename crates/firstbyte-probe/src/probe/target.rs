@@ -1,4 +1,4 @@
-//! Where a URL leads: host, port, and whether by TLS.
+//! The destination of a URL: host, port, and whether it uses TLS.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -8,24 +8,24 @@ use url::{Host, ParseError, Url};
 /// A URL that can be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The URL as normalised.
+    /// The normalised URL.
     pub url: Url,
-    /// Host name in ASCII, or the address in text; without brackets.
+    /// Host name in ASCII, or the address as text without brackets.
     pub host: String,
-    /// Port, the scheme's default where the URL names none.
+    /// Port; the scheme's default if the URL has none.
     pub port: u16,
-    /// `https`.
+    /// Whether the scheme is `https`.
     pub tls: bool,
-    /// Where the IPv6 address is valid: an interface's name or number (RFC 4007 §11). The host does not include it.
+    /// Scope of an IPv6 address: an interface's name or index (RFC 4007 §11). The host does not include it.
     pub zone: Option<String>,
 }
 
-/// Why a URL cannot be measured. Its text is what the user reads.
+/// Why a URL cannot be measured. The user sees its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadTarget {
     /// Not a URL at all.
     Malformed {
-        /// What the parser says.
+        /// The parser's message.
         detail: String,
     },
     /// A scheme that is not `http` or `https`.
@@ -33,7 +33,7 @@ pub enum BadTarget {
         /// The scheme.
         scheme: String,
     },
-    /// A user or a password, which would be in all that is written.
+    /// The URL has a user or a password, which would appear in all output.
     Credentials,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for BadTarget {
 }
 
 impl Target {
-    /// Parses what a user typed; without a scheme it is `https://`.
+    /// Parses the user's input; without a scheme, it is `https://`.
     ///
     /// # Errors
     /// [`BadTarget`].
@@ -61,7 +61,7 @@ impl Target {
         let (without_zone, zone) = take_zone(&with_scheme)?;
         let url = Url::parse(&without_zone).map_err(|error| BadTarget::Malformed {
             detail: match error {
-                // Most such names have nothing international about them.
+                // Most such names are not internationalised at all.
                 ParseError::IdnaError => "invalid host name".into(),
                 other => other.to_string(),
             },
@@ -71,7 +71,7 @@ impl Target {
         if credentials { Err(BadTarget::Credentials) } else { Ok(target) }
     }
 
-    /// From a parsed URL, without a user and password in it: they are not sent, and not shown either.
+    /// Creates a target from a parsed URL. A user and password are removed from it: they are neither sent nor shown.
     ///
     /// # Errors
     /// [`BadTarget`].
@@ -94,12 +94,12 @@ impl Target {
         if port == 0 {
             return Err(BadTarget::Malformed { detail: "port 0 is not a valid port".into() });
         }
-        // A URL with a host can be without either.
+        // This cannot fail for a URL with a host.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
         Ok(Self { url, host, port, tls, zone: None })
     }
 
-    /// Where `location` leads from here, if that can be measured. The same address is in the same zone.
+    /// The target that `location` leads to from here, if it can be measured. The same address stays in the same zone.
     pub fn follow_location(&self, location: &str) -> Option<Self> {
         let mut next = Self::from_url(self.url.join(location).ok()?).ok()?;
         if next.host == self.host {
@@ -108,7 +108,7 @@ impl Target {
         Some(next)
     }
 
-    /// The URL with the zone in it, as [`Self::parse`] takes it.
+    /// The URL including the zone, in the form that [`Self::parse`] accepts.
     pub fn url_with_zone(&self) -> String {
         match &self.zone {
             Some(zone) => self.url.as_str().replacen(']', &format!("%25{zone}]"), 1),
@@ -116,30 +116,31 @@ impl Target {
         }
     }
 
-    /// The address, when the host is one.
+    /// The address, if the host is one.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// The host as it was typed: with a final dot, the resolver appends no search domains.
+    /// The host as it was typed: with a trailing dot, the resolver appends no search domains.
     pub fn dns_name(&self) -> String {
         let dot = self.url.domain().is_some_and(|name| name.ends_with('.'));
         format!("{}{}", self.host, if dot { "." } else { "" })
     }
 
-    /// Host and port as in the `Host` header: the port only where it is not the scheme's default.
+    /// Host and port as in the `Host` header; without the port if it is the scheme's default.
     pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or(&self.host);
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// Host and port, the port always.
+    /// Host and port, always with the port.
     pub fn host_and_port(&self) -> String {
         format!("{}:{}", self.url.host_str().unwrap_or(&self.host), self.port)
     }
 }
 
-/// Takes the zone out of the brackets: `%25eth0` (RFC 6874 §2), or `%eth0`, as it is typed. URLs are defined without.
+/// Removes the zone from the brackets: `%25eth0` (RFC 6874 §2), or `%eth0` as people type it. The URL standard does not
+/// allow zones.
 fn take_zone(url: &str) -> Result<(Cow<'_, str>, Option<String>), BadTarget> {
     let begin = url.find("://").map_or(0, |at| at + "://".len());
     let authority = url[begin..].split(['/', '?', '#']).next().unwrap_or_default();

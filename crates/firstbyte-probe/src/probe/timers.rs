@@ -1,7 +1,7 @@
-//! Limits on how long something may take, over timers that are used again.
+//! Time limits on futures, with reusable timers.
 //!
-//! A timer that is new wakes the runtime so that it is not overslept: two system calls for each connection. One that is
-//! put off wakes nobody.
+//! A new timer wakes the runtime so that it is not missed, which costs two system calls per connection. Postponing an
+//! existing timer wakes nothing.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use firstbyte_clock::timer_now;
 use tokio::time::{Sleep, sleep_until};
 
-/// Timers that limit nothing at the moment, of one runtime.
+/// The idle timers of one runtime.
 #[derive(Default)]
 pub(super) struct Timers(RefCell<Vec<Pin<Box<Sleep>>>>);
 
 impl Timers {
-    /// What comes of `work` within the time `limit`; nothing if it takes longer.
+    /// The output of `work`, or `None` if it takes longer than `limit`.
     pub(super) async fn within<F: Future>(&self, limit: Duration, work: F) -> Option<F::Output> {
         let Some(due) = timer_now().checked_add(limit) else { return Some(work.await) };
         let idle = self.0.borrow_mut().pop();
@@ -53,7 +53,7 @@ mod tests {
             assert_eq!((done, timer_now() - begun), (takes < limit, second * limit.min(takes)));
         }
         assert_eq!(timers.0.borrow().len(), 1);
-        // Two at a time have one each.
+        // Two simultaneous limits have a timer each.
         let both = async {
             tokio::join!(
                 timers.within(second, sleep(second * 2)),

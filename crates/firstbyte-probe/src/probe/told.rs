@@ -1,11 +1,11 @@
-//! What is told of a visit that is over, where somebody listens (`FIRSTBYTE_LOG`).
+//! Logs completed visits, if logging is enabled (`FIRSTBYTE_LOG`).
 
 use firstbyte_core::timeline::{Connection, Offset, Sample};
 use tracing::{Level, debug, enabled, info, trace};
 
 use firstbyte_core::shown_url::shown_url;
 
-/// Tells of a sample.
+/// Logs a sample.
 pub(super) fn sample(sample: &Sample) {
     if !enabled!(Level::INFO) {
         return;

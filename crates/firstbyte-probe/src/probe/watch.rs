@@ -1,7 +1,7 @@
-//! Watches the decrypted bytes for where the request ends and the response begins.
+//! Watches the decrypted bytes for the end of the request and the beginning of the response.
 //!
-//! Input: plaintext in both directions, in pieces of any size. It only looks: HTTP is spoken by
-//! hyper. NewSessionTickets never come by here, and HTTP/2 settings are told from a response.
+//! Input: plaintext in both directions, in pieces of any size. This module only observes; hyper speaks HTTP.
+//! NewSessionTickets do not appear here, and HTTP/2 settings are distinguished from a response.
 
 use std::collections::HashSet;
 
@@ -14,56 +14,56 @@ pub(super) struct HttpWatch {
     protocol: Protocol,
     pub request_bytes: u64,
     pub header_bytes: u64,
-    /// The last byte of the request was written.
+    /// Whether the last byte of the request was written.
     pub request_complete: bool,
-    /// The head of the final response has begun.
+    /// Whether the head of the final response has begun.
     pub response_started: bool,
-    /// Offset in the received plaintext at which the last head began: the final response's, once that has.
+    /// Offset in the received plaintext at which the last head began; once the final response has begun, its head.
     pub response_offset: u64,
     /// Offset in the received plaintext at which the first interim response began (RFC 9110 §15.2).
     pub interim_offset: Option<u64>,
-    /// Offset in the received plaintext of the last byte of the final response's head, until it is taken note of.
+    /// Offset in the received plaintext of the last byte of the final response's head, until it is recorded.
     pub head_end: Option<u64>,
-    /// The first line that came back, whatever it was.
+    /// The first line received, whatever it was.
     pub answer: Option<String>,
     pub answer_is_tls: bool,
-    /// Bytes of this exchange written so far, whatever they are of.
+    /// Bytes of this exchange written so far, of any kind.
     pub written: u64,
     received_bytes: u64,
-    /// Where each stream stands, if several are to be told apart.
+    /// The state of each stream, if several are recorded separately.
     streams: Option<Box<StreamWatch>>,
-    /// The last stream that a request went out on.
+    /// The last stream that a request was sent on.
     asked_stream: u32,
-    /// The last GOAWAY that came, as far as it has.
+    /// The last GOAWAY, as far as it was received.
     go_away: Option<Box<GoAwayBytes>>,
     /// Bytes of the request's body written so far.
     pub body_written: u64,
 }
 
-/// What the server says as it ends an HTTP/2 connection (RFC 9113 §6.8).
+/// The server's message at the end of an HTTP/2 connection (RFC 9113 §6.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GoAway {
     /// Requests on later streams were not processed.
     pub last_stream: u32,
     /// An error code (RFC 9113 §7).
     pub code: u32,
-    /// What it adds for people.
+    /// Debug data for people.
     pub debug: String,
 }
 
 /// A GOAWAY's payload, which may come in pieces.
 #[derive(Debug)]
 struct GoAwayBytes {
-    /// Where it begins in the received plaintext.
+    /// Its offset in the received plaintext.
     begin: u64,
     payload: Vec<u8>,
-    /// Bytes of it that are kept.
+    /// Number of bytes to keep.
     wanted: usize,
 }
 
-/// Bytes of a GOAWAY's last stream and code.
+/// Length of a GOAWAY's last stream and code.
 const GO_AWAY_FIXED: usize = 8;
-/// Bytes of its text that are kept.
+/// Maximum number of bytes kept of its text.
 const GO_AWAY_TEXT: usize = 64;
 
 impl GoAwayBytes {
@@ -94,17 +94,17 @@ impl GoAwayBytes {
     }
 }
 
-/// What has come by of several HTTP/2 streams since it was asked last.
+/// Events of several HTTP/2 streams since the last query.
 #[derive(Debug, Default)]
 pub(super) struct StreamWatch {
-    /// Streams whose requests are written to their end.
+    /// Streams whose requests are completely written.
     pub asked: Vec<u32>,
-    /// Heads of responses and where they begin in the received plaintext. Of several on one stream the last is the
+    /// Heads of responses, with their offsets in the received plaintext. If a stream has several, the last one is the
     /// final response's.
     pub begun: Vec<(u32, u64)>,
-    /// Streams whose bodies have begun: what follows are trailers.
+    /// Streams whose bodies have begun, so that later heads are trailers.
     with_body: HashSet<u32>,
-    /// Streams whose responses end, and behind which byte of the received plaintext.
+    /// Streams whose responses end, with the offset in the received plaintext after their last byte.
     pub ending: Vec<(u32, u64)>,
 }
 
@@ -130,7 +130,7 @@ impl StreamWatch {
 enum Protocol {
     Http1 {
         request: Head,
-        /// Bytes of the request's body that are still to be written.
+        /// Bytes of the request's body not written yet.
         body_left: u64,
         response: Head,
     },
@@ -138,7 +138,7 @@ enum Protocol {
         preface_left: usize,
         sent: FrameScanner,
         received: FrameScanner,
-        /// A head has begun, and no body: another head may follow.
+        /// A head has begun but no body, so another head may follow.
         has_head: bool,
     },
 }
@@ -146,7 +146,7 @@ enum Protocol {
 /// Looks for the end of a head.
 #[derive(Debug, Default)]
 struct Head {
-    /// Its first bytes, as far as the status.
+    /// Its first bytes, up to the status.
     start: Vec<u8>,
     /// The last bytes so far, to find a blank line that began in an earlier piece.
     tail: [u8; 2],
@@ -159,7 +159,7 @@ const UP_TO_STATUS: usize = 10;
 const MINOR: usize = 7;
 
 impl Head {
-    /// Feeds the next bytes; gives how many of them are of the head.
+    /// Feeds the next bytes; returns how many of them belong to the head.
     fn feed(&mut self, bytes: &[u8]) -> usize {
         if self.complete {
             return 0;
@@ -180,8 +180,8 @@ impl Head {
         head.len()
     }
 
-    /// How many of the next bytes are of the head, where it ends in them: with an empty line (RFC 9112 §2.1). A line
-    /// may end with LF alone (§2.2).
+    /// How many of the next bytes belong to the head, if it ends in them with an empty line (RFC 9112 §2.1). A line may
+    /// end with LF alone (§2.2).
     fn end_in(&self, bytes: &[u8]) -> Option<usize> {
         let kept = self.tail.len();
         let before = |at: usize, back: usize| match at.checked_sub(back) {
@@ -195,7 +195,7 @@ impl Head {
         memchr_iter(b'\n', bytes).find(is_empty).map(|at| at + 1)
     }
 
-    /// Whether it is of an interim response, once its first bytes tell.
+    /// Whether the head is of an interim response, once its first bytes show that.
     fn is_interim(&self) -> Option<bool> {
         let is_begin = |(index, byte): (usize, &u8)| index == MINOR || *byte == INTERIM[index];
         match self.start.iter().enumerate().all(is_begin) {
@@ -207,7 +207,7 @@ impl Head {
 }
 
 impl HttpWatch {
-    /// For a request with a body of `body_bytes`.
+    /// Creates a watch for a request with a body of `body_bytes` bytes.
     pub(super) fn new(http2: bool, body_bytes: u64) -> Self {
         let protocol = if http2 {
             Protocol::Http2 {
@@ -243,28 +243,28 @@ impl HttpWatch {
         }
     }
 
-    /// What the server has said as it ended the connection, if it did.
+    /// The server's GOAWAY, if it sent one.
     pub(super) fn go_away(&self) -> Option<GoAway> {
         self.go_away.as_ref()?.parse()
     }
 
-    /// Whether the server ends the connection without an error.
+    /// Whether the server is ending the connection without an error.
     pub(super) fn is_shut_down(&self) -> bool {
         self.go_away().is_some_and(|go_away| go_away.code == 0)
     }
 
-    /// Whether it does, and has not processed the last request.
+    /// Whether the server is ending the connection without an error and has not processed the last request.
     pub(super) fn is_unprocessed(&self) -> bool {
         let before = |go_away: GoAway| go_away.code == 0 && go_away.last_stream < self.asked_stream;
         self.go_away().is_some_and(before)
     }
 
-    /// From here on several HTTP/2 streams are told apart.
+    /// From now on, records several HTTP/2 streams separately.
     pub(super) fn tell_streams_apart(&mut self) {
         self.streams = Some(Box::default());
     }
 
-    /// Where the streams stand, if they are told apart.
+    /// The state of the streams, if they are recorded separately.
     pub(super) fn streams(&mut self) -> Option<&mut StreamWatch> {
         self.streams.as_deref_mut()
     }
@@ -273,12 +273,12 @@ impl HttpWatch {
         matches!(self.protocol, Protocol::Http1 { .. })
     }
 
-    /// How many bytes of plaintext have come.
+    /// Bytes of plaintext received.
     pub(super) const fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// For the next exchange on the same connection, with a body of `body_bytes`.
+    /// Prepares for the next exchange on the same connection, with a body of `body_bytes` bytes.
     pub(super) fn next_exchange(&mut self, body_bytes: u64) {
         match &mut self.protocol {
             Protocol::Http1 { request, body_left, response } => {
@@ -294,12 +294,12 @@ impl HttpWatch {
         self.answer_is_tls = false;
     }
 
-    /// HTTP has read the head of the final response, so the last one that came is that.
+    /// Called when HTTP has read the head of the final response, which is therefore the last head received.
     pub(super) fn note_final_head(&mut self) {
         self.response_started |= matches!(self.protocol, Protocol::Http2 { has_head: true, .. });
     }
 
-    /// Whether anything of the head that is awaited has come, be it too little to tell whether it is the final one's.
+    /// Whether any part of the awaited head has arrived, even if it is too short to tell whether the head is final.
     pub(super) const fn head_begun(&self) -> bool {
         match &self.protocol {
             Protocol::Http1 { response, .. } => !response.start.is_empty(),
@@ -307,7 +307,7 @@ impl HttpWatch {
         }
     }
 
-    /// Whether the end of the response's head has come by.
+    /// Whether the end of the response's head has arrived.
     pub(super) const fn head_complete(&self) -> bool {
         match &self.protocol {
             Protocol::Http1 { response, .. } => response.complete,
@@ -315,7 +315,7 @@ impl HttpWatch {
         }
     }
 
-    /// Takes note of plaintext about to be sent, and names what is in it.
+    /// Records plaintext about to be sent, and names the messages in it.
     pub(super) fn sent(&mut self, bytes: &[u8]) -> Vec<String> {
         let first = self.request_bytes == 0;
         self.written += bytes.len() as u64;
@@ -358,13 +358,13 @@ impl HttpWatch {
         }
     }
 
-    /// Takes note of plaintext that arrived, and names what is in it.
+    /// Records plaintext that arrived, and names the messages in it.
     pub(super) fn received(&mut self, bytes: &[u8]) -> Vec<String> {
         let before = self.received_bytes;
         self.received_bytes += bytes.len() as u64;
         if before == 0 && !bytes.is_empty() {
             self.answer = Some(first_line(bytes));
-            // A record: an alert, or whatever else.
+            // A TLS record: an alert, or something else.
             self.answer_is_tls = matches!(bytes, [20..=23, 3, 0..=4, ..]);
         }
         match &mut self.protocol {
@@ -393,7 +393,7 @@ impl HttpWatch {
                 names
             }
             Protocol::Http2 { received, has_head, .. } => {
-                // Of several, whose heads come one behind the other, the first that began.
+                // With several streams, heads follow each other; the first one that began counts.
                 let several = self.streams.is_some();
                 let mut names = Vec::new();
                 received.feed(bytes, |frame| {
@@ -409,7 +409,7 @@ impl HttpWatch {
                         self.response_offset = frame.offset;
                     }
                     if head && !self.response_started {
-                        // END_HEADERS (RFC 9113 §6.2).
+                        // `END_HEADERS` (RFC 9113 §6.2).
                         let last = frame.offset + 8 + u64::from(frame.payload_bytes);
                         self.head_end = (frame.flags & 4 != 0).then_some(last);
                     }
@@ -431,12 +431,12 @@ impl HttpWatch {
     }
 }
 
-/// Whether no other head of a response can follow: its body has begun, or the stream ends.
+/// Whether no other head of a response can follow, because its body has begun or the stream ends.
 fn ends_head(frame: FrameHeader) -> bool {
     frame.frame_type == FrameType::Data || ends_stream(frame)
 }
 
-/// END_STREAM on a frame of a request or a response (RFC 9113 §8.1).
+/// Whether a frame of a request or a response has `END_STREAM` (RFC 9113 §8.1).
 fn ends_stream(frame: FrameHeader) -> bool {
     matches!(frame.frame_type, FrameType::Headers | FrameType::Data) && frame.flags & 1 != 0
 }
@@ -446,7 +446,7 @@ fn frame_name(frame: FrameHeader) -> String {
     format!("{}{ack}", frame.frame_type.name())
 }
 
-/// A request's first line as it can be shown: queries let somebody in.
+/// A request's first line in displayable form: queries may contain credentials.
 fn request_line(bytes: &[u8]) -> String {
     let line = first_line(bytes);
     match line.split_once(' ') {
@@ -455,7 +455,7 @@ fn request_line(bytes: &[u8]) -> String {
     }
 }
 
-/// The line of an HTTP/1 response's head that hyper's words `why` are about, as it can be shown.
+/// The line of an HTTP/1 response's head that hyper's message `why` refers to, in displayable form.
 pub(super) fn wrong_line(mut head: &[u8], why: &str) -> Option<String> {
     loop {
         let mut one = Head::default();
@@ -471,7 +471,7 @@ pub(super) fn wrong_line(mut head: &[u8], why: &str) -> Option<String> {
     let why = why.to_ascii_lowercase();
     let named = ["content-length", "transfer-encoding"].into_iter().find(|name| why.contains(name));
     let wrong = if let Some(name) = named {
-        // Of two that contradict each other the second.
+        // Of two contradictory fields, the second.
         fields.filter(|line| field_name(line).eq_ignore_ascii_case(name.as_bytes())).last()
     } else if why.contains("status") || why.contains("version") {
         Some(status)
@@ -482,13 +482,13 @@ pub(super) fn wrong_line(mut head: &[u8], why: &str) -> Option<String> {
     Some(first_line(if is_secret { field_name(wrong) } else { wrong }))
 }
 
-/// What stands before a field's colon, without the spaces that some put there.
+/// The part of a field before its colon, without trailing spaces, which some servers send.
 fn field_name(line: &[u8]) -> &[u8] {
     let end = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
     line[..end].trim_ascii_end()
 }
 
-/// Whether a line of a head is neither a field nor goes on with the one before (RFC 9112 §5).
+/// Whether a line of a head is neither a field nor a continuation of the previous line (RFC 9112 §5).
 fn is_no_field(line: &[u8]) -> bool {
     let token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let name = field_name(line);
@@ -514,7 +514,7 @@ fn first_line(bytes: &[u8]) -> String {
     if whole { text } else { text.chars().take(SHOWN - 1).chain(['…']).collect() }
 }
 
-/// So many characters of a line are shown.
+/// Maximum number of characters shown of a line.
 const SHOWN: usize = 48;
 
 #[cfg(test)]
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn a_goaway_is_read_wherever_it_is_cut() {
-        // SETTINGS; GOAWAY behind stream 3, ENHANCE_YOUR_CALM, with a text; PING.
+        // SETTINGS; GOAWAY after stream 3 with `ENHANCE_YOUR_CALM` and a text; PING.
         let mut bytes = vec![0, 0, 0, 4, 0, 0, 0, 0, 0];
         bytes.extend([0, 0, 12, 7, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 11]);
         bytes.extend(b"calm");

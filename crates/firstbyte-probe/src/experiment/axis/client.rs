@@ -1,4 +1,4 @@
-//! `client=firstbyte,curl,chromium,firefox`: who visits.
+//! `client=firstbyte,curl,chromium,firefox`: the client that makes the visits.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ impl Setting for Client {
         Ok(())
     }
 
-    /// Ours names itself nowhere; others say who they are.
+    /// Our own client does not name itself; other clients do.
     fn prove(&self, connection: &Connection) -> Result<(), Shortfall> {
         let named = connection.facts.client.as_ref().map(|client| client.name.as_str());
         let named = named.unwrap_or(Self::Firstbyte.name());

@@ -1,4 +1,4 @@
-//! `connection=new,reused`: a connection for every sample, or one that stays open.
+//! `connection=new,reused`: a new connection for every sample, or one that stays open.
 
 use std::rc::Rc;
 

@@ -1,6 +1,6 @@
-//! `edge=london:198.51.100.1,sydney:198.51.100.3`: which of a service's servers answers.
+//! `edge=london:198.51.100.1,sydney:198.51.100.3`: the server of a service that answers.
 //!
-//! Name in the certificate and in the request stay those of the URL, as with curl's `--resolve`.
+//! The names in the certificate and in the request remain those of the URL, as with curl's `--resolve`.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ struct Edge {
 #[derive(Debug)]
 enum Place {
     Addresses(Vec<IpAddr>),
-    /// A name of its own, for the resolver.
+    /// A host name, for the resolver.
     Host(String),
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     Ok(Rc::new(Edge { name: name.to_owned(), place }))
 }
 
-/// The edge at `address`, called by it.
+/// The edge at `address`, named by the address.
 pub(super) fn at_address(address: IpAddr) -> Rc<dyn Setting> {
     Rc::new(Edge { name: address.to_string(), place: Place::Addresses(vec![address]) })
 }

@@ -10,12 +10,12 @@ use crate::probe::options::TlsVersion;
 
 #[derive(Debug)]
 struct Group {
-    /// As `--curves` takes it.
+    /// The name that `--curves` takes.
     flag: &'static str,
-    /// In the IANA registry.
+    /// The name in the IANA registry.
     name: &'static str,
     label: &'static str,
-    /// A key encapsulation, which TLS 1.2 does not have.
+    /// Whether it is a key encapsulation mechanism, which TLS 1.2 does not support.
     encapsulates: bool,
 }
 

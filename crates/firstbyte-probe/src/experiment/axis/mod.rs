@@ -1,7 +1,7 @@
-//! Axes: what can be varied, what each value asks of a visit, and how the wire proves that it was so.
+//! Axes: what can be varied, how each value changes a visit, and how the wire proves that it took effect.
 //!
-//! One file an axis. A value is a [`Setting`]: it changes how a visit is made, says what it is called,
-//! and holds the facts of a finished connection against what was asked for.
+//! One file per axis. A value is a [`Setting`]: it changes how a visit is made, has a label, and checks the facts of a
+//! finished connection against the request.
 
 mod client;
 mod connection;
@@ -28,36 +28,36 @@ use firstbyte_core::timeline::{Connection, Sample};
 use crate::probe::Target;
 use crate::probe::options::SharedOptions;
 
-/// How one cell's visits are made: what settings change.
+/// How one cell's visits are made; settings change it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
-    /// What is visited.
+    /// The visited URL.
     pub target: Target,
-    /// How.
+    /// How it is visited.
     pub options: SharedOptions,
 }
 
 /// A value of an axis.
 pub trait Setting: fmt::Debug {
-    /// What it is called in a table or a sentence: "TLS 1.3", "0-RTT".
+    /// Its name in a table or a sentence: "TLS 1.3", "0-RTT".
     fn label(&self) -> String;
 
-    /// Asks for it.
+    /// Applies the setting to `visit`.
     ///
     /// # Errors
-    /// Why it cannot be had together with what was asked for before.
+    /// Why it conflicts with the settings applied before.
     fn apply(&self, visit: &mut Visit) -> Result<(), String>;
 
-    /// Looks for it in what happened.
+    /// Checks that `connection` shows the setting.
     ///
     /// # Errors
-    /// What is lacking.
+    /// What the connection lacks.
     fn prove(&self, connection: &Connection) -> Result<(), Shortfall>;
 
-    /// Looks for it in a whole sample: every connection of several has to show it.
+    /// Checks that a whole sample shows the setting: every one of its connections must.
     ///
     /// # Errors
-    /// What is lacking.
+    /// What a connection lacks.
     fn prove_sample(&self, sample: &Sample) -> Result<(), Shortfall> {
         sample.connections().try_for_each(|connection| self.prove(connection))
     }
@@ -66,8 +66,8 @@ pub trait Setting: fmt::Debug {
 /// A way to read one value of an axis.
 type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
 
-/// Every axis: its name, what its values look like, and how one is read. In the order in which
-/// settings are applied: a later one may depend on what an earlier one chose.
+/// Every axis: its name, the form of its values, and how to read one. Settings are applied in this order: a later one
+/// may depend on the choice of an earlier one.
 const AXES: [(&str, &str, ReadValue); 13] = [
     ("client", "firstbyte, curl, chromium, firefox", client::read),
     ("site", "NAME:URL", site::read),
@@ -88,38 +88,38 @@ const AXES: [(&str, &str, ReadValue); 13] = [
     ("proxy", "[SCHEME://][USER:PASSWORD@]HOST[:PORT], none", proxy::read),
 ];
 
-/// Every axis, and what its values look like.
+/// Every axis with the form of its values.
 pub fn axes() -> impl Iterator<Item = (&'static str, &'static str)> {
     AXES.iter().map(|(name, shape, _)| (*name, *shape))
 }
 
-/// Axes that mean nothing without TLS.
+/// Axes that have no meaning without TLS.
 const OF_TLS: [&str; 3] = ["tls", "kex", "session"];
 
-/// Several settings under one name: the axis of `--variant`.
+/// Name of the axis of `--variant`, whose values are several settings under one name.
 pub const WAY: &str = "variant";
 
-/// One axis and the values that are compared, as given by the user: `tls=1.2,1.3`.
+/// One axis and the values to compare, as given by the user: `tls=1.2,1.3`.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Its name.
+    /// The axis's name.
     pub name: &'static str,
-    /// Its values.
+    /// The values to compare.
     pub values: Vec<AxisValue>,
 }
 
 /// A value of an axis.
 #[derive(Clone, Debug)]
 pub struct AxisValue {
-    /// As written.
+    /// The value as written by the user.
     pub written: String,
-    /// As shown.
+    /// The value as displayed.
     pub label: String,
-    /// What it asks for.
+    /// Its settings.
     pub parts: Vec<WayPart>,
 }
 
-/// A setting, and the place of its axis in the order of application.
+/// A setting, and the position of its axis in the order of application.
 #[derive(Clone, Debug)]
 pub struct WayPart {
     rank: usize,
@@ -130,7 +130,7 @@ impl Axis {
     /// Reads `AXIS=VALUE,VALUE…`.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// The problem, and the expected form.
     pub fn read(text: &str) -> Result<Self, String> {
         let (name, values) = text.split_once('=').unwrap_or((text, ""));
         let Some(rank) = AXES.iter().position(|(known, ..)| *known == name.trim()) else {
@@ -153,7 +153,7 @@ impl Axis {
         Ok(axis)
     }
 
-    /// One edge alone, called by its address.
+    /// An axis with one edge only, named by its address.
     pub fn of_edge(address: IpAddr) -> Self {
         const NAME: &str = "edge";
         let rank = AXES.iter().position(|(name, ..)| *name == NAME).unwrap_or(AXES.len());
@@ -163,10 +163,10 @@ impl Axis {
         Self { name: NAME, values: vec![value] }
     }
 
-    /// Reads `NAME: AXIS=VALUE AXIS=VALUE…`, once for every way.
+    /// Reads `NAME: AXIS=VALUE AXIS=VALUE…`, one text for each way.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The same as [`Self::read`].
     pub fn read_ways(texts: &[String]) -> Result<Self, String> {
         let mut axis = Self { name: WAY, values: Vec::new() };
         for text in texts {
@@ -195,7 +195,7 @@ impl Axis {
     }
 }
 
-/// A value as it is shown: the name before an address or URL; a proxy's URL without its user.
+/// A value as displayed: only the name before an address or URL; a proxy's URL without its user.
 fn written(axis: &str, value: &str) -> String {
     match value.split_once(':') {
         Some((name, _)) if matches!(axis, "site" | "edge") => name.to_owned(),
@@ -212,10 +212,10 @@ fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
     })
 }
 
-/// Applies the parts of a cell.
+/// Applies the settings of a cell.
 ///
 /// # Errors
-/// Why they cannot be had together.
+/// Why the settings conflict.
 pub fn apply(parts: &mut [WayPart], visit: &mut Visit) -> Result<(), String> {
     parts.sort_by_key(|part| part.rank);
     for part in parts.iter() {
@@ -228,7 +228,7 @@ pub fn apply(parts: &mut [WayPart], visit: &mut Visit) -> Result<(), String> {
     visit.options.settle_requests(visit.target.tls)
 }
 
-/// What `sample` counts for in a cell of these parts.
+/// How `sample` counts in a cell of these parts.
 pub fn standing(parts: &[WayPart], sample: &Sample) -> Standing {
     if sample.failure().is_some() {
         return Standing::Failed;
@@ -237,7 +237,7 @@ pub fn standing(parts: &[WayPart], sample: &Sample) -> Standing {
     shortfall.map_or(Standing::Proven, Standing::Unproven)
 }
 
-/// "sydney" as the name of a place.
+/// Capitalises a place name, such as "sydney".
 fn capitalised(name: &str) -> String {
     let mut letters = name.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string());

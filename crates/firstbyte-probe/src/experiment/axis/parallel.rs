@@ -44,7 +44,7 @@ impl Setting for InParallel {
             return Err(Shortfall::OtherConnections);
         }
         match self.0 {
-            // How many are under way at once is up to how fast the answers come.
+            // How many requests overlap depends on how fast the responses come.
             Parallel::Connections(_) => Ok(()),
             Parallel::Http2 | Parallel::Http3 if requests.most_at_once() > 1 => Ok(()),
             Parallel::Http2 | Parallel::Http3 => Err(Shortfall::NotAtOnce),

@@ -1,4 +1,4 @@
-//! `proxy=http://proxy.example:3128,none`: through which proxy, or directly.
+//! `proxy=http://proxy.example:3128,none`: the proxy to use, or none.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! `resolver=dns,system,192.0.2.53`: who turns the name into an address.
+//! `resolver=dns,system,192.0.2.53`: the resolver that turns the name into an address.
 
 use std::rc::Rc;
 
@@ -35,7 +35,7 @@ impl Setting for Resolver {
         Ok(())
     }
 
-    /// Nobody else was asked.
+    /// Nothing to prove: only the requested resolver is ever asked.
     fn prove(&self, _: &Connection) -> Result<(), Shortfall> {
         Ok(())
     }

@@ -47,7 +47,7 @@ impl Setting for Scheme {
         if let Some(port) = self.port {
             let _ = url.set_port(Some(port));
         } else if !same {
-            // The port of the other scheme means nothing here.
+            // A port given for the other scheme does not apply here.
             let _ = url.set_port(None);
         }
         let target = Target::from_url(url).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `session=full,resumed,0rtt`: whether a session of an earlier connection is taken up again.
+//! `session=full,resumed,0rtt`: whether to resume the TLS session of an earlier connection.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
 }
 
 impl Session {
-    /// The versions of TLS that have it.
+    /// The range of TLS versions that support it.
     const fn versions(&self) -> (TlsVersion, TlsVersion) {
         match self.0 {
             SessionUse::Resume(Some(SessionMechanism::SessionId | SessionMechanism::Ticket)) => {
@@ -61,7 +61,7 @@ impl Setting for Session {
             return Err(format!("only {only} supports this"));
         }
         tls.session = match (self.0, tls.session) {
-            // Asked for on the command line, for every cell.
+            // Requested on the command line, for every cell.
             (SessionUse::EarlyData { .. }, SessionUse::EarlyData { any_method }) => {
                 SessionUse::EarlyData { any_method }
             }
@@ -83,7 +83,7 @@ impl Setting for Session {
         match self.0 {
             SessionUse::Full if resumed => Err(Shortfall::Resumed),
             SessionUse::Full => Ok(()),
-            // Not every client says what it offered.
+            // Some clients do not report what they offered.
             _ if tls.session_offered.is_none() && !resumed => Err(Shortfall::NoSession),
             _ if !resumed => Err(Shortfall::NotResumed),
             SessionUse::Resume(Some(mechanism)) if tls.session_offered != Some(mechanism) => {

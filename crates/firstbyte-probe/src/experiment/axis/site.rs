@@ -1,4 +1,4 @@
-//! `site=page:https://example.com/,image:https://example.com/logo.png`: what is visited.
+//! `site=page:https://example.com/,image:https://example.com/logo.png`: the URL to visit.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110 §8.4.1), undone while writing. Each knows whether it came to its end.
+//! Decodes content codings (RFC 9110 §8.4.1) while writing. Each decoder knows whether the coding was complete.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -8,21 +8,21 @@ use flate2::write::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::{raw, zio};
 
-/// A writer that decodes, and that has an end.
+/// A decoder as a writer, with an explicit end.
 pub(super) trait Decoder: Write {
-    /// There is no more.
+    /// Ends the input.
     ///
     /// # Errors
-    /// That of the writer below, or that the coding is not complete.
+    /// The error of the underlying writer, or an incomplete coding.
     fn end(&mut self) -> io::Result<()>;
 
-    /// Bytes behind the end of the coding.
+    /// Number of bytes after the end of the coding.
     fn behind(&self) -> u64 {
         0
     }
 }
 
-/// The decoder of `encoding`, in lower case; none for one that is not known.
+/// The decoder of `encoding` (in lower case); `None` if the encoding is not known.
 pub(super) fn decoder(
     encoding: &str,
     sink: Box<dyn Write>,
@@ -54,7 +54,7 @@ impl Decoder for Plain {
     }
 }
 
-/// gzip as browsers take it: members, one after the other (RFC 1952 §2.2), and whatever stands behind them.
+/// gzip as browsers accept it: members one after another (RFC 1952 §2.2), followed by anything.
 struct Gzip {
     sink: SharedSink,
     member: GzDecoder<SharedSink>,
@@ -62,19 +62,19 @@ struct Gzip {
     behind: u64,
 }
 
-/// Where in a gzip file the next byte is.
+/// Position of the next byte in a gzip file.
 #[derive(Clone, Copy)]
 enum GzipPlace {
     InMember,
-    /// Behind a member, and behind so many bytes that another one begins with.
+    /// After a member, and after this many bytes of the magic number of another.
     BehindMember(usize),
     BehindAll,
 }
 
-/// How a member begins (RFC 1952 §2.3.1).
+/// The first bytes of a member (RFC 1952 §2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Where all members are written.
+/// The sink that all members are written to.
 #[derive(Clone)]
 struct SharedSink(Rc<RefCell<Box<dyn Write>>>);
 
@@ -101,7 +101,7 @@ impl Write for Gzip {
         while let Some(first) = left.first() {
             match self.place {
                 GzipPlace::InMember => match self.member.write(left)? {
-                    // It takes no more: that was its end, if its checksum is right.
+                    // The member accepts no more: it has ended, if its checksum is right.
                     0 => {
                         self.member.try_finish()?;
                         self.place = GzipPlace::BehindMember(0);
@@ -156,7 +156,7 @@ impl Decoder for brotli_decompressor::DecompressorWriter<Box<dyn Write>> {
     }
 }
 
-/// The one of zstd's writers that tells whether the frame is complete.
+/// The zstd writer that reports whether the frame is complete.
 type Zstd = zio::Writer<Box<dyn Write>, raw::Decoder<'static>>;
 
 impl Decoder for Zstd {
@@ -166,7 +166,7 @@ impl Decoder for Zstd {
     }
 }
 
-/// `deflate` is zlib (RFC 9110 §8.4.1.2), but some servers send the bare deflate stream.
+/// `deflate` means zlib (RFC 9110 §8.4.1.2), but some servers send the bare deflate stream.
 struct Deflate {
     sink: Box<dyn Write>,
     inflate: Option<Decompress>,
@@ -174,10 +174,10 @@ struct Deflate {
 }
 
 impl Deflate {
-    /// Decodes some of `bytes`, and says how many of them, and how many came out.
+    /// Decodes some of `bytes`; returns how many were consumed, and how many came out.
     fn step(&mut self, bytes: &[u8], flush: FlushDecompress) -> io::Result<(usize, usize)> {
         const METHOD_DEFLATE: u8 = 8;
-        // The low half of zlib's first byte names the method (RFC 1950 §2.2).
+        // The low half of zlib's first byte is the method (RFC 1950 §2.2).
         let zlib = bytes.first().is_some_and(|first| first & 0x0f == METHOD_DEFLATE);
         let inflate = self.inflate.get_or_insert_with(|| Decompress::new(zlib));
         let mut piece = [0; 16 * 1024];
@@ -213,7 +213,7 @@ impl Write for Deflate {
 
 impl Decoder for Deflate {
     fn end(&mut self) -> io::Result<()> {
-        // What had no room with the last input still comes out.
+        // Write the output for which there was no room with the last input.
         while !self.complete {
             let (_, given) = self.step(&[], FlushDecompress::None)?;
             if given == 0 && !self.complete {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// What comes out of `packed`, fed in pieces of `size` bytes; none if it is not complete.
+    /// The decoded form of `packed`, fed in pieces of `size` bytes; `None` if it is not complete.
     fn decoded(encoding: &str, packed: &[u8], size: usize) -> Option<Vec<u8>> {
         let out = Out::default();
         let mut decoder = decoder(encoding, Box::new(out.clone())).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A tunnel through an HTTP proxy: CONNECT (RFC 9110 §9.3.6), and its answer.
+//! A tunnel through an HTTP proxy: CONNECT (RFC 9110 §9.3.6) and its response.
 
 use firstbyte_core::timeline::Cause;
 use http::StatusCode;
@@ -9,7 +9,7 @@ use crate::probe::observation::Shared;
 use crate::probe::options::HttpOptions;
 use crate::probe::stream::Stream;
 
-/// The largest head of an answer that is taken.
+/// Size limit of a response's head.
 const LARGEST_HEAD: usize = 64 * 1024;
 
 pub(super) async fn open(
@@ -50,7 +50,7 @@ pub(super) async fn open(
     }
 }
 
-/// CONNECT as curl writes it.
+/// Writes CONNECT as curl does.
 fn write_connect(
     authority: &str,
     user: Option<&ProxyUser>,
@@ -68,7 +68,7 @@ fn write_connect(
     lines.join("\r\n").into_bytes()
 }
 
-/// One head of the proxy's. What stands behind it stays with the stream.
+/// Receives one head from the proxy. Bytes after it remain in the stream.
 async fn receive_head(stream: &mut Stream, route: &ProxyRoute<'_>) -> Result<Vec<u8>, Cause> {
     const BEGIN: &[u8] = b"HTTP/";
     let mut head = Vec::new();
@@ -96,7 +96,7 @@ async fn receive_head(stream: &mut Stream, route: &ProxyRoute<'_>) -> Result<Vec
     }
 }
 
-/// Behind the empty line (RFC 9112 §2.1); a line may end with LF alone (§2.2).
+/// The offset after the empty line (RFC 9112 §2.1); a line may end with LF alone (§2.2).
 fn find_head_end(head: &[u8]) -> Option<usize> {
     let find = |end: &[u8]| {
         head.windows(end.len()).position(|window| window == end).map(|at| at + end.len())
@@ -104,7 +104,7 @@ fn find_head_end(head: &[u8]) -> Option<usize> {
     [&b"\n\r\n"[..], &b"\n\n"[..]].into_iter().filter_map(find).min()
 }
 
-/// The status, and its reason in words.
+/// The status code and its reason phrase.
 fn parse_status(head: &[u8]) -> Option<(u16, String)> {
     let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\n').next()?);
     let rest = line.trim_end().strip_prefix("HTTP/1.")?.get(1..)?.trim_start();

@@ -1,7 +1,7 @@
-//! The way through a proxy: TLS to it, and a tunnel.
+//! Connecting through a proxy: TLS to it, and a tunnel.
 //!
-//! Input: a TCP connection to the proxy. Output: a stream on which the target is spoken to, with the marks of both
-//! steps. What cannot be had of the proxy is its fault in the cause, and not the target's.
+//! Input: a TCP connection to the proxy. Output: a stream to the target, with the marks of both steps. If a proxy
+//! refuses or fails, the cause blames the proxy, not the target.
 
 mod http_connect;
 pub(super) mod options;
@@ -20,18 +20,18 @@ use super::stream::Stream;
 use super::tls::Session;
 use super::{NetProber, Target};
 
-/// How a target is reached that is not reached directly.
+/// How a target is reached through a proxy.
 pub(super) struct ProxyRoute<'a> {
     pub(super) rules: &'a ProxyRules,
     pub(super) proxy: &'a ProxyOptions,
-    /// Host and port that the proxy is to connect to.
+    /// Host and port that the proxy connects to.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Whether the proxy is asked for a tunnel; otherwise it gets the request itself.
+    /// Whether the proxy opens a tunnel; otherwise it gets the request itself.
     pub(super) has_tunnel: bool,
 }
 
-/// The sessions of a connection, made before its clock starts.
+/// The TLS sessions of a connection, created before its clock starts.
 #[derive(Default)]
 pub(super) struct HandshakeSessions {
     pub(super) target: Option<Box<Session>>,
@@ -59,7 +59,7 @@ impl<'a> ProxyRoute<'a> {
         }
     }
 
-    /// What a request says that the proxy itself gets.
+    /// What to add to a request that the proxy itself gets.
     pub(super) fn forwarding(&self) -> Option<ProxyForwarding> {
         let user = self.proxy.user.as_ref();
         let authorization = user.map(|user| Secret::new(user.authorization()));
@@ -83,7 +83,7 @@ impl<'a> ProxyRoute<'a> {
         self.misbehaved("it closed the connection before the end of its answer")
     }
 
-    /// A connection that ends while the tunnel is opened is the proxy's.
+    /// A connection that ends while the tunnel is opened is the proxy's fault.
     fn blame(&self, cause: Cause) -> Cause {
         match cause {
             Cause::Reset | Cause::ResetInHandshake => {
@@ -94,13 +94,13 @@ impl<'a> ProxyRoute<'a> {
     }
 }
 
-/// TLS as it is spoken with proxies.
+/// The TLS options for proxies.
 pub(super) fn tls_options(rules: &ProxyRules) -> TlsOptions {
     TlsOptions { insecure: rules.insecure, ca_file: rules.ca_file.clone(), ..TlsOptions::default() }
 }
 
 impl NetProber {
-    /// What the handshakes of a connection to `target` begin with.
+    /// Creates the TLS sessions for a connection to `target`.
     pub(super) fn begin_sessions(&self, target: &Target) -> Result<HandshakeSessions, String> {
         if self.speaks_quic() {
             return Ok(HandshakeSessions::default());
@@ -113,7 +113,7 @@ impl NetProber {
         Ok(HandshakeSessions { target: of_target.transpose()?, proxy: proxy.transpose()? })
     }
 
-    /// The target's address, if the proxy needs it. It is looked up before the connection begins.
+    /// The target's address, if the proxy needs it. It is resolved before the connection begins.
     pub(super) async fn address_behind(
         &self,
         route: &ProxyRoute<'_>,
@@ -139,7 +139,7 @@ impl NetProber {
     }
 }
 
-/// From the TCP connection to the proxy, made at `connected`, to the target.
+/// Goes from the TCP connection to the proxy, made at `connected`, to the target.
 pub(super) async fn pass_proxy(
     stream: &mut Stream,
     route: &ProxyRoute<'_>,
@@ -173,7 +173,7 @@ pub(super) async fn pass_proxy(
     Ok(())
 }
 
-/// Why a visit over HTTP/3 cannot be made.
+/// Returns why a visit over HTTP/3 cannot be made, if it cannot.
 pub(super) fn refuse_http3(target: &Target, options: &Options) -> Result<(), String> {
     match ProxyRoute::find(options, target) {
         Some(route) if options.http.version == HttpVersion::Http3 => {

@@ -1,4 +1,4 @@
-//! Which proxy a target is reached through: plain data, and the question that each hop asks of it.
+//! The proxy for a target: plain data, and the decision for each hop.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -11,40 +11,40 @@ use serde::{Deserialize, Serialize};
 use crate::probe::secret::Secret;
 use crate::probe::target::Target;
 
-/// The proxies that flags and the environment name, and for which targets.
+/// The proxies named by flags and the environment, and the targets that they apply to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProxyRules {
-    /// For `http://` URLs.
+    /// The proxy for `http://` URLs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<ProxyOptions>,
-    /// For `https://` URLs.
+    /// The proxy for `https://` URLs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https: Option<ProxyOptions>,
-    /// Hosts that are reached directly, as `NO_PROXY` lists them.
+    /// Hosts that are reached directly, in the form of `NO_PROXY`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub direct_hosts: String,
-    /// HTTP proxies open a tunnel for `http://` URLs too.
+    /// Whether HTTP proxies open a tunnel for `http://` URLs too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tunnel: bool,
-    /// CONNECT is HTTP/1.0.
+    /// Whether CONNECT uses HTTP/1.0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub http10: bool,
-    /// Measure although the proxy's certificate is bad.
+    /// Whether to measure despite a bad certificate of the proxy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// Trust these issuers of the proxy's certificate instead of the system's.
+    /// File of issuers to trust for the proxy's certificate, instead of the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
 }
 
 impl ProxyRules {
-    /// The proxy that `target` is reached through, if any.
+    /// The proxy used to reach `target`, if any.
     pub fn proxy_for(&self, target: &Target) -> Option<&ProxyOptions> {
         let proxy = if target.tls { &self.https } else { &self.http };
         proxy.as_ref().filter(|_| !is_excluded(&self.direct_hosts, &target.host))
     }
 
-    /// Whether TLS may be spoken with a proxy.
+    /// Whether some proxy needs TLS.
     pub(in crate::probe) fn need_tls(&self) -> bool {
         let proxies = [&self.http, &self.https];
         proxies.into_iter().flatten().any(|proxy| proxy.kind == ProxyKind::Https)
@@ -54,19 +54,19 @@ impl ProxyRules {
 /// A proxy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProxyOptions {
-    /// What it speaks.
+    /// The protocol that it speaks.
     #[serde(with = "kind")]
     pub kind: ProxyKind,
     /// Its name or address, without brackets.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Who uses it.
+    /// Credentials for the proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<ProxyUser>,
 }
 
-/// Who uses a proxy.
+/// Credentials for a proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyUser {
     /// The name.
@@ -86,7 +86,7 @@ impl ProxyOptions {
     /// Reads `[scheme://][user:password@]host[:port]` as curl does.
     ///
     /// # Errors
-    /// What it should have been.
+    /// The expected form.
     pub fn read(text: &str) -> Result<Self, String> {
         let proxy = parse_proxy(text)
             .map_err(|problem| problem.message.trim_start_matches("--proxy: ").to_owned())?;
@@ -118,7 +118,7 @@ pub(in crate::probe) fn authority(host: &str, port: u16) -> String {
     }
 }
 
-/// A kind, by its name.
+/// Stores a kind by its name.
 mod kind {
     use firstbyte_core::timeline::ProxyKind;
     use serde::de::Error as _;

@@ -1,5 +1,5 @@
-//! A tunnel through a SOCKS proxy: versions 4 and 4a (OpenSSH's PROTOCOL of both), 5 (RFC 1928) with a password
-//! (RFC 1929).
+//! A tunnel through a SOCKS proxy: versions 4 and 4a (OpenSSH's PROTOCOL documents of both), and 5 (RFC 1928) with a
+//! password (RFC 1929).
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use firstbyte_core::timeline::{Cause, ProxyKind};
 use super::ProxyRoute;
 use crate::probe::stream::Stream;
 
-/// SOCKS 5 counts names, users and passwords in one byte.
+/// SOCKS 5 stores the lengths of names, users and passwords in one byte.
 const LONGEST: usize = 255;
 
 /// `address` is the target's, if the proxy needs it.
@@ -28,7 +28,7 @@ async fn open4(
     route: &ProxyRoute<'_>,
     address: Option<IpAddr>,
 ) -> Result<(), Cause> {
-    // Of an address that cannot be one, the proxy looks at the name behind the user.
+    // With this impossible address, the proxy uses the name after the user instead.
     const NAME_FOLLOWS: [u8; 4] = [0, 0, 0, 1];
     let user = route.proxy.user.as_ref().map_or("", |user| user.name.reveal().as_str());
     let (address, name) = match address {
@@ -130,7 +130,7 @@ fn length(route: &ProxyRoute<'_>, text: &str, what: &str) -> Result<u8, Cause> {
         .map_err(|_| route.refused(&format!("SOCKS5: {what} is longer than {LONGEST} bytes")))
 }
 
-/// What a reply says (RFC 1928 §6).
+/// The meaning of a reply code (RFC 1928 §6).
 fn refusal(code: u8) -> String {
     match code {
         1 => "general failure of the proxy",
@@ -155,7 +155,7 @@ async fn tell(
     stream.tell_proxy(bytes, name).await.map_err(|cause| route.blame(cause))
 }
 
-/// The next `wanted` bytes.
+/// Receives the next `wanted` bytes.
 async fn hear(
     stream: &mut Stream,
     route: &ProxyRoute<'_>,

@@ -1,4 +1,4 @@
-//! One QUIC connection: the state machine, its socket, and what is seen of it.
+//! One QUIC connection: the state machine, its socket, and the observation of it.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -26,26 +26,26 @@ use crate::probe::observation::{Shared, StreamTimes, When};
 use crate::probe::stream::SharedTimes;
 use crate::probe::tls::{Opened, QuicTls};
 
-/// A connection as its streams and the exchange share it.
+/// A connection shared by its streams and the exchange.
 pub(in crate::probe) type SharedConnection = Rc<RefCell<Connection>>;
 
-/// The largest datagram that UDP has.
+/// Maximum size of a UDP datagram.
 const DATAGRAM: usize = 64 * 1024;
-/// As browsers and curl allow, so that no response waits for more credit.
+/// The same as browsers and curl, so that no response waits for more flow-control credit.
 const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// Why a connection is over.
+/// Why a connection ended.
 #[derive(Clone, Debug)]
 pub(in crate::probe) enum Lost {
-    /// The protocol says so.
+    /// The protocol ended it.
     Quic(ConnectionError),
-    /// The socket says so.
+    /// The socket reported an error.
     Socket { kind: io::ErrorKind, detail: String, operation: &'static str },
 }
 
 impl Lost {
-    /// Nothing came for as long as the two sides agreed to wait at most.
+    /// Whether the idle timeout that both sides agreed on expired.
     pub(in crate::probe) const fn is_idle(&self) -> bool {
         matches!(self, Self::Quic(ConnectionError::TimedOut))
     }
@@ -64,41 +64,41 @@ pub(in crate::probe) struct Connection {
     outgoing: Vec<u8>,
     pub(super) lost: Option<Lost>,
     pub(super) connected: bool,
-    /// The first datagram after the handshake was complete has left.
+    /// Whether the first datagram after the end of the handshake has left.
     completion_marked: bool,
     confirmed: bool,
     pub(super) request: Option<Request>,
-    /// The times of streams, where several are told apart, and which streams they are.
+    /// The times of several streams, if they are recorded separately, and their identifiers.
     several: Option<(SharedTimes, Vec<StreamId>)>,
-    /// Streams that were opened as early data and went with it, when the server did not take it.
+    /// Present if early data was offered, with the server's decision.
     pub(super) early: Option<EarlyState>,
-    /// Whether the session offered allows early data; absent where none was to be sent.
+    /// Whether the offered session allows early data; absent unless early data was wanted and there was a session.
     pub(super) early_allowed: Option<bool>,
     pub(super) wire: Wire,
     pub(super) ledger: Ledger,
     pub(super) packets: PacketLog,
-    /// What is known of it stands in the observation.
+    /// Whether its facts were written into the observation.
     pub(super) noted: Cell<bool>,
 }
 
-/// The exchange under way.
+/// The exchange in progress.
 #[derive(Debug)]
 pub(super) struct Request {
     pub stream: StreamId,
-    /// Bytes of it that have been written.
+    /// Bytes of the request that were written.
     pub written: u64,
     started: bool,
     ended: Option<SendId>,
     pub answered: bool,
 }
 
-/// A handshake in which early data is sent.
+/// State of the early data in a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EarlyState {
     pub accepted: Option<bool>,
 }
 
-/// What was seen of the wire besides times.
+/// Observations of the wire other than times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wire {
     pub version: Option<u32>,
@@ -110,7 +110,7 @@ pub(super) struct Wire {
 }
 
 impl Connection {
-    /// Begins a connection over `socket`; nothing has been sent yet.
+    /// Creates a connection over `socket`; nothing has been sent yet.
     pub(super) fn new(
         seen: &Shared,
         socket: UdpSocket,
@@ -161,12 +161,12 @@ impl Connection {
         self.socket.local()
     }
 
-    /// Takes over what the kernel knows by now.
+    /// Takes everything that the kernel knows by now.
     pub(in crate::probe) fn note_kernel(&mut self) {
         self.socket.collect_sent_stamps();
     }
 
-    /// Whether a session is there that allows early data.
+    /// Whether there is a session that allows early data.
     pub(super) fn can_send_early(&mut self) -> bool {
         let can = self.quic.has_0rtt();
         self.early_allowed = self.tls.had_session.then_some(can);
@@ -176,24 +176,24 @@ impl Connection {
         can
     }
 
-    /// The request goes out as early data, and what became of that is not known yet.
+    /// Whether the request is sent as early data and the server has not yet accepted or rejected it.
     pub(in crate::probe) fn is_early(&self) -> bool {
         self.early.is_some_and(|early| early.accepted.is_none())
     }
 
-    /// Whether the server did not take the early data.
+    /// Whether the server rejected the early data.
     pub(in crate::probe) fn early_rejected(&self) -> bool {
         self.early.is_some_and(|early| early.accepted == Some(false))
     }
 
-    /// Sends the first flight, as far as it is known without a request.
+    /// Sends the first flight as far as possible without a request.
     pub(super) fn send_first(&mut self) -> Result<Option<SendId>, Cause> {
-        // With early data the request is to be in it: only the first datagram leaves.
+        // With early data, the request must be part of the flight, so only the first datagram leaves now.
         self.transmit_one(now()).map_err(|error| refused(self.remote, &error))
     }
 
-    /// Goes on until the handshake is complete. The client's last flight is not sent yet: the request
-    /// is to leave with it.
+    /// Continues until the handshake is complete. The client's last flight is not sent yet, so that the request leaves
+    /// with it.
     pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Lost>> {
         loop {
             if let Some(lost) = &self.lost {
@@ -209,13 +209,13 @@ impl Connection {
         }
     }
 
-    /// Sends what is ready, and then takes in one datagram or one timer. Says whether there was one.
+    /// Sends everything that is ready, and then processes one datagram or one timer. Returns whether there was one.
     pub(in crate::probe) fn step(&mut self, cx: &mut Context<'_>) -> bool {
         self.send();
         self.lost.is_none() && self.receive_one(cx)
     }
 
-    /// Sends what is ready.
+    /// Sends everything that is ready.
     pub(in crate::probe) fn send(&mut self) {
         while self.lost.is_none() {
             match self.transmit_one(now()) {
@@ -254,7 +254,7 @@ impl Connection {
         if let Some(place) = place {
             self.packets.note(Direction::Sent, place, datagram, &passed);
         }
-        // What is sent again ends no request anew.
+        // A retransmission does not move the end of the request.
         let of_request =
             place.is_some_and(|p| self.ledger.note(Direction::Sent, p, &passed, exchange));
         drop(recorder);
@@ -277,7 +277,7 @@ impl Connection {
         Ok(Some(id))
     }
 
-    /// Takes in one datagram, or a timer that has run out. Says whether there was one.
+    /// Processes one datagram or one expired timer. Returns whether there was one.
     fn receive_one(&mut self, cx: &mut Context<'_>) -> bool {
         match self.socket.poll_receive(cx, &mut self.buffer) {
             Poll::Ready(Ok(bytes)) => {
@@ -315,7 +315,7 @@ impl Connection {
             }
         }
         let retry = packets(datagram).any(|packet| packet.kind == PacketKind::Retry);
-        // A client takes one (RFC 9000 §17.2.5.2).
+        // A client accepts only one Retry (RFC 9000 §17.2.5.2).
         let retried = retry && !std::mem::replace(&mut self.wire.retry, true);
         let data = BytesMut::from(datagram);
         let mut answer = Vec::new();
@@ -373,7 +373,7 @@ impl Connection {
         }
     }
 
-    /// Bytes have arrived on a stream: on the request's, they are the response.
+    /// Called when bytes have arrived on a stream; on the request's stream, they are the response.
     fn note_readable(&mut self, stream: StreamId) {
         if self.several.is_some() {
             let last = self.last_arrival();
@@ -386,8 +386,8 @@ impl Connection {
         }
     }
 
-    /// The head of a response on the stream with this number is whole. Another head follows an interim one: if it comes in a
-    /// later datagram, the response begins with that datagram.
+    /// Records that a response's head on stream `stream` is complete. Another head follows an interim one; if it
+    /// arrives in a later datagram, the response begins with that datagram.
     pub(in crate::probe) fn note_head(&mut self, stream: u64, interim: bool) {
         let Ok(stream) = VarInt::from_u64(stream).map(StreamId::from) else { return };
         let last = self.last_arrival();
@@ -407,12 +407,11 @@ impl Connection {
         }
     }
 
-    /// When the last datagram arrived.
     pub(in crate::probe) fn last_arrival(&self) -> Option<Arrival> {
         self.socket.recorder().borrow().last_arrival()
     }
 
-    /// From here on the times of streams are noted in `times`, which has a place for each.
+    /// From now on, records the times of streams in `times`, which has an entry for each.
     pub(in crate::probe) fn tell_streams_apart(&mut self, times: &SharedTimes) {
         self.several = Some((Rc::clone(times), Vec::new()));
     }
@@ -425,7 +424,7 @@ impl Connection {
         }
     }
 
-    /// A datagram with these packets has left: which requests are in it.
+    /// Records which requests are in a datagram that left with these packets.
     fn note_asked(&self, id: SendId, packets: &[Opened]) {
         if self.several.is_none() {
             return;
@@ -433,7 +432,7 @@ impl Connection {
         for stream in packets.iter().flat_map(|packet| &packet.pieces).filter_map(|p| p.stream) {
             let Ok(stream) = VarInt::from_u64(stream).map(StreamId::from) else { continue };
             self.with_times(stream, |times| {
-                // What leaves again behind an answer asks nothing.
+                // A retransmission after the response began is not part of the request.
                 if times.response_start.is_none() {
                     times.request_start.get_or_insert(id);
                     times.request_end = Some(id);
@@ -442,18 +441,18 @@ impl Connection {
         }
     }
 
-    /// The response on the stream with this number is whole.
+    /// Records that the response on stream `stream` is complete.
     pub(in crate::probe) fn note_answered(&self, stream: u64) {
         let (Ok(stream), last) = (VarInt::from_u64(stream), self.last_arrival()) else { return };
         self.with_times(stream.into(), |times| times.response_end = last);
     }
 
-    /// The request will be on `stream`.
+    /// Called when the request will be sent on `stream`.
     pub(super) fn begin_request(&mut self, stream: StreamId) {
         if let Some((_, streams)) = &mut self.several {
             streams.push(stream);
             if streams.len() > 1 {
-                // The observation is of the first.
+                // The observation is of the first request.
                 return;
             }
         }
@@ -461,7 +460,7 @@ impl Connection {
             Some(Request { stream, written: 0, started: false, ended: None, answered: false });
     }
 
-    /// Another exchange on the open connection, under another observation.
+    /// Starts another exchange on the open connection, with its own observation.
     pub(in crate::probe) fn observe(&mut self, seen: &Shared) {
         self.note_kernel();
         self.seen = Shared::clone(seen);
@@ -474,7 +473,7 @@ impl Connection {
         self.noted.set(false);
     }
 
-    /// Writes its packets so far into the observation.
+    /// Writes the log of packets so far into the observation.
     pub(in crate::probe) fn note_packets(&self) {
         let parameters = self.tls.passed.parameters();
         let log = self.packets.log(&self.recorder().borrow(), parameters);
@@ -485,32 +484,29 @@ impl Connection {
         }
     }
 
-    /// Bytes of the request that were written.
     pub(in crate::probe) fn request_bytes(&self) -> Option<u64> {
         self.request.as_ref().map(|request| request.written)
     }
 
-    /// Whether the response has begun.
     pub(in crate::probe) fn answered(&self) -> bool {
         self.request.as_ref().is_some_and(|request| request.answered)
     }
 
-    /// Why it is over, if it is.
+    /// Why the connection ended, if it has.
     pub(in crate::probe) fn lost(&self) -> Option<Lost> {
         self.lost.clone()
     }
 
-    /// Whether a session is there for the next connection.
+    /// Whether the server has sent a session for the next connection.
     pub(in crate::probe) fn left_a_session(&self) -> bool {
         self.tls.left_a_session()
     }
 
-    /// Whether it can be used.
     pub(in crate::probe) fn is_alive(&self) -> bool {
         self.lost.is_none()
     }
 
-    /// Says goodbye, as far as that needs no waiting (H3_NO_ERROR, RFC 9114 §8.1).
+    /// Closes the connection as far as possible without waiting (`H3_NO_ERROR`, RFC 9114 §8.1).
     pub(in crate::probe) fn close(&mut self) {
         const H3_NO_ERROR: u32 = 0x100;
         self.quic.close(now(), VarInt::from_u32(H3_NO_ERROR), Bytes::new());
@@ -519,12 +515,12 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// One that is given up leaves what it has settled so far.
+    /// A connection that is given up keeps the facts known so far.
     fn drop(&mut self) {
         if !self.noted.get() {
             self.note_facts();
         }
-        // What it said last is part of it.
+        // Include the last datagrams sent.
         self.note_kernel();
         self.note_packets();
     }
@@ -539,10 +535,10 @@ fn transport() -> TransportConfig {
     transport
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
-        // Nothing but the exchange is to be on the wire, and every datagram has a stamp of its own.
+        // Keep everything except the exchange off the wire, and give every datagram its own stamp.
         .mtu_discovery_config(None)
         .enable_segmentation_offload(false)
-        // How long is waited is what the user says; the server may say less (RFC 9000 §10.1).
+        // The user determines how long to wait; the server may choose a shorter time (RFC 9000 §10.1).
         .max_idle_timeout(None);
     transport
 }

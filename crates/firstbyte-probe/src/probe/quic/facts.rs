@@ -1,4 +1,4 @@
-//! What can be said of a QUIC connection: facts, and the causes of its failures.
+//! The facts of a QUIC connection, and the causes of its failures.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use rustls::pki_types::CertificateDer;
 use super::connection::{Connection, Lost};
 use super::refused;
 
-/// How many times what it has received an unvalidated server may send (RFC 9000 §8.1).
+/// Factor by which an unvalidated server may send more than it has received (RFC 9000 §8.1).
 const AMPLIFICATION: u64 = 3;
 impl Connection {
-    /// Writes what is known by now into the observation.
+    /// Writes the facts known by now into the observation.
     pub(in crate::probe) fn note_facts(&self) {
         self.noted.set(true);
         let flights = self.recorder().borrow().flights();
         let stats = self.quic.stats();
         let min_rtt = self.connected.then(|| {
-            // The stack's own clock readings hold what the machine was busy with meanwhile.
+            // The stack's own clock readings include the time during which the machine was busy.
             first_answer(&flights).into_iter().chain([self.quic.min_rtt()]).min()
         });
         let min_rtt = min_rtt.flatten();
@@ -39,13 +39,13 @@ impl Connection {
             amplification_stall: validation.and_then(|v| v.stall),
             congestion_control: Some("cubic".into()),
             datagrams: self.ledger.datagrams(&self.recorder().borrow()),
-            // Made when nothing waits any more.
+            // The log is made later, when nothing is waiting.
             log: None,
         };
         let mut seen = self.seen.borrow_mut();
         let reused = seen.connection.facts.reused;
         seen.connection.facts.quic = Some(if reused {
-            // What belongs to the handshake is not of this exchange.
+            // Facts of the handshake do not belong to this exchange.
             QuicFacts {
                 retry: false,
                 bytes_before_validation: None,
@@ -75,7 +75,7 @@ impl Connection {
             .map_or(shown.chain, |chain| *chain);
         TlsFacts {
             version: self.connected.then(|| "TLSv1.3".into()),
-            // The stack does not say; with one on offer it is that one.
+            // The stack does not report the group; if only one is offered, it must be that.
             group: self.tls.only_group.clone().filter(|_| self.connected),
             handshake: self.connected.then_some(if full {
                 Handshake::Full
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// The cause behind the end of the connection.
+    /// The cause of the end of the connection.
     pub(in crate::probe) fn cause(&mut self, lost: &Lost) -> Cause {
         let error = match lost {
             Lost::Socket { kind, detail, operation } if self.wire.received > 0 => {
@@ -145,7 +145,7 @@ fn ended(error: &ConnectionError, failure_type: FailureType) -> Cause {
     Cause::Quic { detail: error.to_string(), failure_type }
 }
 
-/// The TLS alert that a transport error stands for (RFC 9001 §4.8).
+/// The TLS alert that a transport error represents (RFC 9001 §4.8).
 fn alert(code: TransportErrorCode) -> Option<u8> {
     let code = u64::from(code);
     (0x100..=0x1ff).contains(&code).then(|| u8::try_from(code - 0x100).unwrap_or(u8::MAX))
@@ -159,24 +159,25 @@ fn version_name(version: u32) -> String {
     }
 }
 
-/// What the server sent before the client's address was validated.
+/// The server's data before the client's address was validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Validation {
     bytes: u64,
     stall: Option<Duration>,
 }
 
-/// From the departure of the first datagram to the arrival of the first from the server, which can
-/// have come no sooner than a round trip.
+/// The time from the departure of the first datagram to the arrival of the first one from the server, which takes at
+/// least a round trip.
 fn first_answer(flights: &[Flight]) -> Option<Duration> {
     let sent = flights.iter().position(|flight| flight.direction == Direction::Sent)?;
     let answer = flights[sent..].iter().find(|flight| flight.direction == Direction::Received)?;
     Some(answer.first().since(flights[sent].first()))
 }
 
-/// Looks for the server's first flight, and whether it stood still at its limit: it had no room for
-/// another Initial, and went on a round trip after the client's next datagram. Some stacks begin a
-/// datagram while there is any room left, and so go over the limit by a part of one.
+/// Finds the server's first flight, and whether it stalled at its limit: there was no room for another Initial, and it
+/// continued a round trip after the client's next datagram.
+///
+/// Some stacks begin a datagram while there is any room left, and so exceed the limit by part of one.
 fn validation(flights: &[Flight], min_rtt: Option<Duration>) -> Option<Validation> {
     let rtt = min_rtt?;
     let first = flights.iter().position(|flight| flight.direction == Direction::Sent)?;
@@ -190,7 +191,7 @@ fn validation(flights: &[Flight], min_rtt: Option<Duration>) -> Option<Validatio
             }
             Direction::Received => {
                 for chunk in &flight.chunks {
-                    // Before this, nothing that the client sent in answer can have had an effect.
+                    // Before this, nothing that the client sent in reply can have had an effect.
                     let validated =
                         answered.is_some_and(|at| chunk.stamp.at.since(at) >= rtt * 3 / 4);
                     if !validated {
@@ -213,7 +214,7 @@ fn validation(flights: &[Flight], min_rtt: Option<Duration>) -> Option<Validatio
     Some(Validation { bytes, stall: None })
 }
 
-/// When the last datagram before `at` arrived.
+/// The arrival of the last datagram before `at`.
 fn last_before(
     flights: &[Flight],
     at: firstbyte_core::timeline::Offset,

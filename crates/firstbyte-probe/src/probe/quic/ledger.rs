@@ -1,8 +1,8 @@
-//! What each datagram carried: the connection's own packets, seen in the clear where its keys pass.
+//! The contents of each datagram: the connection's own packets, seen in plaintext where its keys are used.
 //!
-//! Input: what was encrypted and decrypted (`tls::quic_keys`), and which datagram that was. Output:
-//! [`QuicDatagram`]s. What counts are bytes of the handshake and of the exchange: which datagram has them for
-//! the first time, and since when they were missing.
+//! Input: the plaintext of encrypted and decrypted packets (`tls::quic_keys`), and their datagrams. Output:
+//! [`QuicDatagram`]s. The ledger tracks bytes of the handshake and of the exchange: which datagram has them first, and
+//! since when they were missing.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use firstbyte_core::wire::frames::Space;
 use crate::net::{Place, Recorder};
 use crate::probe::tls::{Opened, Piece};
 
-/// So many datagrams of an exchange are noted.
+/// Maximum number of datagrams recorded for an exchange.
 const DATAGRAMS: usize = 512;
 
-/// Whose bytes: of the handshake in a space, or of a stream.
+/// The origin of bytes: the handshake in a packet number space, or a stream.
 type Lane = (Option<Space>, u64);
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ struct Noted {
     acknowledged: Option<(Place, u64)>,
 }
 
-/// Bytes that have left, and first with which datagram.
+/// Bytes sent, and the datagram that had them.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     from: u64,
@@ -47,20 +47,20 @@ struct Left {
     place: Place,
 }
 
-/// Bytes that have come, in order and apart, and the datagram since which a hole before them is seen.
+/// Received ranges, in order and disjoint, each with its first datagram: that one revealed a hole before it.
 #[derive(Debug, Default)]
 struct Ranges(Vec<(u64, u64, Place)>);
 
 impl Ledger {
-    /// Another exchange on the open connection.
+    /// Starts over for another exchange on the open connection.
     pub(super) fn restart(&mut self) {
         self.noted.clear();
         self.sent.clear();
         self.received.clear();
     }
 
-    /// A datagram with these packets left or came; `exchange` is the request's stream. Says whether it has bytes of
-    /// that for the first time.
+    /// Records a datagram with these packets; `exchange` is the request's stream. Returns whether the datagram has
+    /// bytes of that stream for the first time.
     pub(super) fn note(
         &mut self,
         direction: Direction,
@@ -83,7 +83,7 @@ impl Ledger {
             for piece in &packet.pieces {
                 let lane = match piece.stream {
                     Some(id) if Some(id) != exchange => continue,
-                    // Tickets are no part of what anybody waits for.
+                    // Nobody waits for session tickets.
                     None if packet.space == Space::Application => continue,
                     Some(id) => (None, id),
                     None => (Some(packet.space), 0),
@@ -105,14 +105,14 @@ impl Ledger {
                 self.acknowledge(packet, place);
             }
         }
-        // One that could not be opened is not known.
+        // A datagram that could not be decrypted is not recorded.
         if self.noted.len() < DATAGRAMS && !packets.is_empty() {
             self.noted.push(noted);
         }
         of_exchange
     }
 
-    /// A Retry came: an answer, after which the client begins anew.
+    /// Records a Retry, after which the client starts over.
     pub(super) fn retried(&mut self, place: Place) {
         self.sent.clear();
         self.noted.push(Noted {
@@ -127,12 +127,13 @@ impl Ledger {
         });
     }
 
-    /// The server did not take the early data: what was in it leaves for the first time again.
+    /// Records that the server rejected the early data: its bytes will be sent as if for the first time.
     pub(super) fn rejected(&mut self) {
         self.sent.retain(|(space, _), _| space.is_some());
     }
 
-    /// Bytes leave: none within where there is nothing of them, since when they have left where it is again.
+    /// Records sent bytes: `None` without bytes. The inner value is the previous send of the same bytes, if there was
+    /// one.
     #[expect(
         clippy::option_option,
         reason = "two questions: are there any, and are they sent again"
@@ -146,7 +147,8 @@ impl Ledger {
         Some(before)
     }
 
-    /// Bytes come: none within where all of them had come, since when they were missed where there was a hole.
+    /// Records received bytes: `None` if all had arrived before. The inner value says since when a hole was visible, if
+    /// they fill one.
     #[expect(clippy::option_option, reason = "two questions: are there any, and was there a hole")]
     fn comes(&mut self, lane: Lane, piece: Piece, place: Place) -> Option<Option<Place>> {
         self.received.entry(lane).or_default().add(piece, place)
@@ -164,7 +166,7 @@ impl Ledger {
         for noted in &mut self.noted {
             let open = noted.direction == Direction::Sent && noted.acknowledged.is_none();
             if open && noted.elicits && noted.packets.iter().any(has) {
-                // The delay is that of the largest one (RFC 9000 §13.2.5).
+                // The delay applies to the largest packet number (RFC 9000 §13.2.5).
                 let is_largest = noted.packets.iter().any(|(_, number)| Some(*number) == largest);
                 let delay = if is_largest { packet.delay } else { u64::MAX };
                 noted.acknowledged = Some((place, delay));
@@ -172,9 +174,9 @@ impl Ledger {
         }
     }
 
-    /// What is known of each datagram, in the order in which they were noted.
+    /// The recorded datagrams, in order.
     pub(super) fn datagrams(&self, recorder: &Recorder) -> Vec<QuicDatagram> {
-        /// As peers use it who do not say otherwise (RFC 9000 §18.2).
+        /// The default exponent of peers that do not send another one (RFC 9000 §18.2).
         const EXPONENT: u32 = 3;
         let at = |place: Place| recorder.stamp_of(place).map(|stamp| stamp.at);
         let datagram = |noted: &Noted| {
@@ -211,7 +213,7 @@ impl Ranges {
         if from >= to || self.0.iter().any(|(a, b, _)| *a <= from && to <= *b) {
             return None;
         }
-        // The first range behind it shows the hole that it was.
+        // The first range behind the hole made it visible.
         let hole = self.0.iter().find(|(a, ..)| *a >= to).map(|(.., seen)| *seen);
         let first = self.0.partition_point(|(_, b, _)| *b < from);
         let behind = self.0.partition_point(|(a, ..)| *a <= to);
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!((lost.new, lost.acknowledged), (true, None));
         assert_eq!((copy.new, copy.missing_since), (false, Some(lost.at)));
         assert_eq!(copy.acknowledged, Some(answer.at));
-        // Units of 8 µs.
+        // In units of 8 µs.
         assert_eq!(copy.acknowledgement_delay, Some(std::time::Duration::from_micros(400)));
         assert!(!answer.new && !answer.elicits);
     }
@@ -317,7 +319,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.note(Received, places[0], &[packet(0, &[(Some(3), 0, 9)])], Some(0));
         ledger.note(Received, places[1], &[packet(1, &[(None, 0, 200)])], Some(0));
-        // Nothing could be opened: nothing is known of it.
+        // Nothing could be decrypted, so nothing is recorded.
         ledger.note(Received, places[2], &[], Some(0));
         let found = ledger.datagrams(&recorder);
         assert_eq!(found.iter().map(|d| d.new).collect::<Vec<_>>(), [false, false]);

@@ -1,9 +1,8 @@
 //! QUIC (RFC 9000): opens a connection, and carries streams for HTTP/3.
 //!
-//! quinn-proto is the protocol's state machine; `connection` feeds it one datagram at a time and lets
-//! HTTP see what came of each before the next is read, so that it is known which datagram, with which
-//! kernel stamp, brought what. `streams` is what the HTTP/3 stack reads and writes; `facts` is what can
-//! be said of the connection afterwards.
+//! quinn-proto is the protocol's state machine. `connection` feeds it one datagram at a time, and lets HTTP see the
+//! result of each before the next is read. So it is known which datagram, with which kernel stamp, brought which data.
+//! The HTTP/3 stack reads and writes `streams`; `facts` describes the connection afterwards.
 
 mod connection;
 mod facts;
@@ -30,12 +29,12 @@ use firstbyte_clock::Timebase;
 pub(super) use connection::{Connection, SharedConnection};
 pub(super) use streams::Streams;
 
-/// How long an attempt may take while there is another address to try.
+/// Time limit of an attempt while there is another address to try.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Opens a connection to the first of the addresses that answers, one after the other.
+/// Opens a connection to the first address that answers, trying one after another.
 ///
-/// With `early`, it is handed over as soon as early data can be sent, before anything has come back.
+/// With `early`, returns as soon as early data can be sent, before anything was received.
 pub(super) async fn open(
     seen: &Shared,
     options: &Options,
@@ -48,7 +47,7 @@ pub(super) async fn open(
     open_over(seen, resolved, port, tls, early, dial).await
 }
 
-/// The same over sockets that `dial` gives.
+/// Like [`open`], over sockets from `dial`.
 pub(super) async fn open_over(
     seen: &Shared,
     resolved: Resolved,
@@ -81,7 +80,7 @@ pub(super) async fn open_over(
             tokio::select! {
                 biased;
                 result = &mut attempt => break result,
-                // The other family's answer is taken when it comes: its time is part of the lookup.
+                // Take the other family's answer when it comes: its time is part of the lookup.
                 more = connect::arrival(&mut late), if late.is_some() => {
                     late = None;
                     waiting.extend(more);
@@ -164,7 +163,7 @@ async fn attempt(
     Ok(connection)
 }
 
-/// In the kernel's words.
+/// Uses the kernel's message.
 fn refused(remote: SocketAddr, error: &std::io::Error) -> Cause {
     match error.kind() {
         std::io::ErrorKind::ConnectionRefused => Cause::Refused { remote },

@@ -1,7 +1,8 @@
-//! The packets of a connection in order, for logs of it.
+//! The packets of a connection in order, for logs.
 //!
-//! Input: datagrams as they leave and come, with what was encrypted and decrypted for them (`tls::quic_keys`), and what
-//! the stack says of the path. Output: a [`QuicLog`]. What was not opened is there without what was in it.
+//! Input: datagrams as they leave and arrive, with the plaintext of their packets (`tls::quic_keys`), and the stack's
+//! estimates of the path. Output: a [`QuicLog`]. Packets that could not be decrypted are included without their
+//! contents.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use firstbyte_core::wire::quic::{PacketKind, destination, packets};
 use crate::net::{Place, Recorder};
 use crate::probe::tls::{Opened, Parameters, hexadecimal};
 
-/// So many packets of an exchange are noted.
+/// Maximum number of packets recorded for an exchange.
 const PACKETS: usize = 512;
 
 #[derive(Debug, Default)]
@@ -37,12 +38,12 @@ struct Noted {
 }
 
 impl PacketLog {
-    /// Another exchange on the open connection.
+    /// Starts over for another exchange on the open connection.
     pub(super) fn restart(&mut self) {
         *self = Self { original: self.original.take(), ..Self::default() };
     }
 
-    /// A datagram left or came; `opened` are those of its packets that could be opened.
+    /// Records a datagram; `opened` are those of its packets that could be decrypted.
     pub(super) fn note(
         &mut self,
         direction: Direction,
@@ -78,12 +79,12 @@ impl PacketLog {
         }
     }
 
-    /// With this datagram the server's transport parameters had come.
+    /// Records that the server's transport parameters arrived by this datagram.
     pub(super) fn knows_server_since(&mut self, place: Place) {
         self.server_parameters.get_or_insert(place);
     }
 
-    /// Since this datagram the stack takes the path for this.
+    /// Records the stack's estimates of the path since this datagram.
     pub(super) fn recovered(&mut self, place: Place, smoothed: Duration, window: u64) {
         let last = self.recovery.last().map(|(_, smoothed, window)| (*smoothed, *window));
         if last != Some((smoothed, window)) && self.recovery.len() < PACKETS {
@@ -91,7 +92,7 @@ impl PacketLog {
         }
     }
 
-    /// What is known of each packet.
+    /// The log of all recorded packets.
     pub(super) fn log(&self, recorder: &Recorder, parameters: Parameters) -> QuicLog {
         let packet = |noted: &Noted| {
             Some(QuicPacket {
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_was_not_opened_is_there_without_what_was_in_it() {
-        // A Handshake packet for which there are no keys, and a short header behind it.
+        // A Handshake packet without known keys, followed by a short header.
         let mut datagram = vec![0xe0, 0, 0, 0, 1, 2, 0xab, 0xcd, 0, 4, 1, 2, 3, 4];
         datagram.extend([0x40, 1, 2, 3]);
         let mut recorder = Recorder::new(Timebase::start());

@@ -1,6 +1,6 @@
 //! QUIC streams as the HTTP/3 stack reads and writes them.
 //!
-//! Everything is polled by one task, which polls again after every datagram: nothing here wakes anyone.
+//! One task polls everything, and polls again after every datagram, so nothing here wakes a task.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -104,7 +104,7 @@ impl Stream {
     }
 
     fn h3_id(&self) -> H3StreamId {
-        // Both number streams as RFC 9000 §2.1 does.
+        // quinn-proto and h3 both number streams as in RFC 9000 §2.1.
         u64::from(self.id).try_into().unwrap_or_else(|_| unreachable!("a QUIC stream's number"))
     }
 }

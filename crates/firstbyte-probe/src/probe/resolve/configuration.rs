@@ -1,6 +1,6 @@
-//! The C library's configuration of DNS (resolv.conf(5)), with its limits.
+//! The C library's DNS configuration (resolv.conf(5)), with its limits.
 //!
-//! Input: the text of `/etc/resolv.conf`. Output: whom to ask, for how long, how often, for which names.
+//! Input: the text of `/etc/resolv.conf`. Output: the servers to ask, for how long, how often, and for which names.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
@@ -14,28 +14,28 @@ use crate::probe::connect::interface_number;
 pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 const PORT: u16 = 53;
-/// RES_MAXRETRANS, RES_MAXRETRY and RES_MAXNDOTS of `<resolv.h>`.
+/// `RES_MAXRETRANS`, `RES_MAXRETRY` and `RES_MAXNDOTS` of `<resolv.h>`.
 const LONGEST_TIMEOUT: u32 = 30;
 const MOST_ATTEMPTS: u32 = 5;
 const MOST_NDOTS: u32 = 15;
 
-/// Name servers, and how they are asked.
+/// Name servers, and how to ask them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::probe) struct DnsConfiguration {
     /// In the order in which they are asked; at least one.
     pub(in crate::probe) servers: Vec<SocketAddr>,
-    /// How long the first one is waited for.
+    /// How long to wait for the first server.
     pub(in crate::probe) timeout: Duration,
-    /// How often all of them are asked.
+    /// How many times to ask all of them.
     pub(in crate::probe) attempts: u32,
-    /// Each lookup begins with the next server.
+    /// Whether each lookup begins with the next server.
     pub(in crate::probe) rotate: bool,
     pub(in crate::probe) search: Vec<Name>,
     pub(in crate::probe) ndots: usize,
     pub(in crate::probe) edns: bool,
-    /// Nothing is asked in datagrams (`use-vc`).
+    /// Whether to ask over TCP only (`use-vc`).
     pub(in crate::probe) over_tcp: bool,
-    /// A before AAAA, instead of both side by side (`single-request`).
+    /// Whether to ask for A before AAAA, instead of both in parallel (`single-request`).
     pub(in crate::probe) one_at_a_time: bool,
     pub(in crate::probe) without_aaaa: bool,
 }
@@ -45,7 +45,7 @@ pub(in crate::probe) struct DnsConfiguration {
 pub(in crate::probe) struct SearchedNames {
     /// In the order in which they are asked for; at least one.
     pub(in crate::probe) names: Vec<Name>,
-    /// The first one is the host as it was typed: its failure is the one to tell.
+    /// Whether the first name is the host as typed; then its failure is the one to report.
     pub(in crate::probe) typed_first: bool,
 }
 
@@ -58,12 +58,12 @@ impl DnsConfiguration {
         }
     }
 
-    /// One server, asked as the C library asks.
+    /// A configuration with one server, asked as the C library would.
     pub(in crate::probe) fn from_server(address: SocketAddr) -> Self {
         Self { servers: vec![address], search: Vec::new(), ..Self::parse(b"") }
     }
 
-    /// Lines that it does not know are ignored, as in the C library.
+    /// Parses the text. Unknown lines are ignored, as in the C library.
     pub(in crate::probe) fn parse(text: &[u8]) -> Self {
         let (mut file, _) = Config::parse_with_errors(text);
         file.glibc_normalize();
@@ -90,18 +90,18 @@ impl DnsConfiguration {
         }
     }
 
-    /// How long the server at `place` is waited for: later ones of several longer, with all of them sharing that
-    /// (`get_timeout` in glibc's res_send.c).
+    /// How long to wait for the server at `place`. The timeout doubles with each server; from the second one on, it is
+    /// divided by the number of servers (`get_timeout` in glibc's `res_send.c`).
     pub(in crate::probe) fn wait_time(&self, place: usize) -> Duration {
         let seconds = self.timeout.as_secs() << place.min(8);
         let seconds = if place > 0 { seconds / self.servers.len() as u64 } else { seconds };
         Duration::from_secs(seconds.max(1))
     }
 
-    /// The names to ask for. Only a final dot keeps the search domains away.
+    /// The names to ask for. Only a trailing dot prevents the use of the search domains.
     ///
     /// # Errors
-    /// That `host` cannot be asked for.
+    /// `host` is not a valid name.
     pub(in crate::probe) fn searched_names(&self, host: &str) -> Result<SearchedNames, String> {
         let mut typed = Name::from_ascii(host).map_err(|error| error.to_string())?;
         typed.set_fqdn(true);

@@ -1,7 +1,7 @@
-//! Names to addresses, with A and AAAA asked side by side and timed apart.
+//! Resolves names to addresses, with A and AAAA queried in parallel and timed separately.
 //!
-//! Input: a target and the options. Output: addresses in the order in which to try them (RFC 8305
-//! §4: families interleaved, IPv6 first), those still to come, and every lookup in the observation.
+//! Input: a target and the options. Output: addresses in the order in which to try them (RFC 8305 §4: families
+//! interleaved, IPv6 first), those not yet resolved, and every lookup in the observation.
 
 pub(super) mod configuration;
 pub(super) mod notes;
@@ -24,18 +24,18 @@ use self::stub::{QuestionTransport, StubResolver};
 use super::observation::Shared;
 use super::options::{Family, Options, ResolveOverride, ResolverChoice};
 
-/// Resolution Delay: how long an answer for IPv4 waits for one for IPv6 (RFC 8305 §8).
+/// Resolution Delay: how long an IPv4 answer waits for the IPv6 answer (RFC 8305 §8).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
 /// The addresses of a host, at least one.
 pub(super) struct Resolved {
-    /// Those known by now, in the order in which to try them.
+    /// Addresses known so far, in the order in which to try them.
     pub addresses: Vec<IpAddr>,
-    /// Those of the other family, when its answer is still under way.
+    /// Addresses of the other family, if its answer is still pending.
     pub late: Option<Late>,
 }
 
-/// Addresses that are still to come; none if nothing comes of it.
+/// Addresses not yet resolved; empty if the lookup fails.
 pub(super) type Late = Pin<Box<dyn Future<Output = Vec<IpAddr>>>>;
 
 impl From<Vec<IpAddr>> for Resolved {
@@ -44,14 +44,14 @@ impl From<Vec<IpAddr>> for Resolved {
     }
 }
 
-/// A resolver that is ready to be asked.
 pub(super) enum Resolver {
     Dns(SystemResolver),
     Server(Rc<StubResolver>),
     System,
 }
 
-/// The stub that the system's files describe, made anew when they change: a monitor runs for months.
+/// The stub resolver configured by the system's files. It is created anew when they change, because a monitor runs for
+/// months.
 pub(super) struct SystemResolver {
     stub: RefCell<Rc<StubResolver>>,
     changed: Cell<FileTimes>,
@@ -93,7 +93,7 @@ impl Resolver {
         })
     }
 
-    /// The addresses of `host`; with a final dot, no search domains are appended.
+    /// Resolves the addresses of `host`; with a trailing dot, no search domains are appended.
     pub(super) async fn resolve(
         &self,
         seen: &Shared,
@@ -116,7 +116,7 @@ impl Resolver {
         };
         seen.borrow_mut().mark_now(Mark::DomainLookupStart);
         let found = match stub {
-            // Kilobytes, which a connection to an address does without.
+            // Boxed, because the future is kilobytes large and connections to an address do not need it.
             Some(stub) => Box::pin(dns(&stub, seen, options.family, host)).await,
             None => Box::pin(system(seen, options.family, host, port)).await.map(Resolved::from),
         };
@@ -140,7 +140,7 @@ pub(super) fn overridden<'a>(
     host: &str,
     port: u16,
 ) -> Option<&'a ResolveOverride> {
-    // As with curl, the last one given wins.
+    // As with curl, the last matching option wins.
     options.resolve.iter().rev().find(|o| {
         o.host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(host))
             && o.port.is_none_or(|p| p == port)
@@ -160,7 +160,7 @@ pub(super) fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     ordered
 }
 
-/// Asks for `host`, and for what the search list makes of it, until there are addresses.
+/// Asks for `host`, and for the names from the search list, until there are addresses.
 pub(super) async fn dns<T: QuestionTransport + 'static>(
     stub: &Rc<StubResolver<T>>,
     seen: &Shared,
@@ -191,7 +191,7 @@ pub(super) async fn dns<T: QuestionTransport + 'static>(
     let first = stub.take_turn();
     let mut failure: Option<Cause> = None;
     for (place, name) in searched.names.iter().enumerate() {
-        // What comes late may be waited for by connections that outlive this one.
+        // Connections that outlive this one may wait for late answers.
         let asked = |notes: &Rc<LookupNotes>| {
             ask(Rc::clone(stub), Rc::clone(notes), name.clone(), typed.to_owned(), first)
         };
@@ -201,8 +201,9 @@ pub(super) async fn dns<T: QuestionTransport + 'static>(
             Ok(resolved) => return Ok(resolved),
             Err(cause) => cause,
         };
-        // Of the name as it was typed, it is told in any case (`__res_context_search` in glibc's res_query.c). Where
-        // that name's servers are silent, the search list is still tried; where they are silent there, no more is.
+        // If the typed name comes first, its failure is always the one reported (`__res_context_search` in glibc's
+        // `res_query.c`). If the servers do not answer for that name, the search list is still tried; if they do not
+        // answer for a name from the list, the search ends.
         let gives_up = matches!(cause, Cause::ResolverTimedOut { .. })
             && !(place == 0 && searched.typed_first);
         let tells_more = |known: &Cause| !searched.typed_first && weight(&cause) > weight(known);
@@ -216,7 +217,7 @@ pub(super) async fn dns<T: QuestionTransport + 'static>(
     Err(failure.unwrap_or_else(|| Cause::NameNotFound { name: typed.to_owned() }))
 }
 
-/// Of the failures of several names, the one that tells most.
+/// Ranks failures: of several names, the most informative failure is reported.
 const fn weight(cause: &Cause) -> u8 {
     match cause {
         Cause::ResolverTimedOut { .. } => 3,
@@ -226,7 +227,7 @@ const fn weight(cause: &Cause) -> u8 {
     }
 }
 
-/// Addresses of one name, as soon as a connection can begin with them.
+/// The addresses of one name, as soon as a connection attempt can begin with them.
 async fn first_answers<F>(
     (v6, v4): (F, F),
     family: Family,
@@ -248,8 +249,8 @@ where
             tokio::select! {
                 biased;
                 first = &mut v6 => match first {
-                    // RFC 8305 §3: with IPv6 addresses at hand there is nothing to wait for. What
-                    // comes later is for attempts after the first.
+                    // RFC 8305 §3: with IPv6 addresses there is nothing to wait for. Later answers serve attempts after
+                    // the first.
                     Ok(addresses) if !addresses.is_empty() => {
                         let late: Late = Box::pin(async { v4.await.unwrap_or_default() });
                         return Ok(Resolved { addresses, late: Some(late) });
@@ -274,7 +275,7 @@ where
     settle(answers, family, host).map(Resolved::from)
 }
 
-/// The addresses in `answers`; without any, the most telling reason.
+/// The addresses in `answers`; if there are none, the most informative error.
 fn settle(
     answers: Vec<Result<Vec<IpAddr>, Cause>>,
     family: Family,
@@ -294,7 +295,7 @@ fn settle(
     }
 }
 
-/// Asks one question. An answer without records is an empty list, not an error.
+/// Makes one query. An answer without records is an empty list, not an error.
 async fn ask<T: QuestionTransport>(
     stub: Rc<StubResolver<T>>,
     notes: Rc<LookupNotes>,
@@ -341,7 +342,7 @@ async fn system(
                     lookup.addresses.push(address);
                 }
             }
-            // The system has sorted them already (RFC 6724); that order is kept.
+            // The system has already sorted them (RFC 6724); keep that order.
             let allowed: Vec<IpAddr> =
                 lookup.addresses.iter().copied().filter(|a| family.allows(a)).collect();
             if allowed.is_empty() {
@@ -351,7 +352,7 @@ async fn system(
             }
         }
         Err(error) => {
-            // EAI_NONAME and its kin have no stable form beyond their text.
+            // `EAI_NONAME` and similar errors have no stable form except their text.
             let detail = error.to_string();
             let detail = detail.rsplit(": ").next().unwrap_or(&detail).to_owned();
             lookup.error = Some(detail.clone());

@@ -1,4 +1,4 @@
-//! Notes a lookup and its tries in the observation of the connection that asks.
+//! Records a lookup and its tries in the observation of the connection that asks.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,13 +9,13 @@ use firstbyte_core::timeline::{DnsTransport, Lookup, LookupTry, Offset, RecordTy
 
 use super::super::observation::Shared;
 
-/// Why a lookup gave no answer. An answer without addresses is one.
+/// Why a lookup gave no answer. An answer without addresses counts as an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::probe) enum LookupFailure {
     NoSuchName,
-    /// No server said anything.
+    /// No server answered.
     Silence,
-    /// In words.
+    /// Another failure, described in words.
     Failed(String),
 }
 
@@ -31,11 +31,11 @@ impl fmt::Display for LookupFailure {
 
 /// One lookup in an observation.
 ///
-/// Once the connection that asked is over, others may still wait for the answer: then it is noted nowhere.
+/// Once the connection that asked is over, others may still wait for the answer; then nothing is recorded.
 pub(in crate::probe) struct LookupNotes {
     seen: Shared,
     pub(super) record_type: RecordType,
-    /// Among the observation's lookups, once it has begun.
+    /// Index among the observation's lookups, once the lookup has begun.
     place: Cell<Option<usize>>,
 }
 
@@ -44,7 +44,7 @@ impl LookupNotes {
         Self { seen: Shared::clone(seen), record_type, place: Cell::new(None) }
     }
 
-    /// For the first of the names that are searched for; the others go on with it.
+    /// Begins the lookup for the first name of a search; further names continue it.
     pub(super) fn begin_lookup(&self) {
         if self.place.get().is_some() {
             self.change_lookup(|lookup, _| (lookup.end, lookup.error) = (None, None));
@@ -73,7 +73,7 @@ impl LookupNotes {
         });
     }
 
-    /// A question was sent; its number is for [`Self::end_try`].
+    /// Records that a query was sent; returns its number for [`Self::end_try`].
     pub(super) fn begin_try(&self, server: SocketAddr, transport: DnsTransport) -> usize {
         let mut number = 0;
         self.change_lookup(|lookup, start| {
@@ -91,7 +91,7 @@ impl LookupNotes {
         });
     }
 
-    /// How long it has taken so far, and who was asked how often.
+    /// How long the lookup has taken so far, and how often each server was asked.
     pub(super) fn time_and_servers(&self) -> (Duration, Vec<(SocketAddr, u32)>) {
         let mut waited = (Duration::ZERO, Vec::new());
         self.change_lookup(|lookup, now| {

@@ -1,4 +1,4 @@
-//! Questions to name servers over the machine's network.
+//! Sends queries to name servers over the machine's network.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,10 +9,10 @@ use tokio::net::{TcpStream, UdpSocket};
 
 use super::stub::{DnsQuestion, QuestionTransport};
 
-/// More than any datagram that was asked for.
+/// Larger than any datagram that is requested.
 const LARGEST_DATAGRAM: usize = 4_096;
 
-/// Connected sockets: a closed port is an error at once, and nobody else is heard.
+/// Uses connected sockets, so that a closed port causes an error at once and other senders are ignored.
 pub(in crate::probe) struct NameServerSockets;
 
 impl QuestionTransport for NameServerSockets {
@@ -50,7 +50,7 @@ impl QuestionTransport for NameServerSockets {
         question: &DnsQuestion,
     ) -> io::Result<Message> {
         let mut stream = TcpStream::connect(server).await?;
-        // A length before each message (RFC 1035 §4.2.2).
+        // Over TCP, a length precedes each message (RFC 1035 §4.2.2).
         let length = u16::try_from(question.bytes.len()).map_err(io::Error::other)?;
         let mut framed = length.to_be_bytes().to_vec();
         framed.extend_from_slice(&question.bytes);

@@ -1,7 +1,8 @@
-//! Asks name servers as the C library does: in their order, each for so long, all of them so often.
+//! Asks name servers as the C library does: in order, each with a timeout, all of them a number of times.
 //!
-//! Input: a configuration, a name, a type. Output: addresses, with every try noted. Applications wait for a dead name
-//! server; a resolver that asks several at once would not show that. It keeps no answers: a cache would measure itself.
+//! Input: a configuration, a name, a type. Output: addresses, with every try recorded. Applications wait for a dead
+//! name server; a resolver that asks several at once would not show that. Answers are not cached: that would measure
+//! the cache.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,7 +19,7 @@ use super::configuration::{DnsConfiguration, SearchedNames};
 use super::notes::{LookupFailure, LookupNotes};
 use super::sockets::NameServerSockets;
 
-/// RESOLV_EDNS_BUFFER_SIZE of glibc: what a datagram may carry with `options edns0`.
+/// glibc's `RESOLV_EDNS_BUFFER_SIZE`: maximum datagram size with `options edns0`.
 const EDNS_PAYLOAD: u16 = 1_200;
 
 /// How a question reaches a name server.
@@ -28,7 +29,7 @@ pub(in crate::probe) trait QuestionTransport {
 
     fn open_socket(&self, server: SocketAddr) -> impl Future<Output = io::Result<Self::Socket>>;
 
-    /// Sends `question` and waits for an answer to it, also to an earlier copy of it.
+    /// Sends `question` and waits for an answer to it or to an earlier copy of it.
     fn ask_over_udp(
         &self,
         socket: &Self::Socket,
@@ -42,7 +43,7 @@ pub(in crate::probe) trait QuestionTransport {
     ) -> impl Future<Output = io::Result<Message>>;
 }
 
-/// A question, the same for all servers.
+/// A query, the same for all servers.
 pub(in crate::probe) struct DnsQuestion {
     id: u16,
     pub(in crate::probe) query: Query,
@@ -64,7 +65,7 @@ impl DnsQuestion {
         Ok(Self { id: message.metadata.id, query, bytes })
     }
 
-    /// The message in `bytes`, if it answers this question. Others are late, or forged.
+    /// Parses `bytes` if they answer this question; other messages are late or forged.
     pub(super) fn find_answer(&self, bytes: &[u8]) -> Option<Message> {
         let message = Message::from_vec(bytes).ok()?;
         let header = &message.metadata;
@@ -82,29 +83,28 @@ impl DnsQuestion {
 enum TryOutcome {
     Addresses(Vec<IpAddr>),
     NoSuchName,
-    /// The answer needs TCP.
+    /// The answer was truncated and needs TCP.
     Truncated,
     Silence,
-    /// The server, or the kernel, said that nothing comes of it: for the lookup, and for the try.
+    /// The server or the kernel refused. `told` describes it for the lookup, `noted` for the try.
     Refused {
         told: String,
         noted: String,
     },
 }
 
-/// A stub resolver.
 pub(in crate::probe) struct StubResolver<T = NameServerSockets> {
     configuration: DnsConfiguration,
     transport: T,
     hosts: Hosts,
-    /// The lookups so far, for `rotate`.
+    /// Number of lookups so far, for `rotate`.
     turns: Cell<usize>,
 }
 
 impl StubResolver {
     pub(super) fn from_system() -> Result<Self, String> {
         let stub = Self::new(DnsConfiguration::from_system()?, NameServerSockets);
-        // Programs begin anywhere (`nameserver_offset` in res_send.c).
+        // Programs start at a random server (`nameserver_offset` in `res_send.c`).
         stub.turns.set(usize::from(fastrand::u8(..)));
         Ok(stub)
     }
@@ -125,8 +125,8 @@ impl<T: QuestionTransport> StubResolver<T> {
         Self { configuration, transport, hosts: Hosts::default(), turns: Cell::new(0) }
     }
 
-    /// The addresses that `/etc/hosts` has for `host`: no server is asked then. "localhost" is always this machine
-    /// (RFC 6761 §6.3).
+    /// The addresses of `host` in `/etc/hosts`; if there are any, no server is asked. "localhost" is always this
+    /// machine (RFC 6761 §6.3).
     pub(super) fn local_addresses(&self, host: &str, types: &[RecordType]) -> Vec<IpAddr> {
         let Ok(name) = Name::from_ascii(host) else { return Vec::new() };
         let known = |record_type: &RecordType| {
@@ -153,7 +153,7 @@ impl<T: QuestionTransport> StubResolver<T> {
         self.configuration.one_at_a_time
     }
 
-    /// The place of the server that the next lookup begins with.
+    /// Index of the server that the next lookup begins with.
     pub(super) fn take_turn(&self) -> usize {
         if !self.configuration.rotate {
             return 0;
@@ -163,7 +163,7 @@ impl<T: QuestionTransport> StubResolver<T> {
         turn % self.configuration.servers.len()
     }
 
-    /// Asks for one name, beginning with the server at place `first`.
+    /// Asks for one name, beginning with the server at index `first`.
     pub(super) async fn ask(
         &self,
         name: &Name,
@@ -175,7 +175,7 @@ impl<T: QuestionTransport> StubResolver<T> {
         }
         let question =
             DnsQuestion::new(name, dns_type(notes.record_type), self.configuration.edns)?;
-        // A server's socket is kept: an answer that comes after its time is one to the next try.
+        // Sockets are kept, so that an answer after its timeout counts for the next try.
         let mut sockets: Vec<(usize, Option<T::Socket>)> =
             (0..self.configuration.servers.len()).map(|place| (place, None)).collect();
         sockets.rotate_left(first);
@@ -195,7 +195,7 @@ impl<T: QuestionTransport> StubResolver<T> {
                     TryOutcome::Truncated | TryOutcome::Silence => {}
                 }
             }
-            // At most once each, as in res_send.c.
+            // Over TCP, ask each server at most once, as in `res_send.c`.
             if over_tcp {
                 break;
             }
@@ -227,7 +227,7 @@ impl<T: QuestionTransport> StubResolver<T> {
         };
         let error = match &end {
             TryOutcome::Addresses(_) => None,
-            // Which of the names that are searched for.
+            // Say which name of the search it was.
             TryOutcome::NoSuchName if !self.configuration.search.is_empty() => {
                 Some(format!("NXDOMAIN for {}", question.query.name()))
             }
@@ -266,7 +266,7 @@ impl<T: QuestionTransport> StubResolver<T> {
     ) -> TryOutcome {
         match message.metadata.response_code {
             _ if message.metadata.truncation && !over_tcp => TryOutcome::Truncated,
-            // It knows nothing, and asks nobody: the C library goes on as after a refusal.
+            // The server neither has the answer nor recurses. The C library continues as after a refusal.
             ResponseCode::NoError if is_referral(message) => TryOutcome::Refused {
                 told: format!("name server {server} answers no questions of clients"),
                 noted: "a referral".to_owned(),
@@ -276,7 +276,7 @@ impl<T: QuestionTransport> StubResolver<T> {
             }
             ResponseCode::NXDomain => TryOutcome::NoSuchName,
             code => {
-                // By its name in RFC 1035 §4.1.1 and RFC 2136 §2.2.
+                // The name in RFC 1035 §4.1.1 and RFC 2136 §2.2.
                 let noted = format!("{code:?}").to_uppercase();
                 let told = match self.configuration.servers.len() {
                     1 => format!("the name server answered {noted}"),

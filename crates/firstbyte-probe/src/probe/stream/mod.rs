@@ -1,10 +1,10 @@
-//! The byte stream HTTP is spoken over: TCP, or TLS over TCP, watched from both sides.
+//! The byte stream under HTTP: TCP, or TLS over TCP, observed on both sides.
 //!
-//! What is written is held back until it is released with [`Stream::release`]: the client's
-//! Finished, the HTTP/2 preface, SETTINGS and the request's HEADERS leave together, in one send.
-//! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
+//! Written bytes are held back until [`Stream::release`]: the client's Finished, the HTTP/2 preface, SETTINGS and the
+//! request's HEADERS then leave together, in one send. If sent separately, the small first part could delay the rest
+//! until a delayed acknowledgement.
 //!
-//! This module writes; `reading` reads, `records` is TLS in between, and `outer` carries everything through a proxy.
+//! This module writes; `reading` reads, `records` handles TLS records, and `outer` carries everything through a proxy.
 
 mod outer;
 mod reading;
@@ -33,53 +33,53 @@ use super::tls::Session;
 use super::watch::HttpWatch;
 use crate::net::{Arrival, Connected, SendId, TcpStream};
 
-/// What a small exchange needs; what fills it grows it, up to `BULK`.
+/// Buffer size for a small exchange; a read that fills the buffer grows it, up to `BULK`.
 const FIRST_BUFFER: usize = 8 * 1024;
-/// The record, whole (RFC 8446 §D.4).
+/// The complete record (RFC 8446 §D.4).
 const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
-/// Hold back at most this much.
+/// Maximum number of bytes held back.
 const HELD_BACK: usize = 256 * 1024;
 
 thread_local! {
-    /// The buffer of a stream that is gone: as it is, it need not be zeroed for the next one.
+    /// The buffer of a dropped stream, for reuse without zeroing it again.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) struct Stream {
     tcp: TcpStream,
     tls: Option<Box<TlsLayer>>,
-    /// TLS to a proxy, which carries all of it.
+    /// TLS to a proxy that carries this stream.
     outer: Option<Box<OuterTls>>,
     seen: Shared,
-    /// Until released, nothing leaves.
+    /// Nothing is sent until the stream is released.
     held: bool,
-    /// Ready to be sent.
+    /// Bytes ready to be sent.
     outgoing: BytesMut,
-    /// What is in `outgoing`, by name.
+    /// Names of the messages in `outgoing`.
     outgoing_names: Vec<String>,
     buffer: Vec<u8>,
-    /// What was received last, as HTTP reads it.
+    /// The bytes last received, as HTTP reads them.
     plaintext: Vec<u8>,
-    /// The last read filled `buffer`.
+    /// Whether the last read filled `buffer`.
     grow: bool,
-    /// The part of `buffer` that was received and that TLS does not have yet.
+    /// The received part of `buffer` that TLS has not processed yet.
     undigested: Range<usize>,
-    /// One segment: reads that are timed take no more, so that each has a stamp of its own.
+    /// Payload size of a segment. Timed reads take no more than this, so that each has its own stamp.
     segment_bytes: usize,
-    /// Read of the segment that the last read ended in, if segments are full ones: the next read ends with it.
+    /// How much of the current segment was read, assuming full segments; the next read ends with it.
     in_segment: usize,
-    /// Received since the response began, as it came over TCP.
+    /// Bytes received over TCP since the response began.
     response_bytes: usize,
     ended: bool,
-    /// It ended without close_notify.
+    /// Whether the stream ended without `close_notify`.
     ended_abruptly: bool,
     watch: HttpWatch,
-    /// What the end of the handshake is: the proxy's has a mark of its own.
+    /// The mark for the end of the handshake; the proxy's handshake has its own.
     handshake_mark: Mark,
     handshake_complete_marked: bool,
-    /// What the next send is.
+    /// Marks to set when the next send departs.
     next_departure: Vec<Mark>,
-    /// Bytes that the proxy itself said before the target's.
+    /// Bytes that the proxy itself sent before the target's.
     proxy_bytes: u64,
     tunnel_end: Option<Arrival>,
     /// Bytes sent and received before the tunnel was open.
@@ -87,15 +87,15 @@ pub(super) struct Stream {
     request_start_marked: bool,
     request_end_marked: bool,
     interim_marked: bool,
-    /// How many bytes of `outgoing` are before the request's first, once that is written.
+    /// Number of bytes in `outgoing` before the request's first byte, once that is written.
     request_at: Option<usize>,
-    /// The send that took the last bytes of the request so far.
+    /// The latest send with bytes of the request.
     request_sent: Option<SendId>,
-    /// What the handshake settled stands in the observation, or is about to.
+    /// Whether the results of the handshake are in the observation, or are about to be.
     facts_noted: Cell<bool>,
-    /// Streams of HTTP/2, where several are told apart.
+    /// HTTP/2 streams, if several are recorded separately.
     several: Option<Box<Several>>,
-    /// What went wrong on this stream, if anything did.
+    /// The error of this stream, if there was one.
     pub fault: Option<Cause>,
 }
 
@@ -138,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// Writes a line of the PROXY protocol (version 1) before anything else: who connects to whom.
+    /// Writes a line of the PROXY protocol (version 1) before anything else, with both ends of the connection.
     pub(super) fn announce_source(&mut self) {
         let seen = self.seen.borrow();
         let (local, remote) = (seen.connection.facts.local, seen.connection.facts.remote);
@@ -155,8 +155,8 @@ impl Stream {
         self.tls = Some(Box::new(TlsLayer::new(session, early)));
     }
 
-    /// Begins the TLS handshake with the request to come as early data: both leave together, and
-    /// the handshake goes on while the response is read.
+    /// Begins the TLS handshake with the request as early data: both leave together, and the handshake continues while
+    /// the response is read.
     pub(super) fn begin_early(&mut self, mut session: Box<Session>) -> io::Result<()> {
         session.connection.set_buffer_limit(None);
         self.begin_tls(session, Some(Early::default()));
@@ -164,7 +164,7 @@ impl Stream {
         self.encrypt()
     }
 
-    /// Does the TLS handshake. Its last flight is held back, to leave with the request.
+    /// Performs the TLS handshake. Its last flight is held back, to leave with the request.
     pub(super) async fn handshake(&mut self, session: Box<Session>) -> Result<(), Cause> {
         self.begin_tls(session, None);
         let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
@@ -174,8 +174,8 @@ impl Stream {
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.is_handshaking() {
             self.encrypt()?;
-            // A ChangeCipherSpec alone, as in TLS 1.3 when the server's flight is not whole yet, has
-            // time until what it goes before.
+            // In TLS 1.3, a ChangeCipherSpec may be ready alone while the server's flight is incomplete. It can wait
+            // for the message that it precedes.
             if self.outgoing[..] != *CHANGE_CIPHER_SPEC {
                 ready!(self.poll_send_all(cx))?;
             }
@@ -189,7 +189,7 @@ impl Stream {
         let Some(tls) = &self.tls else { return Poll::Ready(Ok(())) };
         tls.session.remember_protocol();
         if !tls.session.connection.wants_write() {
-            // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
+            // The server sends the last message: a full TLS 1.2 handshake ends with its Finished.
             let arrival = if self.is_inside_tls() {
                 self.last_arrival()
             } else {
@@ -214,14 +214,14 @@ impl Stream {
         self.tls.as_ref().and_then(|tls| tls.session.connection.alpn_protocol()) == Some(b"h2")
     }
 
-    /// From here on HTTP is spoken, and watched: a request with a body of `body_bytes`.
+    /// Starts the observation of HTTP on this stream, for a request with a body of `body_bytes` bytes.
     pub(super) fn speak_http(&mut self, http2: bool, body_bytes: u64) {
         self.held = true;
         self.watch = HttpWatch::new(http2, body_bytes);
         self.response_bytes = 0;
     }
 
-    /// Another exchange on the open connection, under another observation.
+    /// Starts another exchange on the open connection, with its own observation.
     pub(super) fn speak_again(&mut self, seen: &Shared, body_bytes: u64) {
         self.held = true;
         self.watch.next_exchange(body_bytes);
@@ -234,12 +234,12 @@ impl Stream {
         (self.request_at, self.request_sent, self.fault) = (None, None, None);
     }
 
-    /// Lets everything written so far leave, and all that comes.
+    /// Stops holding bytes back: everything written so far and later may leave.
     pub(super) fn release(&mut self) {
         self.held = false;
     }
 
-    /// Whether the first request of HTTP/1 is still being written.
+    /// Whether the first HTTP/1 request is still being written.
     pub(super) const fn holds_first_request(&self) -> bool {
         self.held && self.watch.is_http1() && self.watch.received_bytes() == 0
     }
@@ -248,17 +248,17 @@ impl Stream {
         &self.watch
     }
 
-    /// Bytes of the request's body that the kernel has taken: more of them were written, which wait to be sent.
+    /// Bytes of the request's body that the kernel has accepted; bytes waiting in `outgoing` do not count.
     pub(super) fn upload_sent(&self) -> u64 {
         self.watch.body_written.saturating_sub(self.outgoing.len() as u64)
     }
 
-    /// Whether the server ended it without saying so (RFC 8446 §6.1).
+    /// Whether the server ended the stream without `close_notify` (RFC 8446 §6.1).
     pub(super) const fn ended_without_close_notify(&self) -> bool {
         self.ended_abruptly
     }
 
-    /// What the handshake has settled by now.
+    /// The results of the handshake known by now.
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
         let is_proxys = self.handshake_mark == Mark::ProxyHandshakeComplete;
         let tls = self.tls.as_ref().filter(|_| !is_proxys)?;
@@ -279,15 +279,15 @@ impl Stream {
         })
     }
 
-    /// Takes plaintext to be sent.
+    /// Accepts plaintext to send.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.outgoing.len() >= HELD_BACK {
-            // There is enough to leave together: the first byte of a large upload does not wait
-            // until the last one is encrypted.
+            // Enough bytes have accumulated. The first byte of a large upload should not wait until the last one is
+            // encrypted.
             self.held = false;
             ready!(self.poll_send_all(cx))?;
         }
@@ -315,7 +315,7 @@ impl Stream {
         Poll::Ready(Ok(taken))
     }
 
-    /// Moves what TLS has ready into `outgoing`.
+    /// Moves encrypted bytes from TLS into `outgoing`.
     fn encrypt(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             while tls.session.connection.wants_write() {
@@ -344,15 +344,15 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
-    /// A send is stamped when its last byte leaves. The one in which the request begins is a segment
-    /// at most: of a larger one, the last byte may have to wait for acknowledgements.
+    /// A send is stamped when its last byte leaves. The send with the beginning of the request is limited to one
+    /// segment: the last byte of a larger one might have to wait for acknowledgements.
     fn send_limit(&self) -> usize {
         let begins = self.request_at.is_some() && !self.request_start_marked;
         let overhead = if self.is_inside_tls() { RECORD_OVERHEAD } else { 0 };
         if begins { self.segment_bytes - overhead } else { usize::MAX }
     }
 
-    /// Names what has just left, and sets the marks that are its departure.
+    /// Names the messages that have just left, and sets the marks of their departure.
     fn note_sent(&mut self, bytes: usize, id: SendId) {
         let recorder = self.tcp.recorder();
         let mut recorder = recorder.borrow_mut();
@@ -362,7 +362,7 @@ impl Stream {
         }
         if let Some(tls) = &mut self.tls {
             let handshaking = tls.session.connection.is_handshaking();
-            // What comes before application data once the handshake is complete.
+            // Messages that precede application data once the handshake is complete.
             let mut last_flight: VecDeque<&str> = VecDeque::new();
             if !self.handshake_complete_marked && !handshaking {
                 last_flight.extend(tls.took_early_data().then_some("(EndOfEarlyData)"));
@@ -419,12 +419,11 @@ impl Stream {
         }
     }
 
-    /// Takes over what the kernel knows by now.
+    /// Takes everything that the kernel knows by now.
     pub(super) fn note_kernel(&self) {
         self.tcp.note_kernel();
     }
 
-    /// When the last bytes arrived.
     pub(super) fn last_arrival(&self) -> Option<Arrival> {
         self.tcp.recorder().borrow().last_arrival()
     }
@@ -441,7 +440,7 @@ impl Stream {
         error
     }
 
-    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting: with the FIN, in one segment.
+    /// Sends `close_notify` (RFC 8446 §6.1) as far as possible without waiting, together with the FIN in one segment.
     pub(super) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.session.connection.send_close_notify();
@@ -449,7 +448,7 @@ impl Stream {
             if self.encrypt().is_err() {
                 return;
             }
-            // After a fatal alert there is nothing more to say.
+            // After a fatal alert, nothing more is sent.
             if self.outgoing.len() > before {
                 self.outgoing_names.push("close_notify".into());
             }
@@ -461,9 +460,10 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// A connection that is given up before its exchange leaves what its handshake has settled so far. And each its buffer.
+    /// A connection given up before its exchange keeps the results of its handshake so far. Every connection gives its
+    /// buffer back.
     fn drop(&mut self) {
-        // A thread that ends keeps none.
+        // A thread that is ending keeps no buffer.
         let buffer = std::mem::take(&mut self.buffer);
         let _ = SPARE.try_with(|spare| spare.replace(buffer));
         if self.facts_noted.get() {

@@ -1,6 +1,6 @@
-//! What goes through a proxy: TLS to the proxy, in which everything else travels, and the opening of a tunnel.
+//! The way through a proxy: TLS to the proxy, which carries everything else, and the opening of a tunnel.
 //!
-//! A byte inside has the times of the record of the outer TLS that carried it: it cannot be read before.
+//! An inner byte has the times of the outer TLS record that carried it, because it cannot be read before that record.
 
 use std::io::{self, BufRead, Write};
 use std::task::{Context, Poll, ready};
@@ -14,17 +14,18 @@ use crate::net::{Arrival, SendId};
 use crate::probe::observation::When;
 use crate::probe::tls::Session;
 
-/// A record's header, content type and authentication tag, and the explicit nonce of TLS 1.2 (RFC 8446 §5.2, RFC 5288 §3).
+/// Bytes of a record's header, content type and authentication tag, and the explicit nonce of TLS 1.2 (RFC 8446 §5.2,
+/// RFC 5288 §3).
 pub(super) const RECORD_OVERHEAD: usize = 32;
 
-/// TLS to a proxy, once its handshake is done.
+/// TLS to a proxy, after its handshake.
 pub(super) struct OuterTls {
     pub(super) layer: Box<TlsLayer>,
-    /// Received, and not decrypted.
+    /// Bytes received but not decrypted.
     sealed: BytesMut,
-    /// Encrypted, and not sent.
+    /// Bytes encrypted but not sent.
     outgoing: BytesMut,
-    /// Bytes of the inner stream that `outgoing` carries.
+    /// Bytes of the inner stream in `outgoing`.
     carried: usize,
     ended: bool,
 }
@@ -41,7 +42,7 @@ impl OuterTls {
         Ok(())
     }
 
-    /// Takes bytes from the proxy; none mark the end.
+    /// Accepts bytes from the proxy; an empty slice marks the end.
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sealed.extend_from_slice(bytes);
         if bytes.is_empty() {
@@ -53,7 +54,7 @@ impl OuterTls {
 }
 
 impl Stream {
-    /// Does the TLS handshake with a proxy. Its last flight leaves with what comes next.
+    /// Performs the TLS handshake with a proxy. Its last flight leaves with the bytes that follow.
     pub(in crate::probe) async fn handshake_with_proxy(
         &mut self,
         session: Box<Session>,
@@ -79,12 +80,12 @@ impl Stream {
         Ok(())
     }
 
-    /// The next bytes ask a proxy for a tunnel.
+    /// Says that the next bytes ask a proxy for a tunnel.
     pub(in crate::probe) fn begin_tunnel(&mut self) {
         self.next_departure.push(Mark::TunnelStart);
     }
 
-    /// Sends `bytes`, which have this name, to the proxy.
+    /// Sends `bytes` to the proxy, under the given name.
     pub(in crate::probe) async fn tell_proxy(
         &mut self,
         bytes: &[u8],
@@ -96,7 +97,7 @@ impl Stream {
         sent.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "send")))
     }
 
-    /// Bytes from the proxy that nobody took yet; none mark the end.
+    /// Bytes from the proxy that were not taken yet; an empty slice marks the end.
     pub(in crate::probe) async fn hear_proxy(&mut self) -> Result<&[u8], Cause> {
         if self.undigested.is_empty() {
             let received = std::future::poll_fn(|cx| self.poll_receive(cx, usize::MAX)).await;
@@ -108,14 +109,14 @@ impl Stream {
         Ok(&self.buffer[self.undigested.clone()])
     }
 
-    /// Takes `bytes` of those from [`Self::hear_proxy`]: they are the proxy's own, and called `name`.
+    /// Takes `bytes` of those from [`Self::hear_proxy`]: they are the proxy's own message, called `name`.
     pub(in crate::probe) fn take_from_proxy(&mut self, bytes: usize, name: &str) {
         self.tcp.recorder().borrow_mut().name_answer(name);
         self.undigested.start += bytes;
         self.proxy_bytes += bytes as u64;
     }
 
-    /// The last byte that was taken opened the tunnel.
+    /// Says that the last byte taken opened the tunnel.
     pub(in crate::probe) fn end_tunnel(&mut self) {
         let last = self.proxy_bytes.checked_sub(1);
         if let Some(arrival) = last.and_then(|last| self.arrival_from_proxy(last)) {
@@ -132,17 +133,17 @@ impl Stream {
         self.tunnel_end
     }
 
-    /// Whether all of it travels in TLS to a proxy.
+    /// Whether the stream travels in TLS to a proxy.
     pub(in crate::probe) const fn is_inside_tls(&self) -> bool {
         self.outer.is_some()
     }
 
-    /// When the byte at `offset` of the inner stream could be read.
+    /// When the byte at `offset` of the inner stream became readable.
     pub(super) fn arrival_below(&self, offset: u64) -> Option<Arrival> {
         self.arrival_from_proxy(self.proxy_bytes + offset)
     }
 
-    /// The same, with what the proxy said before that.
+    /// Like `arrival_below`, with the offset counted from the proxy's first byte.
     fn arrival_from_proxy(&self, offset: u64) -> Option<Arrival> {
         let offset = match &self.outer {
             Some(outer) => outer.layer.stream_offsets(offset)?[1],
@@ -152,7 +153,7 @@ impl Stream {
         recorder.borrow().arrival_of(offset)
     }
 
-    /// Sends at most `limit` bytes that are ready; gives how many left, and the send that took the last of them.
+    /// Sends at most `limit` of the ready bytes; returns how many left, and the send that took the last of them.
     pub(super) fn poll_send_ready(
         &mut self,
         cx: &mut Context<'_>,
@@ -173,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// Sends the ready bytes as far as that needs no waiting, and ends the stream.
+    /// Sends the ready bytes as far as possible without waiting, and ends the stream.
     pub(super) fn send_last(&mut self) {
         let sent = match self.outer.as_deref_mut() {
             None if self.outgoing.is_empty() => return,
@@ -195,7 +196,7 @@ impl Stream {
         }
     }
 
-    /// Receives at most `room` bytes of the target or the proxy into `buffer`; 0 is the end.
+    /// Receives at most `room` bytes from the target or the proxy into `buffer`; 0 means the end.
     pub(super) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -219,7 +220,7 @@ impl Stream {
         }
     }
 
-    /// Takes from the outer TLS what one record held, if one is whole; 0 is the end.
+    /// Takes the contents of one record from the outer TLS, if one is complete; 0 means the end.
     fn decrypt(&mut self, room: usize) -> io::Result<Option<usize>> {
         let Some(outer) = self.outer.as_deref_mut() else { return Ok(None) };
         loop {

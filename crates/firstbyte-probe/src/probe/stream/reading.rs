@@ -1,4 +1,4 @@
-//! Reading: how much at a time, what is in it, and which marks it is.
+//! Reading: how much at a time, what it contains, and which marks to set.
 
 use std::io::{self, BufRead};
 use std::ops::Range;
@@ -11,13 +11,14 @@ use super::{FIRST_BUFFER, Stream};
 use crate::net::Arrival;
 use crate::probe::observation::When;
 
-/// Read at most this much at once, when there is nothing left to time.
+/// Maximum number of bytes per read when nothing is left to time.
 pub(super) const BULK: usize = 64 * 1024;
-/// So much of a response is read a segment at a time: the first rounds of a congestion window show what held it.
+/// This many bytes of a response are read segment by segment: the first rounds of a congestion window show what delayed
+/// it.
 const TIMED: usize = 128 * 1024;
 
 impl Stream {
-    /// Receives until the server has left a session for another connection.
+    /// Receives until the server has sent a session for another connection.
     pub(in crate::probe) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if self.tls.as_ref().is_none_or(|tls| tls.session.left_a_session()) {
@@ -30,7 +31,7 @@ impl Stream {
         }
     }
 
-    /// Receives at most `room` bytes of plaintext, for [`Self::plaintext`]; none is the end.
+    /// Receives at most `room` bytes of plaintext, available from [`Self::plaintext`]; empty means the end.
     pub(in crate::probe) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -49,7 +50,7 @@ impl Stream {
                         break;
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
-                    // Closed without close_notify: HTTP knows whether the response was complete.
+                    // Closed without `close_notify`; HTTP knows whether the response was complete.
                     Err(_) => {
                         self.ended_abruptly = true;
                         break;
@@ -71,14 +72,16 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
-    /// What [`Self::poll_read`] received last.
+    /// The bytes last received by [`Self::poll_read`].
     pub(in crate::probe) fn plaintext(&self) -> &[u8] {
         &self.plaintext
     }
 
-    /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
-    /// is therefore read a segment at a time, and with TLS not beyond the record: a record begins and
-    /// ends with a stamp of its own, however small it is and however late the process.
+    /// Maximum number of bytes of the next read.
+    ///
+    /// A read that takes bytes from several segments has the stamp of the last of them. Timed data is therefore read
+    /// segment by segment, and with TLS not beyond the record: a record then begins and ends with its own stamp,
+    /// however small it is and however late the process reads.
     pub(super) fn read_limit(&self) -> usize {
         let outer = self.outer.as_ref().map(|outer| &outer.layer);
         match outer.or(self.tls.as_ref()) {
@@ -88,8 +91,8 @@ impl Stream {
         }
     }
 
-    /// Receives ciphertext and lets TLS have it, as far as the next plaintext: what is in it has to
-    /// be read before TLS takes more. And no further than the end of the handshake.
+    /// Receives ciphertext and passes it to TLS up to the next plaintext, which must be read before TLS accepts more.
+    /// Stops at the end of the handshake.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.undigested.is_empty() {
             if std::mem::take(&mut self.grow) {
@@ -126,7 +129,7 @@ impl Stream {
                 }
                 Err(cause) => {
                     self.fault.get_or_insert(cause);
-                    // The alert that tells the server why; the error itself is what counts.
+                    // Send the alert that tells the server why; only the original error counts.
                     let _ = self.poll_send_all(cx);
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
@@ -134,7 +137,7 @@ impl Stream {
         }
         if undecided && !self.is_handshaking() {
             self.settle_early_data()?;
-            // What does not leave now does so with the next flush.
+            // Bytes that cannot be sent now leave with the next flush.
             if let Poll::Ready(Err(error)) = self.poll_send_all(cx) {
                 return Poll::Ready(Err(error));
             }
@@ -142,8 +145,8 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
-    /// The handshake is complete: what the server did not take of the request is sent again, or for
-    /// the first time.
+    /// Called when the handshake is complete. Sends the request again if the server rejected the early data, and the
+    /// part that did not fit into it.
     fn settle_early_data(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         let spoken = tls.session.spoken_before.take().and_then(|spoken| spoken.alpn);
@@ -176,7 +179,8 @@ impl Stream {
         Ok(())
     }
 
-    /// A read of less or more than its limit ended with a segment: it took all there was, or the rest of one.
+    /// Records a read. Unless it reached exactly its limit, it ended with a segment: it took everything there was, or
+    /// the rest of a segment.
     pub(super) fn note_read(&mut self, bytes: usize, limit: usize) {
         let ended = bytes != limit;
         self.in_segment = if ended { 0 } else { (self.in_segment + bytes) % self.segment_bytes };
@@ -211,7 +215,7 @@ impl Stream {
         }
     }
 
-    /// HTTP has read the head of the final response.
+    /// Called when HTTP has read the head of the final response.
     pub(in crate::probe) fn note_final_head(&mut self) {
         if !self.watch.response_started {
             self.watch.note_final_head();
@@ -220,7 +224,7 @@ impl Stream {
         }
     }
 
-    /// Takes note of when the last byte of the final response's head could be read, once it can.
+    /// Records when the last byte of the final response's head became readable, once it has.
     fn note_head_end(&mut self) {
         let watch = &self.watch;
         let Some(end) = watch.head_end.filter(|_| watch.response_started) else { return };
@@ -232,14 +236,14 @@ impl Stream {
         }
     }
 
-    /// Marks where the final response began, if it has.
+    /// Marks the beginning of the final response, if it has begun.
     fn mark_response(&mut self) {
         if !self.watch.response_started {
             return;
         }
         let mut seen = self.seen.borrow_mut();
         seen.phase = PhaseName::Receive;
-        // An answer that comes early ends the request where it stands.
+        // An early response ends the request at that point.
         if let Some(id) = self.request_sent.filter(|_| !self.request_end_marked) {
             seen.mark(Mark::RequestEnd, When::Departure(id));
             self.request_end_marked = true;
@@ -252,7 +256,7 @@ impl Stream {
         }
     }
 
-    /// When the plaintext at `offset` arrived, and when it could be read: its record was whole.
+    /// When the plaintext at `offset` arrived, and when it became readable because its record was complete.
     pub(super) fn arrivals_of(&self, offset: u64) -> Option<[Arrival; 2]> {
         let [first, last] = match &self.tls {
             Some(tls) => tls.stream_offsets(offset)?,

@@ -1,4 +1,4 @@
-//! TLS records as they are handed to rustls: one at a time, because what comes out of each says what it was.
+//! Passes TLS records to rustls one at a time, because the output of each shows what it was.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use super::io_cause;
 use crate::net::Recorder;
 use crate::probe::tls::Session;
 
-/// Of a TLS record (RFC 8446 §5.1).
+/// Length of a TLS record's header (RFC 8446 §5.1).
 const RECORD_HEADER: usize = 5;
-/// As many records can hold what a response begins with: a frame's header of nine bytes; inside TLS to a proxy, a whole
-/// record of the target's in segments of 400 bytes.
+/// Number of records that can hold the beginning of a response: the nine bytes of a frame's header, or, inside TLS to a
+/// proxy, a whole record of the target's in segments of 400 bytes.
 const RECORDS: usize = 48;
 
 pub(super) struct TlsLayer {
@@ -25,34 +25,34 @@ pub(super) struct TlsLayer {
     pub(super) sent: RecordScanner,
     pub(super) received: RecordScanner,
     pub(super) tickets: u32,
-    /// Plaintext decrypted so far, bytes.
+    /// Bytes of plaintext decrypted so far.
     pub(super) decrypted: u64,
-    /// Of that, what HTTP has read.
+    /// Bytes of that plaintext that HTTP has read.
     pub(super) read: u64,
-    /// Where the last records with plaintext stood, until the response has begun.
+    /// Positions of the last records with plaintext, until the response has begun.
     pub(super) records: VecDeque<PlainRecord>,
-    /// What was offered, as it was written.
+    /// The ClientHello as it was sent.
     pub(super) hello: Option<ClientHello>,
     pub(super) early: Option<Early>,
-    /// The server asked to renegotiate in the record handed over last.
+    /// Whether the server asked to renegotiate in the last record.
     pub(super) renegotiates: bool,
 }
 
 /// A request that is sent before the handshake is complete.
 #[derive(Default)]
 pub(super) struct Early {
-    /// What was sent early: to be sent again if the server does not take it.
+    /// The bytes sent early; they are sent again if the server rejects them.
     pub(super) sent: Vec<u8>,
-    /// What the server's limit left no room for.
+    /// The rest, which exceeded the server's limit.
     pub(super) rest: Vec<u8>,
-    /// What it is, by name.
+    /// Names of the messages sent early.
     pub(super) names: Vec<String>,
     pub(super) accepted: Option<bool>,
 }
 
 /// A record that carried plaintext.
 pub(super) struct PlainRecord {
-    /// Offset of its first byte on the TCP stream, and of the one behind its last.
+    /// Offset of its first byte on the TCP stream, and of the byte after its last.
     start: u64,
     end: u64,
     /// Offset of its plaintext among all plaintext received.
@@ -75,7 +75,7 @@ impl TlsLayer {
         }
     }
 
-    /// Takes note of plaintext that came out of the record received last, where so much is `unread` now.
+    /// Records the plaintext from the record received last; `unread` bytes of plaintext are waiting now.
     fn note_decrypted(&mut self, unread: usize) {
         let new = (self.read + unread as u64).saturating_sub(self.decrypted);
         if new > 0 {
@@ -88,8 +88,10 @@ impl TlsLayer {
         }
     }
 
-    /// Where on the TCP stream the plaintext at `offset` came from, the first of a record with the record's own first
-    /// byte; and the last byte of its record, without which it cannot be read.
+    /// Two offsets on the TCP stream for the plaintext at `offset`: where it came from, and the last byte of its
+    /// record, without which it cannot be read.
+    ///
+    /// For the first plaintext byte of a record, the former is the first byte of the record itself.
     pub(super) fn stream_offsets(&self, offset: u64) -> Option<[u64; 2]> {
         let record = self.records.iter().rev().find(|r| r.plaintext <= offset)?;
         let within = offset - record.plaintext;
@@ -99,7 +101,7 @@ impl TlsLayer {
 }
 
 impl TlsLayer {
-    /// Takes plaintext: as early data as long as the handshake goes on and the server's limit allows.
+    /// Accepts plaintext; it is early data as long as the handshake continues and the server's limit allows.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let connection = &mut self.session.connection;
         let Some(early) = self.early.as_mut().filter(|early| early.accepted.is_none()) else {
@@ -114,7 +116,7 @@ impl TlsLayer {
         Ok(bytes.len())
     }
 
-    /// Whether there is more of the request than the server's limit for early data left room for.
+    /// Whether part of the request exceeded the server's limit for early data.
     pub(super) fn holds_a_rest(&self) -> bool {
         self.early.as_ref().is_some_and(|early| !early.rest.is_empty())
     }
@@ -124,9 +126,9 @@ impl TlsLayer {
     }
 }
 
-/// Lets TLS have `bytes` up to the end of one record; gives how many that were.
+/// Passes `bytes` to TLS up to the end of one record; returns how many that were.
 ///
-/// Record by record, because what comes out of each says what it was.
+/// One record at a time, because the output of each shows what it was.
 pub(super) fn process_record(
     tls: &mut TlsLayer,
     bytes: &[u8],
@@ -134,8 +136,8 @@ pub(super) fn process_record(
 ) -> Result<usize, Cause> {
     let mut recorder = recorder.borrow_mut();
     let handshaking = tls.session.connection.is_handshaking();
-    // Since TLS 1.3 all that follows a handshake has another type (RFC 8446 §5.1); before, a server sends but one message
-    // behind it.
+    // In TLS 1.3, records after the handshake have another type (RFC 8446 §5.1). In earlier versions, a server sends
+    // only one handshake message after it: a request to renegotiate.
     let mut asks_again = false;
     let taken = tls.received.feed_record(bytes, |event| {
         asks_again |= !handshaking && is_handshake_record(&event);
@@ -170,13 +172,13 @@ pub(super) fn process_record(
     Ok(taken)
 }
 
-/// The protocol of which this is how a server begins.
+/// The protocol whose servers begin like this.
 fn looks_like(bytes: &[u8]) -> Option<&'static str> {
     let known: [(&[u8], _); 3] = [(b"HTTP/", "HTTP"), (b"SSH-", "SSH"), (b"220", "SMTP or FTP")];
     known.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, name)| *name)
 }
 
-/// What a server's first flight holds besides what the record layer shows (RFC 8446 §2).
+/// The messages of a server's first flight that the record layer cannot see (RFC 8446 §2).
 fn encrypted_handshake(connection: &ClientConnection) -> &'static [&'static str] {
     match (connection.protocol_version(), connection.handshake_kind()) {
         (Some(ProtocolVersion::TLSv1_3), Some(HandshakeKind::Resumed)) => {
@@ -189,14 +191,14 @@ fn encrypted_handshake(connection: &ClientConnection) -> &'static [&'static str]
     }
 }
 
-/// Which session a ClientHello offered to take up again.
+/// How a ClientHello offered to resume a session, if it did.
 pub(super) fn offered(hello: &ClientHello, session: &Session) -> Option<SessionMechanism> {
     if hello.pre_shared_key {
         Some(SessionMechanism::Psk)
     } else if hello.ticket_bytes > 0 {
         Some(SessionMechanism::Ticket)
     } else {
-        // The identifier alone may as well be a random one.
+        // The session ID alone may be a random one.
         let kept = hello.session_id_bytes > 0 && session.had_tls12_session;
         kept.then_some(SessionMechanism::SessionId)
     }
@@ -206,7 +208,7 @@ fn is_handshake_record(event: &Event) -> bool {
     matches!(event, Event::Record { content_type: ContentType::Handshake, .. })
 }
 
-/// The name of what arrived, where the record layer can tell.
+/// The name of the received message, if the record layer can tell.
 fn received_name(event: &Event, handshaking: bool) -> Option<&'static str> {
     match event {
         Event::Handshake { name, .. } => Some(name),

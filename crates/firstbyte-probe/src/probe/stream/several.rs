@@ -1,4 +1,5 @@
-//! Several HTTP/2 streams on one connection, told apart: which send took each request, and what brought each response.
+//! Several HTTP/2 streams on one connection, recorded separately: which send took each request, and which read brought
+//! each response.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,14 +11,14 @@ use crate::probe::observation::StreamTimes;
 /// The times of streams, in the order in which they were opened; shared, so that they outlive the connection.
 pub(in crate::probe) type SharedTimes = Rc<RefCell<Vec<StreamTimes>>>;
 
-/// The streams that are told apart.
+/// The streams that are recorded separately.
 pub(super) struct Several {
     times: SharedTimes,
-    /// Requests that have not left: their stream, and where in what is to be sent they begin and end.
+    /// Requests not sent yet: their stream, and where they begin and end in the bytes to send.
     leaving: Vec<(u32, usize, usize)>,
 }
 
-/// The place of a stream among those of the client (RFC 9113 §5.1.1): 1, 3, 5 …
+/// The index of a client's stream (RFC 9113 §5.1.1): 1, 3, 5 …
 const fn place(stream: u32) -> usize {
     (stream / 2) as usize
 }
@@ -29,7 +30,7 @@ impl Several {
         }
     }
 
-    /// So many bytes of what is to be sent have left.
+    /// Records that `bytes` of the waiting bytes were sent.
     pub(super) fn sent(&mut self, bytes: usize, id: SendId) {
         let mut leaving = std::mem::take(&mut self.leaving);
         leaving.retain_mut(|(stream, begins, ends)| {
@@ -50,13 +51,13 @@ impl Several {
 }
 
 impl Stream {
-    /// From here on the times of streams are noted in `times`, which has a place for each.
+    /// From now on, records the times of streams in `times`, which has an entry for each.
     pub(in crate::probe) fn tell_streams_apart(&mut self, times: &SharedTimes) {
         self.watch.tell_streams_apart();
         self.several = Some(Box::new(Several { times: Rc::clone(times), leaving: Vec::new() }));
     }
 
-    /// What was written last stands in `outgoing` from `before` on: which requests end in it.
+    /// Records which requests end in the bytes of `outgoing` from `before` on, which were written last.
     pub(super) fn note_asked(&mut self, before: usize) {
         let (Some(several), Some(streams)) = (&mut self.several, self.watch.streams()) else {
             return;
@@ -65,7 +66,7 @@ impl Stream {
         several.leaving.extend(streams.asked.drain(..).map(|stream| (stream, before, end)));
     }
 
-    /// Which responses began and ended with what came last.
+    /// Records which responses began and ended with the bytes received last.
     pub(super) fn note_answered(&mut self) {
         let received = self.watch.received_bytes();
         let Some(streams) = self.watch.streams() else { return };
@@ -83,7 +84,7 @@ impl Stream {
         streams.ending.retain(|(stream, end)| {
             let whole = *end <= received;
             if whole {
-                // What was read last completed the record that holds it.
+                // The last read completed the record with the end of the response.
                 several.with(*stream, |times| times.response_end = last);
             }
             !whole

@@ -1,4 +1,4 @@
-//! A peer that goes away, in every state: a failure in the right phase, and what was seen stays.
+//! A peer that goes away, in every state. The failure must be in the right phase, and earlier observations must stay.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn tls(http2: bool) -> TlsPeer {
     TlsPeer::boxed(&config, app)
 }
 
-/// Whether `cause` is one of a peer that went away.
+/// Whether `cause` says that the peer went away.
 const fn is_gone(cause: &Cause) -> bool {
     matches!(
         cause,
@@ -43,10 +43,10 @@ const fn is_gone(cause: &Cause) -> bool {
     )
 }
 
-/// What was seen before the peer went away is as if it had not.
+/// Marks from before the peer went away must be the same as in a complete visit.
 fn marks_that_were_seen_stay(cut: &Visited, whole: &Visited) {
     for mark in MARKS {
-        // The last byte that came is not the one that would have.
+        // The last byte received is a different one.
         if mark != Mark::ResponseEnd
             && let Some(at) = cut.connection.marks.at(mark)
         {
@@ -55,7 +55,7 @@ fn marks_that_were_seen_stay(cut: &Visited, whole: &Visited) {
     }
 }
 
-/// Cuts what a server says behind every few bytes, and around every end of what it says.
+/// Cuts the server's stream after every few bytes, and around the end of each of its messages.
 fn cut_everywhere(asked: &Asked, http2: bool) {
     simulated(async {
         let server = tls(http2);
@@ -77,7 +77,7 @@ fn cut_everywhere(asked: &Asked, http2: bool) {
                 marks_that_were_seen_stay(&cut, &whole);
                 let (phase, cause) = cut.failure().unwrap_or_else(|| panic!("{context}"));
                 assert!(is_gone(cause), "{cause:?}: {context}");
-                // The phase is that of the last mark.
+                // The phase must match the last mark.
                 let expected: &[PhaseName] = if cut.has(Mark::ResponseStart) {
                     &[PhaseName::Receive]
                 } else if cut.has(Mark::RequestEnd) {
@@ -85,7 +85,7 @@ fn cut_everywhere(asked: &Asked, http2: bool) {
                 } else if cut.has(Mark::HandshakeComplete) {
                     &[PhaseName::Send]
                 } else {
-                    // A reset behind the whole of it is noticed by the first send.
+                    // A reset after the complete handshake is noticed by the first send.
                     &[PhaseName::Tls, PhaseName::Send]
                 };
                 assert!(expected.contains(&phase), "{phase:?}: {context}");
@@ -97,7 +97,7 @@ fn cut_everywhere(asked: &Asked, http2: bool) {
     });
 }
 
-/// The alert is the last that leaves: there is no close_notify behind it, and none is noted.
+/// The alert is sent last: no `close_notify` follows it, and none is recorded.
 #[test]
 fn a_record_that_cannot_be_decrypted_ends_with_its_alert() {
     simulated(async {
@@ -108,7 +108,7 @@ fn a_record_that_cannot_be_decrypted_ends_with_its_alert() {
             let asked = Asked { http, ..Asked::default() };
             let whole = Client::new(&asked).visit(server).await;
             assert_eq!((whole.failure(), whole.status()), (None, Some(200)));
-            // Within the response's first record.
+            // Within the first record of the response.
             let before = ends.borrow().iter().rev().nth(1).map(|(_, end)| end + 8).unwrap();
             let garbled = Client::new(&asked).visit(Garbled { peer: tls(http2), before }).await;
             assert!(garbled.failure().is_some(), "{:?}", garbled.connection);
@@ -148,7 +148,7 @@ fn a_peer_that_goes_away_anywhere_in_http1_without_tls() {
                 marks_that_were_seen_stay(&cut, &whole);
                 let (phase, cause) = cut.failure().unwrap();
                 assert!(is_gone(cause), "{left}, {how:?}: {cause:?}");
-                // Ten bytes tell a final response from an interim one.
+                // Ten bytes distinguish a final response from an interim one.
                 let answered = left >= "HTTP/1.1 2".len();
                 assert_eq!(cut.has(Mark::ResponseStart), answered, "{left}, {how:?}");
                 let expected = if answered { PhaseName::Receive } else { PhaseName::Wait };
@@ -158,7 +158,7 @@ fn a_peer_that_goes_away_anywhere_in_http1_without_tls() {
     });
 }
 
-/// Goes away before anything was said.
+/// Goes away before anything is sent.
 struct Deaf(What);
 
 impl StreamPeer for Deaf {

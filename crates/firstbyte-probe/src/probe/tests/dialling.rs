@@ -1,4 +1,4 @@
-//! Happy Eyeballs (RFC 8305): which address is tried when, and what becomes of each.
+//! Happy Eyeballs (RFC 8305): when each address is tried, and the result.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::probe::observation::Observation;
 use crate::probe::resolve::{Late, Resolved};
 use crate::probe::several::SharedAddresses;
 
-/// What an address does with a SYN, and how long after it.
+/// The reaction of an address to a SYN, and its delay.
 #[derive(Clone, Copy)]
 enum Host {
     Answers(u64),
@@ -38,7 +38,7 @@ async fn dial(host: Host, timebase: firstbyte_clock::Timebase) -> Result<Connect
     }
 }
 
-/// Tries addresses that end in 0, 1, 2 …; `late` are those that come so much later.
+/// Tries addresses that end in 0, 1, 2 …; `late` is a delay in milliseconds, and the number of addresses known before.
 async fn try_all(
     hosts: &'static [Host],
     late: Option<(u64, usize)>,
@@ -159,14 +159,14 @@ fn addresses_that_come_late_are_tried_between_the_others() {
         let hosts = &[Host::Silent, Host::Silent, Host::Answers(10)];
         let (connection, outcome) = try_all(hosts, Some((100, 2))).await;
         assert_eq!(outcome, Ok(()));
-        // The one that came at 100 ms is next, and not the second of those that were there.
+        // The next attempt uses the address that arrived at 100 ms, not the second of those known before.
         let last = connection.attempts.last().unwrap();
         assert_eq!(last.remote.ip(), IpAddr::from([192, 0, 2, 2]));
         assert_eq!(starts(&connection), [0, 250]);
     });
 }
 
-/// Connections next to the first one, and after it, race all addresses too.
+/// Connections in parallel to the first one, and after it, race all addresses too.
 #[test]
 fn addresses_that_come_late_are_every_connections() {
     simulated(async {

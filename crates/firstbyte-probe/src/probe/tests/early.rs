@@ -1,4 +1,4 @@
-//! Requests that leave before the handshake is over.
+//! Requests that leave before the handshake is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::probe::options::{HttpVersion, SessionUse, TlsVersion};
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
-/// A server that takes so much early data.
+/// A server that accepts this many bytes of early data.
 fn config(alpn: &[&str], early_bytes: u32) -> Arc<ServerConfig> {
     let mut config = CERTIFICATE.config(alpn);
     config.max_early_data_size = early_bytes;
@@ -26,7 +26,7 @@ fn client(http: HttpVersion) -> Client {
     Client::new(&Asked { http, session, ..Asked::default() })
 }
 
-/// A first visit to `first`, which leaves a session, and a second one to `second`.
+/// A first visit to `first`, which sends a session, and a second visit to `second`.
 async fn twice(
     http: HttpVersion,
     first: &Arc<ServerConfig>,
@@ -50,7 +50,7 @@ fn handshake(visited: &Visited) -> Option<Handshake> {
     visited.connection.facts.tls.as_ref().unwrap().handshake
 }
 
-/// A server that answers before anybody asks.
+/// A server that answers before it gets a request.
 struct Hasty;
 
 impl App for Hasty {
@@ -118,13 +118,13 @@ fn early_data_that_is_rejected_is_sent_again_behind_the_handshake() {
                     _ => Box::new(http1(|| vec![Said::bytes(30, OK)])),
                 }
             };
-            // The second server knows nothing of the first one's sessions.
+            // The second server does not know the first one's sessions.
             let (first, second) = (config(&[alpn], 16 << 10), config(&[alpn], 16 << 10));
             let (_, rejected) = twice(http, &first, &second, app).await;
             assert_eq!(accepted(&rejected), Some(false));
             assert_eq!(handshake(&rejected), Some(Handshake::Full));
             let sent = rejected.flights(Direction::Sent);
-            // What counts as the request is what the server took: in one send with the Finished.
+            // The request that counts is the one that the server accepted: in one send with the Finished.
             assert_eq!(sent[1].chunks.len(), 1, "{sent:?}");
             let again = Some(sent[1].first());
             assert_eq!(rejected.connection.marks.at(Mark::RequestStart), again);

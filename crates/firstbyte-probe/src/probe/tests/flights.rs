@@ -1,4 +1,4 @@
-//! What leaves together, and what of it is the request.
+//! Which bytes leave together, and which of them are the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn finished_preface_settings_and_request_leave_in_one_send() {
         assert!(names.contains(&"SETTINGS".into()) && names.contains(&"HEADERS".into()));
         assert_eq!(sent[1].chunks.len(), 1, "one send: {:?}", sent[1]);
         assert_eq!(visited.written[1].at, visited.written[1].at.max(ROUND_TRIP * 2));
-        // That one send is the end of the handshake, and the whole request.
+        // This one send is the end of the handshake and the whole request.
         let left = sent[1].first();
         for mark in [Mark::HandshakeComplete, Mark::RequestStart, Mark::RequestEnd] {
             assert_eq!(visited.connection.marks.at(mark), Some(left), "{mark:?}");
@@ -71,7 +71,7 @@ fn a_request_over_tls12_leaves_in_one_send_after_the_servers_finished() {
         let sent = visited.flights(Direction::Sent);
         assert_eq!(sent[2].messages[..1], ["preface"]);
         assert_eq!(sent[2].chunks.len(), 1, "{:?}", sent[2]);
-        // The server had the last word of the handshake.
+        // The server sends the last message of the handshake.
         let received = visited.flights(Direction::Received);
         let finished = visited.connection.marks.at(Mark::HandshakeComplete);
         assert_eq!(finished, Some(received[1].first()));
@@ -87,7 +87,7 @@ fn what_is_sent_while_the_server_thinks_is_not_the_request() {
         let app = move |_: &[u8]| {
             turns += 1;
             match turns {
-                // The client acknowledges these while the server thinks.
+                // The client acknowledges these while the server is thinking.
                 1 => vec![
                     Said::bytes(60, SETTINGS),
                     Said::bytes(120, [SETTINGS_ACK, HEADERS].concat()),
@@ -102,7 +102,7 @@ fn what_is_sent_while_the_server_thinks_is_not_the_request() {
     });
 }
 
-/// Keeps the last bytes of the server's first flight back for a while.
+/// Delays the last bytes of the server's first flight.
 struct InPieces<P>(P, bool);
 
 impl<P: StreamPeer> StreamPeer for InPieces<P> {
@@ -150,7 +150,7 @@ fn a_large_upload_is_no_part_of_the_handshake() {
             visited.at(Mark::HandshakeComplete) - visited.at(Mark::SecureConnectionStart);
         assert!(handshake < ROUND_TRIP + ms(5), "{handshake:?}");
         assert_eq!(visited.at(Mark::HandshakeComplete), visited.at(Mark::RequestStart));
-        // A window of 14 kB a round trip: the last byte leaves some seventy of them later.
+        // At one window of 14 kB per round trip, the last byte leaves some seventy round trips later.
         let upload = visited.at(Mark::RequestEnd) - visited.at(Mark::RequestStart);
         assert!(upload > ROUND_TRIP * 70, "{upload:?}");
     });
@@ -170,7 +170,7 @@ fn an_upload_leaves_while_it_is_encrypted() {
         };
         let visited = client.visit(TlsPeer::new(&config, app)).await;
         assert_eq!(visited.status(), Some(200));
-        // No write waits for more of the body than what is held back at most, and a record.
+        // No write waits for more of the body than the limit for held-back bytes, plus a record.
         let largest = visited.written.iter().map(|written| written.bytes).max().unwrap();
         assert!(largest <= (256 + 32) * 1024, "{largest}");
         assert!(visited.written.len() > 12, "{:?}", visited.written);

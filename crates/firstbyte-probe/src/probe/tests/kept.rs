@@ -1,4 +1,4 @@
-//! Connections that are kept: another exchange, and a peer that goes away between two.
+//! Kept connections: another exchange, and a peer that goes away between two exchanges.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn another_exchange_is_one_send_and_has_times_of_its_own() {
             let waited = marks.at(Mark::ResponseStart).unwrap();
             let waited = waited.since(marks.at(Mark::RequestEnd).unwrap());
             assert_eq!(waited, ROUND_TRIP + Duration::from_millis(30));
-            // Counted from its own origin, and without what came before.
+            // Counted from its own origin, without the earlier exchange.
             assert!(marks.at(Mark::ResponseEnd).unwrap().as_nanos() < 100_000_000);
             let sent: Vec<_> =
                 again.flights.iter().filter(|f| f.direction == Direction::Sent).collect();
@@ -64,7 +64,7 @@ fn a_connection_that_the_peer_has_left_is_not_used() {
             let (first, again) = Client::plain().visit_again(peer(), PAUSE).await;
             assert_eq!(first.failure, None);
             assert!(again.is_none(), "{how:?}");
-            // Before it leaves, it can be.
+            // Before the peer leaves, the connection can be used.
             let soon = Duration::from_millis(500);
             let (_, again) = Client::plain().visit_again(peer(), soon).await;
             assert_eq!(again.expect("still there").failure, None);

@@ -1,4 +1,5 @@
-//! The peer's last sign of life when the time runs out: paths that drop large packets, and limits too short to tell.
+//! The peer's last sign of life when the time runs out: paths that drop large packets, and limits too short for a
+//! verdict.
 
 use std::time::Duration;
 
@@ -31,9 +32,9 @@ fn timed_out(path: Path, after_ms: u64, peer: impl StreamPeer + 'static) -> Last
 fn an_answer_whose_large_segments_vanish_has_a_hole() {
     let path = Path { round_trip: ROUND_TRIP, passes: 1_400, ..Path::default() };
     assert_eq!(timed_out(path, 3_000, ZerosPeer(2_000)), LastSeen::Hole);
-    // A lost segment would not have been sent again by then.
+    // A lost segment would not have been retransmitted by then.
     assert_eq!(timed_out(path, 900, ZerosPeer(2_000)), LastSeen::Acknowledged);
-    // All of it vanishes: nothing tells that there was any.
+    // The whole response is lost, so nothing shows that there was one.
     assert_eq!(timed_out(path, 3_000, ZerosPeer(1_448)), LastSeen::Acknowledged);
 }
 
@@ -47,7 +48,7 @@ fn a_hello_whose_first_segment_vanishes_is_stuck() {
     };
     assert!((200..400).contains(&hello_bytes), "{hello_bytes}");
     assert_eq!((segment_bytes, retransmits, end_arrived), (200, 4, true));
-    // One that takes one segment is merely unanswered.
+    // A ClientHello that fits in one segment is merely unanswered.
     let path = Path { segment: 1_448, ..path };
     assert_eq!(timed_out(path, 3_000, Silent), LastSeen::Nothing);
 }

@@ -1,4 +1,4 @@
-//! How name servers are asked: in which order, for how long, how often; as the C library does.
+//! How name servers are queried: in which order, for how long, how often; like the C library.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -26,7 +26,7 @@ use crate::probe::resolve::stub::{DnsQuestion, QuestionTransport, StubResolver};
 const V4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-/// What a name server does with questions.
+/// The behaviour of a name server.
 #[derive(Clone, Copy)]
 enum ScriptedServer {
     Dead,
@@ -39,7 +39,7 @@ enum ScriptedServer {
     Loses,
     /// All answers are too long for a datagram.
     Truncates,
-    /// To others, without an answer.
+    /// Refers to other servers without an answer.
     Refers,
     /// Other names do not exist.
     Knows(&'static str),
@@ -157,7 +157,7 @@ async fn look_up(
     (connection, found)
 }
 
-/// The A record of "server.test".
+/// Looks up the A record of "server.test".
 async fn look_up_v4(
     servers: &'static [ScriptedServer],
     options: &str,
@@ -165,7 +165,7 @@ async fn look_up_v4(
     look_up(&stub(servers, options), Family::V4, "server.test").await
 }
 
-/// Of the first lookup: which server, when it was asked, how long it took (milliseconds), what came of it.
+/// The tries of the first lookup: the server, the start and the duration (in milliseconds), and the result.
 fn tries(connection: &Connection) -> Vec<(u8, u128, u128, &str)> {
     let tries = connection.lookups[0].tries.iter().map(|one| {
         let start = one.start.since(Offset::ZERO).as_millis();
@@ -323,7 +323,7 @@ fn the_search_list_is_gone_through() {
     });
 }
 
-/// A name that was typed in full is searched for even then.
+/// If the servers are silent for a name typed in full, the search list is still tried.
 #[test]
 fn silence_ends_the_search() {
     simulated(async {

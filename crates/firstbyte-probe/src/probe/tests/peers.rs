@@ -1,4 +1,4 @@
-//! Servers in memory: TLS by rustls, HTTP/2 by h2, and scripts for what neither would do.
+//! In-memory servers: TLS by rustls, HTTP/2 by h2, and scripts for everything that these would not do.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::visit::HOST;
 use crate::net::simulated::{Said, StreamPeer, What};
 
-/// What the servers show, and who issued it.
+/// The certificate of the servers, with its issuer.
 pub(super) static CERTIFICATE: LazyLock<Certificate> = LazyLock::new(Certificate::issue);
 
 pub(super) struct Certificate {
@@ -43,7 +43,7 @@ impl Certificate {
         self.directory.path().join("ca.pem").display().to_string()
     }
 
-    /// A server's configuration that speaks these protocols.
+    /// A server configuration with these ALPN protocols.
     pub(super) fn config(&self, alpn: &[&str]) -> ServerConfig {
         let chain = CertificateDer::pem_slice_iter(self.chain_pem.as_bytes());
         let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes()).unwrap();
@@ -59,14 +59,14 @@ impl Certificate {
     }
 }
 
-/// What is spoken over a connection, from the server's side.
+/// An application protocol from the server's side.
 pub(super) trait App {
-    /// The server's first flight is on its way.
+    /// Called when the server's first flight is on its way.
     fn greet(&mut self) -> Vec<Said> {
         Vec::new()
     }
 
-    /// Bytes have come.
+    /// Called with received bytes.
     fn take(&mut self, bytes: &[u8]) -> Vec<Said>;
 }
 
@@ -76,7 +76,7 @@ impl<F: FnMut(&[u8]) -> Vec<Said>> App for F {
     }
 }
 
-/// Without TLS.
+/// A peer without TLS.
 pub(super) struct Plain<A>(pub(super) A);
 
 impl<A: App> StreamPeer for Plain<A> {
@@ -85,7 +85,7 @@ impl<A: App> StreamPeer for Plain<A> {
     }
 }
 
-/// Answers a request over HTTP/1.1, once its head is whole, with what `answer` says to each.
+/// Answers each HTTP/1.1 request, once its head is complete, with the result of `answer`.
 pub(super) fn http1(mut answer: impl FnMut() -> Vec<Said>) -> impl App {
     let mut head = Vec::new();
     move |bytes: &[u8]| {
@@ -100,23 +100,23 @@ pub(super) fn http1(mut answer: impl FnMut() -> Vec<Said>) -> impl App {
 
 pub(super) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// HTTP/2 frames, as on the wire (RFC 9113 §4.1).
+/// HTTP/2 frames as on the wire (RFC 9113 §4.1).
 pub(super) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 pub(super) const SETTINGS_ACK: &[u8] = &[0, 0, 0, 4, 1, 0, 0, 0, 0];
 /// Status 200, and the end of stream 1.
 pub(super) const HEADERS: &[u8] = &[0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88];
 
-/// Where in a server's stream something ends.
+/// Named end positions in a server's stream.
 pub(super) type Ends = Rc<RefCell<Vec<(&'static str, usize)>>>;
 
-/// TLS on a server's side, with something spoken over it.
+/// The server's side of TLS, with an application protocol over it.
 pub(super) struct TlsPeer {
     tls: ServerConnection,
     app: Box<dyn App>,
-    /// It speaks before it has the client's Finished (RFC 8446 §2.3, figure 4).
+    /// Whether it sends data before it has the client's Finished (RFC 8446 §2.3, figure 4).
     speaks_early: bool,
     greeted: bool,
-    /// What is said at once leaves with TLS' own messages before it, in one write.
+    /// Whether immediate data leaves in one write with the TLS messages before it.
     together: bool,
     said: usize,
     ends: Ends,
@@ -140,12 +140,12 @@ impl TlsPeer {
         self
     }
 
-    /// Where what it says ends: `handshake`, then each `answer`.
+    /// The ends of its messages: `handshake`, then each `answer`.
     pub(super) fn ends(&self) -> Ends {
         Rc::clone(&self.ends)
     }
 
-    /// What TLS has to be sent.
+    /// The bytes that TLS wants to send.
     fn flight(&mut self) -> Vec<u8> {
         let mut flight = Vec::new();
         while self.tls.wants_write() {
@@ -159,7 +159,6 @@ impl TlsPeer {
         self.ends.borrow_mut().push((name, self.said));
     }
 
-    /// What `app` says, encrypted.
     fn encrypt(&mut self, said: Vec<Said>, out: &mut Vec<Said>) {
         for Said { after, what } in said {
             let what = match what {
@@ -223,7 +222,7 @@ impl StreamPeer for TlsPeer {
     }
 }
 
-/// Ends a peer's stream behind a number of bytes.
+/// Ends a peer's stream after a number of bytes.
 pub(super) struct Cut<P> {
     pub(super) peer: P,
     pub(super) left: usize,
@@ -248,7 +247,7 @@ impl<P: StreamPeer> StreamPeer for Cut<P> {
     }
 }
 
-/// Has one byte of what a peer says be another: the one behind so many.
+/// Corrupts one byte of a peer's stream, after the first `before` bytes.
 pub(super) struct Garbled<P> {
     pub(super) peer: P,
     pub(super) before: usize,
@@ -268,7 +267,7 @@ impl<P: StreamPeer> StreamPeer for Garbled<P> {
     }
 }
 
-/// Bytes on their way into h2 and out of it.
+/// Bytes on their way into and out of h2.
 #[derive(Clone, Default)]
 struct Pipe(Rc<RefCell<(VecDeque<u8>, Vec<u8>)>>);
 
@@ -307,7 +306,7 @@ impl AsyncWrite for Pipe {
     }
 }
 
-/// A server of HTTP/2 that answers every request with 200 and a body, some time after it has come.
+/// An HTTP/2 server that answers every request after some time, with status 200 and a body.
 pub(super) struct Http2 {
     pipe: Pipe,
     server: Pin<Box<dyn Future<Output = ()>>>,

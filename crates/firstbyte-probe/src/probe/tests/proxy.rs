@@ -1,4 +1,4 @@
-//! Proxies: tunnels that open, that are refused and that are cut short; TLS inside TLS.
+//! Proxies: tunnels that open, are refused or are cut short; TLS inside TLS.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ const CONNECT: &[u8] =
     b"CONNECT server.test:443 HTTP/1.1\r\nHost: server.test:443\r\nUser-Agent: test\r\n\
                          Proxy-Connection: Keep-Alive\r\n\r\n";
 const OPENED: &[u8] = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 proxy\r\n\r\n";
-/// What the proxy takes for each answer.
+/// Time that the proxy takes for each answer.
 const THINKS_MS: u64 = 30;
 
-/// What a proxy hears, and what it says to that.
+/// The messages that a proxy expects, and its answers.
 type ProxyScript<'a> = &'a [(&'a [u8], &'a [u8])];
 
-/// A proxy that hears what it expects and answers that; what follows is its server's.
+/// A proxy that expects and answers a script; everything after that goes to its server.
 struct Tunnel {
     script: VecDeque<(Vec<u8>, Vec<u8>)>,
     heard: Vec<u8>,
@@ -98,7 +98,7 @@ fn connect_opens_a_tunnel_and_tls_begins_with_its_answer() {
     assert_eq!(took(&visited, Mark::TunnelStart, Mark::TunnelEnd), Duration::from_millis(70));
     assert_eq!(visited.at(Mark::SecureConnectionStart), visited.at(Mark::TunnelEnd));
     assert!(!visited.has(Mark::ProxySecureStart) && visited.connection.facts.tls.is_some());
-    // A round trip for the handshake; one and the server's 20 ms for the answer.
+    // A round trip for the handshake; another one and the server's 20 ms for the response.
     let handshake = took(&visited, Mark::TunnelEnd, Mark::HandshakeComplete);
     assert!((40..44).contains(&handshake.as_millis()), "{handshake:?}");
     assert_eq!(took(&visited, Mark::RequestEnd, Mark::ResponseStart), Duration::from_millis(60));
@@ -143,7 +143,7 @@ fn socks5_with_and_without_a_user() {
     let open: ProxyScript<'_> = &[(b"\x05\x01\x00", b"\x05\x00"), (SOCKS5_CONNECT, SOCKS5_OPENED)];
     let visited = visit("socks5h://proxy.test", Tunnel::new(open, server()));
     assert_eq!(visited.status(), Some(200));
-    // The greeting and the request, each a round trip and the proxy's time.
+    // The greeting and the request each take a round trip and the proxy's time.
     let took_140 = took(&visited, Mark::TunnelStart, Mark::TunnelEnd);
     assert!((140..143).contains(&took_140.as_millis()), "{took_140:?}");
     assert_eq!(visited.connection.facts.proxy.as_ref().unwrap().status, None);
@@ -151,7 +151,7 @@ fn socks5_with_and_without_a_user() {
     let login: ProxyScript<'_> = &[
         (b"\x05\x02\x00\x02", b"\x05\x02"),
         (b"\x01\x02me\x06s3cret", b"\x01\x00"),
-        // It connects from an address of IPv6, and then from a name.
+        // The proxy connects from an IPv6 address, and then from a name.
         (SOCKS5_CONNECT, b"\x05\x00\x00\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x04\x38"),
     ];
     let proxy = "socks5h://me:s3cret@proxy.test";

@@ -1,4 +1,4 @@
-//! The same laws over QUIC and HTTP/3, against quinn's state machine and a script of HTTP/3.
+//! The same properties over QUIC and HTTP/3, against quinn's state machine and scripted HTTP/3.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::probe::quic::open_over;
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
-/// What a server does besides answering.
+/// The behaviour of a server, other than its answer.
 #[derive(Clone, Copy, Default)]
 struct Manner {
     think: Duration,
-    /// The client has to prove its address first (RFC 9000 §8.1.2).
+    /// Whether the client must prove its address first (RFC 9000 §8.1.2).
     retries: bool,
-    /// After so many datagrams it says nothing any more,
+    /// Sends nothing any more after this many datagrams,
     silent_after: Option<usize>,
-    /// or it closes the connection.
+    /// or closes the connection after this many.
     closes_after: Option<usize>,
 }
 
@@ -41,12 +41,12 @@ struct Server {
     manner: Manner,
     taken: usize,
     greeted: bool,
-    /// Requests, and when they are answered.
+    /// Requests, and when to answer them.
     due: VecDeque<(Instant, StreamId)>,
     ready: Vec<Vec<u8>>,
 }
 
-/// A control stream, and no settings (RFC 9114 §6.2.1, §7.2.4).
+/// A control stream with empty settings (RFC 9114 §6.2.1, §7.2.4).
 const GREETING: &[u8] = &[0, 4, 0];
 /// Status 200 (entry 25 of QPACK's static table), and five bytes.
 const ANSWER: &[u8] = &[1, 3, 0, 0, 0xc0 | 25, 0, 5, b'h', b'e', b'l', b'l', b'o'];
@@ -86,7 +86,7 @@ impl Server {
         }
         while let Some(event) = connection.poll() {
             if matches!(event, Event::Connected) && !std::mem::replace(&mut self.greeted, true) {
-                // None where it has closed the connection.
+                // `None` if the server has closed the connection.
                 if let Some(control) = connection.streams().open(Dir::Uni) {
                     connection.send_stream(control).write(GREETING).unwrap();
                 }
@@ -269,7 +269,7 @@ fn early_data_that_is_rejected_is_sent_again_behind_the_handshake() {
     simulated(async {
         let client = client(EARLY);
         visit_server(&client, &config(), THINKS).await;
-        // Another server, which knows nothing of the first one's sessions.
+        // Another server, which does not know the first one's sessions.
         let rejected = visit_server(&client, &config(), THINKS).await;
         assert_eq!((status(&rejected), &rejected.failure), (Some(200), &None));
         let facts = rejected.facts.tls.as_ref().unwrap().early_data.as_ref().unwrap();

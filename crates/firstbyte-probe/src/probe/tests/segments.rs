@@ -1,4 +1,4 @@
-//! Segments that the kernel merged, or the server did: what came with what, and when.
+//! Segments merged by the kernel or by the server: what arrived together, and when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Says its settings first, as servers of HTTP/2 do, and answers at once.
+/// Sends its settings first, as HTTP/2 servers do, and answers at once.
 struct Greets {
     after_ms: u64,
 }
@@ -27,7 +27,7 @@ impl App for Greets {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Vec<Said> {
-        // The preface, and what follows it.
+        // The preface and the bytes after it.
         if bytes.starts_with(b"PRI") {
             vec![Said::bytes(10, [SETTINGS_ACK, HEADERS].concat())]
         } else {
@@ -52,7 +52,7 @@ fn settings_in_the_segment_of_the_servers_finished_are_no_response() {
         let first = &received[0].messages;
         assert_eq!(first[0], "ServerHello");
         assert!(first.contains(&"{Finished}".into()), "{first:?}");
-        // Flight and settings are one write: nothing of it came later.
+        // The flight and the settings are one write, so none of it arrived later.
         let waited = visited.at(Mark::ResponseStart) - visited.at(Mark::RequestEnd);
         assert_eq!(waited, ROUND_TRIP + ms(10));
         let named: Vec<&String> = received.iter().flat_map(|flight| &flight.messages).collect();
@@ -95,7 +95,7 @@ fn tickets_that_come_before_the_response_are_not_its_first_byte() {
     });
 }
 
-/// TLS 1.2: the server has the last word, and its settings follow before the process has looked.
+/// In TLS 1.2 the server sends the last message, and its settings follow before the process has read it.
 #[test]
 fn a_finished_that_the_kernel_merged_with_settings_has_its_own_time() {
     simulated(async {
@@ -115,10 +115,10 @@ fn a_finished_that_the_kernel_merged_with_settings_has_its_own_time() {
     });
 }
 
-/// Status 103 on stream 1, which goes on.
+/// Status 103 on stream 1, which continues.
 const EARLY_HINTS: &[u8] = &[0, 0, 5, 1, 4, 0, 0, 0, 1, 8, 3, b'1', b'0', b'3'];
 
-/// A 103 comes at once and the response 50 ms later: the wait is for the response.
+/// A 103 arrives at once and the response 50 ms later; the wait ends with the response.
 #[test]
 fn an_interim_response_is_not_the_first_byte() {
     let http1_answer = || {
@@ -152,7 +152,7 @@ fn an_interim_response_is_not_the_first_byte() {
     });
 }
 
-/// One TLS record fills eleven segments. The client can read nothing of it before the last segment arrives.
+/// One TLS record fills eleven segments. The client cannot read any of it before the last segment arrives.
 #[test]
 fn a_response_begins_when_its_first_record_is_whole() {
     simulated(async {
@@ -162,7 +162,7 @@ fn a_response_begins_when_its_first_record_is_whole() {
         let peer = TlsPeer::new(&config, http1(move || vec![Said::bytes(5, answer.clone())]));
         let visited = Client::new(&Asked::default()).visit(peer).await;
         let waited = visited.at(Mark::ResponseStart) - visited.at(Mark::RequestEnd);
-        // The path here merges all that waits: what the kernel stamps is the last of them.
+        // This path merges everything that waits: the kernel's stamp is that of the last segment.
         assert!(waited >= ROUND_TRIP + ms(5) && waited < ROUND_TRIP + ms(6), "{waited:?}");
         assert!(visited.at(Mark::ResponseEnd) >= visited.at(Mark::ResponseStart));
     });
@@ -174,7 +174,7 @@ fn segments_are_counted_and_not_guessed_from_reads() {
         let body = vec![b'x'; 10_000];
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n";
         let server = Plain(http1(move || {
-            // A head in a segment of its own, and the body 3 ms later in seven.
+            // The head in its own segment, and the body 3 ms later in seven segments.
             vec![Said::bytes(0, *head), Said::bytes(3, body.clone())]
         }));
         let visited = Client::plain().visit(server).await;
@@ -187,7 +187,7 @@ fn segments_are_counted_and_not_guessed_from_reads() {
     });
 }
 
-/// The head comes a byte a segment.
+/// The head arrives one byte per segment.
 #[test]
 fn a_response_that_trickles_begins_with_its_first_byte() {
     simulated(async {
@@ -205,7 +205,7 @@ fn a_response_that_trickles_begins_with_its_first_byte() {
     });
 }
 
-/// All of it waits when the process looks: more than any buffer holds, in records that no read ends with.
+/// The whole body waits when the process reads: more than any buffer holds, in records that no read ends with.
 #[test]
 fn a_large_body_over_tls_arrives_whole_however_much_of_it_waits() {
     const BODY: usize = 3 << 20;
@@ -223,8 +223,8 @@ fn a_large_body_over_tls_arrives_whole_however_much_of_it_waits() {
     });
 }
 
-/// As many fields as may come, and more than hyper is told of at first: it is given the head once more, and the wire
-/// knows nothing of that.
+/// The maximum number of fields, which exceeds hyper's first limit: hyper gets the head again, and nothing of that is
+/// visible on the wire.
 #[test]
 fn a_head_of_many_fields_is_read_without_another_request() {
     simulated(async {

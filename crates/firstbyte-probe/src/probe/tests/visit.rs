@@ -1,4 +1,4 @@
-//! One visit over a simulated path, and the laws that hold of all.
+//! One visit over a simulated path, and the properties of all visits.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub(super) const HOST: &str = "server.test";
 pub(super) const REMOTE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 80)), 443);
 
-/// Runs what a test does, on a clock that nobody waits for.
+/// Runs a test on a simulated clock that never waits.
 pub(super) fn simulated<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -44,17 +44,17 @@ pub(super) fn simulated<T>(test: impl Future<Output = T>) -> T {
     })
 }
 
-/// Who visits, and how.
+/// The client of a visit, and its settings.
 pub(super) struct Client {
     pub(super) tls: Option<Tls>,
     pub(super) http: HttpOptions,
     pub(super) path: Path,
-    /// Through which proxies.
+    /// Options that determine the proxies.
     pub(super) proxies: Options,
     early: bool,
 }
 
-/// What is asked for.
+/// The versions to use.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) http: HttpVersion,
@@ -91,7 +91,7 @@ impl Client {
         Self { tls: Some(tls), http, path: Path::default(), proxies: Options::default(), early }
     }
 
-    /// Without TLS.
+    /// A client without TLS.
     pub(super) fn plain() -> Self {
         Self { tls: None, ..Self::new(&Asked::default()) }
     }
@@ -109,12 +109,12 @@ impl Client {
         seen
     }
 
-    /// Visits `peer`, and looks whether the laws hold.
+    /// Visits `peer`, and checks the properties of every visit.
     pub(super) async fn visit(&self, peer: impl StreamPeer + 'static) -> Visited {
         self.visit_within(Duration::from_secs(3_600), peer).await
     }
 
-    /// The same, given up after a time.
+    /// Like `visit`, with a time limit.
     pub(super) async fn visit_within(
         &self,
         limit: Duration,
@@ -125,7 +125,7 @@ impl Client {
         visited
     }
 
-    /// Gives a visit up at a limit that the user set, and returns the peer's last sign of life.
+    /// Ends a visit at a limit that the user set, and returns the peer's last sign of life.
     pub(super) async fn time_out(
         &self,
         after: Duration,
@@ -153,7 +153,7 @@ impl Client {
         Visited { connection, written: wire.written() }
     }
 
-    /// Visits `peer`, and once more on the same connection after `pause`, if it can be used.
+    /// Visits `peer`, and again on the same connection after `pause` if the connection can be used.
     pub(super) async fn visit_again(
         &self,
         peer: impl StreamPeer + 'static,
@@ -183,7 +183,7 @@ impl Client {
         (first, Some(again))
     }
 
-    /// As `NetProber` goes through them.
+    /// The same steps as in `NetProber`.
     async fn steps(&self, seen: &Shared, wire: &SimulatedStream) -> Result<(), Cause> {
         let session = self.tls.as_ref().map(|tls| tls.begin(HOST).unwrap());
         let (stream, http2) = self.opened(seen, wire, session).await?;
@@ -248,7 +248,7 @@ impl Client {
     }
 }
 
-/// What came of a visit.
+/// The result of a visit.
 pub(super) struct Visited {
     pub(super) connection: Connection,
     pub(super) written: Vec<Written>,
@@ -276,7 +276,7 @@ impl Visited {
         self.connection.facts.http.as_ref()?.status
     }
 
-    /// What holds of every visit.
+    /// Checks the properties of every visit.
     fn keep_the_laws(&self) {
         keep_the_laws(&self.connection);
         let sent: u64 = self.flights(Direction::Sent).iter().map(|flight| flight.bytes()).sum();
@@ -285,7 +285,7 @@ impl Visited {
     }
 }
 
-/// Marks in order, each by the kernel's clock; flights in order; parts that add up.
+/// Marks are in order, each from the kernel's clock; flights are in order; parts add up.
 pub(super) fn keep_the_laws(connection: &Connection) {
     let over_tcp = [
         Mark::ConnectStart,
@@ -304,7 +304,7 @@ pub(super) fn keep_the_laws(connection: &Connection) {
     assert!(at(&in_order).is_sorted(), "{:?}", connection.marks);
     let handshake = [&over_tcp[..], &[Mark::HandshakeComplete]].concat();
     assert!(at(&handshake).is_sorted(), "{:?}", connection.marks);
-    // When an attempt that came to nothing began, nobody but the process knows; nor of a body that never left.
+    // Only the process knows when a failed attempt began, or when the upload of a body that was never sent ended.
     let uploads = connection.facts.http.as_ref().and_then(|http| http.upload_bytes);
     let only_user = |mark: Mark| {
         mark == Mark::ConnectStart || mark == Mark::RequestEnd && uploads.is_some_and(|n| n > 0)

@@ -1,4 +1,4 @@
-//! What a certificate says, in the words of the facts.
+//! Describes certificates in the form of the facts.
 
 use std::cell::RefCell;
 
@@ -8,15 +8,14 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// At most this many descriptions are kept.
+/// Maximum number of descriptions kept.
 const KEPT: usize = 32;
 
-/// Descriptions of certificates seen before: a server shows the same ones every time.
+/// Descriptions of certificates seen before, because a server presents the same ones every time.
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Certificates(RefCell<Vec<(CertificateDer<'static>, Certificate)>>);
 
 impl Certificates {
-    /// Describes each of `chain`.
     pub(in crate::probe) fn describe(&self, chain: &[CertificateDer<'static>]) -> Vec<Certificate> {
         chain.iter().map(|der| self.one(der)).collect()
     }
@@ -35,7 +34,7 @@ impl Certificates {
     }
 }
 
-/// Describes `der`; a certificate that does not parse has its length only.
+/// Describes `der`; a certificate that cannot be parsed gets only its length.
 fn describe(der: &CertificateDer<'static>) -> Certificate {
     let der_bytes = der.len() as u64;
     let Ok((_, parsed)) = X509Certificate::from_der(der) else {

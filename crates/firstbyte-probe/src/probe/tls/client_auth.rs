@@ -1,7 +1,7 @@
 //! The client's own certificate, and whether servers ask for one.
 //!
-//! TLS 1.2 has no alert for a client certificate that is missing (RFC 5246 §7.2.2): that the server
-//! had asked for one tells what its handshake_failure means.
+//! TLS 1.2 has no alert for a missing client certificate (RFC 5246 §7.2.2). But if the server asked for one, we know
+//! what its `handshake_failure` means.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ impl ClientAuth {
         Self { certificate, asked: AtomicU64::new(0) }
     }
 
-    /// How many servers have asked.
+    /// How many times servers have asked.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What the TLS stack reports, as causes that say whose fault it is.
+//! Turns errors of the TLS stack into causes that say whose fault they are.
 
 use firstbyte_core::timeline::{Cause, Certificate};
 use rustls::pki_types::{ServerName, UnixTime};
@@ -6,20 +6,19 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use super::Offered;
 
-/// What a handshake has shown when it ends with an error.
+/// The information from a handshake that ended with an error.
 pub(super) struct Shown<'a> {
     /// The server's certificates, leaf first.
     pub certificates: &'a dyn Fn() -> Vec<Certificate>,
-    /// What is too weak in them.
+    /// A weakness of these certificates, in words.
     pub weakness: Option<&'a str>,
-    /// The server asked for a client certificate.
+    /// Whether the server asked for a client certificate.
     pub asked_for_certificate: bool,
 }
 
-/// The cipher suites that rustls has; a test looks at each.
+/// The cipher suites that rustls supports; a test checks each.
 const SUITES_IN_WORDS: &str = "ECDHE with AES-GCM or ChaCha20 (no RSA key exchange, no CBC)";
 
-/// The cause behind `error`.
 pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Cause {
     match error {
         Error::InvalidCertificate(error) => certificate(error, shown),
@@ -32,8 +31,8 @@ pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Caus
                 Cause::AlpnMismatch { offered: offered.alpn.clone() }
             }
             AlertDescription::CertificateRequired => Cause::ClientCertificateRequired,
-            // Before TLS 1.3 servers that miss one send these: OpenSSL the first, Go and Java the
-            // second, GnuTLS the third.
+            // Before TLS 1.3, servers send these when a client certificate is missing: OpenSSL the first, Go and Java
+            // the second, GnuTLS the third.
             AlertDescription::HandshakeFailure
             | AlertDescription::BadCertificate
             | AlertDescription::DecodeError
@@ -139,7 +138,7 @@ fn expired_authority(not_after: UnixTime, chain: &[Certificate]) -> Option<Strin
     others.iter().find(is_it).map(|certificate| certificate.subject.clone())
 }
 
-/// What else can be wrong with a certificate.
+/// Describes other problems of a certificate.
 fn in_words(error: &CertificateError) -> String {
     match error {
         CertificateError::BadEncoding => "it is malformed".into(),
@@ -155,7 +154,7 @@ fn in_words(error: &CertificateError) -> String {
             "a signature algorithm does not match the key".into()
         }
         CertificateError::Other(inner) => match inner.to_string().as_str() {
-            // What `openssl req -x509` makes, used as it is: a CA's certificate in a server's hands.
+            // The output of `openssl req -x509`, used directly: a CA certificate as a server's certificate.
             "CaUsedAsEndEntity" => {
                 "it is a CA's own certificate (CA:TRUE), not one for a server".into()
             }
@@ -172,7 +171,7 @@ fn in_words(error: &CertificateError) -> String {
     }
 }
 
-/// `DnsName("x")` as webpki presents it, to `x`.
+/// Turns webpki's `DnsName("x")` into `x`.
 fn plain_name(presented: &str) -> String {
     let inner = presented.split_once('(').map_or(presented, |(_, rest)| rest);
     inner.trim_end_matches(')').trim_matches('"').to_owned()
@@ -186,7 +185,7 @@ fn date(time: UnixTime) -> String {
     )
 }
 
-/// As RFC 8446 §6 and RFC 6066 §9 write it.
+/// The alert's name in RFC 8446 §6 and RFC 6066 §9.
 fn alert_name(alert: AlertDescription) -> String {
     snake_case(&format!("{alert:?}")).replace("unrecognised", "unrecognized")
 }

@@ -1,7 +1,7 @@
-//! TLS: what is offered, and what the handshake settled.
+//! TLS: the client's offer, and the results of the handshake.
 //!
-//! Input: the options. Output: a configuration that starts one handshake at a time, the facts of a
-//! handshake, and causes for its errors. Sessions are kept only where the options ask for it.
+//! Input: the options. Output: a configuration that starts one handshake at a time, the facts of a handshake, and
+//! causes for its errors. Sessions are kept only if the options ask for it.
 
 mod certificate;
 mod client_auth;
@@ -42,10 +42,10 @@ use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
 use super::{MOST_TEXT, describe_io, read_file};
 use session::SessionStore;
 
-/// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
+/// The groups offered by default: the same as browsers', with key shares for the first two.
 const DEFAULT_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "P-256", "P-384"];
 
-/// A TLS configuration that handshakes are started from.
+/// A TLS configuration for handshakes.
 pub(super) struct Tls {
     config: ClientConfig,
     trust: Arc<Trust>,
@@ -55,28 +55,26 @@ pub(super) struct Tls {
     client_auth: Arc<ClientAuth>,
     certificates: Rc<Certificates>,
     sessions: Arc<SessionStore>,
-    /// What servers left to prove the client's address with (RFC 9000 §8.1.3); used where sessions
-    /// are taken up again.
+    /// Tokens from servers that prove the client's address (RFC 9000 §8.1.3); used if sessions are resumed.
     address_tokens: Arc<TokenMemoryCache>,
-    /// One for all handshakes, where sessions are taken up again: a session is bound to its verifier.
+    /// One configuration for all handshakes if sessions are resumed, because a session is bound to its verifier.
     shared: Option<(Arc<ClientConfig>, Arc<Verifier>)>,
-    /// Of the last handshake otherwise: the next one has it once that connection is gone.
+    /// Otherwise the configuration of the last handshake; the next one reuses it once that connection is gone.
     last: RefCell<Option<(Arc<ClientConfig>, Arc<Verifier>)>>,
 }
 
-/// What is offered, in words, for errors.
+/// A description of the client's offer, for errors.
 #[derive(Clone, Debug)]
 pub(super) struct Offered {
     pub versions: &'static str,
     pub alpn: String,
     pub client_certificate: bool,
-    /// Names of the groups.
     pub groups: String,
     pub chosen: OfferedGroups,
 }
 
-/// What all TLS configurations share: who is trusted, the crypto provider, client certificates, the key log. Each is
-/// loaded when it is first asked for.
+/// Resources shared by all TLS configurations: trusted issuers, the crypto provider, client certificates, the key log.
+/// Each is loaded on first use.
 #[derive(Default)]
 pub(super) struct TlsStock {
     trusts: RefCell<HashMap<Trusted, Arc<Trust>>>,
@@ -84,10 +82,10 @@ pub(super) struct TlsStock {
     key_log: OnceCell<Arc<dyn rustls::KeyLog>>,
 }
 
-/// Who is trusted: those in a file, or the system's; and whether it matters.
+/// The source of trusted issuers (a file, or the system), and whether verification may fail.
 type Trusted = (Option<PathBuf>, bool);
 
-/// What of the options all handshakes of a configuration have in common, sessions apart.
+/// The options that all handshakes of a configuration share, except sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct TlsBase {
     min: TlsVersion,
@@ -114,7 +112,7 @@ impl TlsStock {
         Ok(loaded)
     }
 
-    /// A configuration for handshakes that are not measured: of other protocols than HTTP, by `tokio-rustls`.
+    /// A configuration for handshakes that are not measured: protocols other than HTTP, through `tokio-rustls`.
     pub(super) fn client_config(
         &self,
         options: &TlsOptions,
@@ -168,14 +166,14 @@ impl TlsStock {
                 })?
             }
         };
-        // As curl and browsers do: where SSLKEYLOGFILE names a file, captures can be read with it.
+        // As in curl and browsers: if SSLKEYLOGFILE names a file, its contents can decrypt captures.
         config.key_log = Arc::clone(self.key_log.get_or_init(key_log));
         self.bases.borrow_mut().insert(base, (config.clone(), Arc::clone(&trust)));
         Ok((config, trust))
     }
 }
 
-/// The versions that are offered, and in words.
+/// The offered versions, and a description of them.
 fn versions(options: &TlsOptions) -> (&'static [&'static SupportedProtocolVersion], &'static str) {
     static BOTH: [&SupportedProtocolVersion; 2] =
         [&rustls::version::TLS13, &rustls::version::TLS12];
@@ -188,7 +186,7 @@ fn versions(options: &TlsOptions) -> (&'static [&'static SupportedProtocolVersio
 
 impl Tls {
     /// # Errors
-    /// What could not be set up as asked, in words.
+    /// What could not be set up, in words.
     pub(super) fn new(
         options: &TlsOptions,
         http: HttpVersion,
@@ -262,7 +260,7 @@ impl Tls {
         }))
     }
 
-    /// Has the TLS stack do what it does only once.
+    /// Makes the TLS stack do its one-time initialisation.
     pub(super) fn warm_up(&self) {
         let mut config = self.config.clone();
         config.resumption = Resumption::disabled();
@@ -277,7 +275,7 @@ impl Tls {
             return (Arc::clone(config), Arc::clone(verifier));
         }
         let mut last = self.last.borrow_mut();
-        // A verifier's own configuration has the other one.
+        // The verifier is referenced once more, by its own configuration.
         if let Some((config, verifier)) = &*last
             && (Arc::strong_count(config), Arc::strong_count(verifier)) == (1, 2)
         {
@@ -293,20 +291,19 @@ impl Tls {
         (config, verifier)
     }
 
-    /// Whether there is a session to offer to `host`.
     pub(super) fn has_session(&self, host: &str) -> bool {
         server_name(host).is_ok_and(|name| self.sessions.has_session(&name))
     }
 }
 
-/// Writes secrets to the file that SSLKEYLOGFILE names, which is the user's alone if it is made for that.
+/// Writes secrets to the file named by SSLKEYLOGFILE. If this creates the file, only the user can read it.
 fn key_log() -> Arc<dyn rustls::KeyLog> {
     if let Some(path) = std::env::var_os("SSLKEYLOGFILE").filter(|path| !path.is_empty()) {
         let mut options = std::fs::OpenOptions::new();
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // Who cannot write there gets no secrets, as with curl.
+        // If the file cannot be written, no secrets are logged, as with curl.
         drop(options.open(path));
     }
     Arc::new(rustls::KeyLogFile::new())
@@ -317,7 +314,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>, String> {
         .map_err(|_| format!("{host} is not a valid name for a certificate"))
 }
 
-/// How sessions of earlier connections are offered.
+/// How to offer sessions of earlier connections.
 fn resumption(session: SessionUse, store: &Arc<SessionStore>) -> Resumption {
     let tls12 = match session {
         SessionUse::Full => return Resumption::disabled(),
@@ -327,7 +324,7 @@ fn resumption(session: SessionUse, store: &Arc<SessionStore>) -> Resumption {
     Resumption::store(Arc::clone(store) as Arc<_>).tls12_resumption(tls12)
 }
 
-/// A handshake under way, then a session. A kilobyte: it is handed on in its box.
+/// A handshake in progress, later a session. It is a kilobyte large, so it is passed on boxed.
 pub(super) struct Session {
     pub connection: ClientConnection,
     verifier: Arc<Verifier>,
@@ -335,21 +332,21 @@ pub(super) struct Session {
     keep: Option<KeptCertificates>,
     certificates: Rc<Certificates>,
     name: ServerName<'static>,
-    /// What the connection before spoke, which early data speaks again.
+    /// The protocol of the previous connection, which early data must use again.
     pub spoken_before: Option<Spoken>,
-    /// Whether the session offered allows early data; absent where none was to be sent.
+    /// Whether the offered session allows early data; absent unless early data was wanted and there was a session.
     early_data_allowed: Option<bool>,
     client_auth: Arc<ClientAuth>,
-    /// How often servers had asked for a client certificate before.
+    /// How many times servers had asked for a client certificate before.
     asked_before: u64,
-    /// There was a session of TLS 1.2 to offer.
+    /// Whether there was a TLS 1.2 session to offer.
     pub had_tls12_session: bool,
-    /// Where sessions are kept, if they are.
+    /// The store for new sessions, if they are kept.
     sessions: Option<Arc<SessionStore>>,
 }
 
 impl Session {
-    /// What is to be spoken in early data, if any can be sent now.
+    /// The protocol of early data, if it can be sent now.
     pub(super) fn early_protocol(&mut self) -> Option<&Spoken> {
         self.connection.early_data()?;
         self.spoken_before.as_ref()
@@ -366,26 +363,26 @@ impl Session {
         errors::cause(error, &self.offered, &shown)
     }
 
-    /// Whether a session is there for the next handshake with this server.
+    /// Whether there is a session for the next handshake with this server.
     pub(super) fn left_a_session(&self) -> bool {
         self.sessions.as_ref().is_none_or(|sessions| sessions.has_session(&self.name))
     }
 
-    /// To be called when the handshake is done.
+    /// Call this when the handshake is complete.
     pub(super) fn remember_protocol(&self) {
         if let Some(sessions) = &self.sessions {
             sessions.remember_protocol(&self.name, self.connection.alpn_protocol());
         }
     }
 
-    /// What the server showed of itself in this handshake: nothing when a session was resumed.
+    /// The certificates presented in this handshake; none if a session was resumed.
     fn shown(&self) -> verifier::Seen {
         let seen = self.verifier.seen();
         let Some(kind) = self.connection.handshake_kind().filter(|_| self.sessions.is_some())
         else {
             return seen;
         };
-        // The verifier is shared with other handshakes: what it saw last may be theirs.
+        // Other handshakes share the verifier, so it may have seen their certificates last.
         match (kind, self.connection.peer_certificates()) {
             (HandshakeKind::Resumed, _) => verifier::Seen::default(),
             (_, Some(chain)) => verifier::Seen { chain: chain.to_vec(), ..seen },
@@ -393,7 +390,7 @@ impl Session {
         }
     }
 
-    /// What is known by now. Nothing is claimed that the handshake has not shown.
+    /// The facts known by now; only those that the handshake has shown.
     pub(super) fn facts(&self) -> TlsFacts {
         let connection = &self.connection;
         if let Some(keep) = &self.keep {
@@ -431,7 +428,6 @@ impl Session {
     }
 }
 
-/// The groups that are offered.
 fn group_names(config: &ClientConfig) -> String {
     let groups = config.crypto_provider().kx_groups.iter();
     let names = groups
@@ -448,16 +444,16 @@ fn version_name(version: ProtocolVersion) -> String {
     }
 }
 
-/// Why TLS cannot be set up as asked. The text is what the user reads.
+/// Why TLS cannot be set up as requested. The user sees the text.
 #[derive(Debug)]
 pub enum TlsSetupError {
-    /// A group that is not known.
+    /// A group is not known.
     Group(String),
-    /// The file of trusted issuers (`--cacert`) is of no use.
+    /// The file of trusted issuers (`--cacert`) cannot be used.
     CaFile(String),
-    /// The client certificate or its key is of no use.
+    /// The client certificate or its key cannot be used.
     ClientCertificate(String),
-    /// Anything else the TLS stack says.
+    /// Any other error of the TLS stack.
     Other(String),
 }
 
@@ -471,7 +467,7 @@ impl std::fmt::Display for TlsSetupError {
     }
 }
 
-/// The name that IANA has registered.
+/// The name registered at IANA.
 fn suite_name(suite: rustls::CipherSuite) -> String {
     let name = suite.as_str().map_or_else(|| format!("{suite:?}"), str::to_owned);
     match name.strip_prefix("TLS13_") {
@@ -480,7 +476,7 @@ fn suite_name(suite: rustls::CipherSuite) -> String {
     }
 }
 
-/// Those of `known` that are named, in the order of their names.
+/// The suites of `known` with the given names, in the order of the names.
 fn cipher_suites(
     known: &[rustls::SupportedCipherSuite],
     names: &[String],
@@ -518,15 +514,15 @@ fn groups(names: &[String]) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsSet
     names.iter().map(|name| find(name)).collect()
 }
 
-/// AWS-LC seeds a thread's generator when it is first used. Built with jitter entropy, that takes 45 ms of processor time,
-/// which would be counted as the first visit's.
+/// Seeds AWS-LC's generator, which otherwise happens on a thread's first use. If it was built with jitter entropy, that
+/// takes 45 ms of processor time, which would be attributed to the first visit.
 fn seed_random_generator(crypto: &CryptoProvider) -> Result<(), TlsSetupError> {
     let unused = &mut [0; 32];
     let seeded = crypto.secure_random.fill(unused);
     seeded.map_err(|_| TlsSetupError::Other("the random generator cannot be seeded".to_owned()))
 }
 
-/// Who is trusted; nobody when nothing is to be verified and the system trusts nobody.
+/// Loads the trusted issuers; none if verification is disabled and the system trusts nobody.
 fn trust(
     ca_file: Option<&Path>,
     insecure: bool,

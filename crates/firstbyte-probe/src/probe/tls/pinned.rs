@@ -1,7 +1,7 @@
-//! A server's certificate that is itself among the trusted ones, as curl with OpenSSL takes it: who
-//! signed it does not matter, nor whether it is a CA's. Its dates, its name and its purpose do.
+//! Accepts a server certificate that is itself a trusted one, as curl with OpenSSL does. Its issuer does not matter,
+//! nor whether it is a CA certificate; its dates, its name and its purpose do.
 //!
-//! Also what is too weak in a chain, in words.
+//! Also describes weaknesses of a chain in words.
 
 use rustls::CertificateError;
 use rustls::client::verify_server_name;
@@ -10,10 +10,10 @@ use rustls::server::ParsedCertificate;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
-/// The fewest bits of an RSA key that signatures are checked with.
+/// Minimum size in bits of an RSA key for checking signatures.
 const RSA_BITS: usize = 2_048;
 
-/// Whether `leaf`, which is trusted as it is, is good for `name` at `now`.
+/// Whether `leaf`, which is itself trusted, is valid for `name` at `now`.
 pub(super) fn check(
     leaf: &CertificateDer<'_>,
     name: &ServerName<'_>,
@@ -39,7 +39,7 @@ pub(super) fn check(
         ParsedCertificate::try_from(leaf).map_err(|_| rustls::Error::from(BAD_NAME));
     match by_alternative_name.and_then(|leaf| verify_server_name(&leaf, name)) {
         Ok(()) => Ok(()),
-        // Without alternative names the common name is what counts (RFC 6125 §6.4.4).
+        // Without alternative names, the common name counts (RFC 6125 §6.4.4).
         Err(_) if !has_alternative_names(&parsed) && common_name_is(&parsed, name) => Ok(()),
         Err(rustls::Error::InvalidCertificate(error)) => Err(error),
         Err(_) => Err(BAD_NAME),
@@ -62,7 +62,7 @@ fn common_name_is(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> b
     let mut names = certificate.subject().iter_common_name();
     names.any(|known| {
         known.as_str().is_ok_and(|known| match known.strip_prefix("*.") {
-            // Not for a whole top-level domain.
+            // A wildcard cannot cover a whole top-level domain.
             Some(domain) if domain.contains('.') => {
                 name.as_ref().split_once('.').is_some_and(|(_, of)| of.eq_ignore_ascii_case(domain))
             }
@@ -72,8 +72,10 @@ fn common_name_is(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> b
     })
 }
 
-/// What is too weak in `chain`, leaf first, for `error`: a key that is too short, a signature by a
-/// broken hash. `given` are the trusted certificates, one of which may have signed the last.
+/// The weakness in `chain` (leaf first) that caused `error`: a key that is too short, or a signature with a broken
+/// hash.
+///
+/// `given` are the trusted certificates; one of them may have signed the last of the chain.
 pub(super) fn weakness(
     chain: &[CertificateDer<'_>],
     given: &[CertificateDer<'_>],

@@ -1,4 +1,4 @@
-//! TLS as QUIC carries it (RFC 9001): what a handshake is begun with, and what it showed.
+//! TLS over QUIC (RFC 9001): the inputs and the results of a handshake.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::session::SessionStore;
 use super::verifier::{Seen, Verifier};
 use super::{Offered, Tls, errors, server_name};
 
-/// What one handshake over QUIC is begun with.
+/// The inputs of one handshake over QUIC.
 #[derive(Clone)]
 pub(in crate::probe) struct QuicTls {
     pub config: Arc<Seeing>,
-    /// Its packets in the clear.
+    /// The connection's decrypted packets.
     pub passed: Passed,
     pub host: String,
-    /// Where tokens that prove the client's address are kept, if they are.
+    /// Storage for tokens that prove the client's address, if they are kept.
     pub address_tokens: Option<Arc<TokenMemoryCache>>,
-    /// The key-exchange group, where only one is offered.
+    /// The key-exchange group, if only one is offered.
     pub only_group: Option<String>,
-    /// There was a session to offer.
+    /// Whether there was a session to offer.
     pub had_session: bool,
     verifier: Arc<Verifier>,
     client_auth: Arc<ClientAuth>,
-    /// How often servers had asked for a client certificate before.
+    /// How many times servers had asked for a client certificate before.
     asked_before: u64,
     /// How many chains the verifier had seen before.
     verified_before: u64,
@@ -74,18 +74,18 @@ impl Tls {
 }
 
 impl QuicTls {
-    /// Whether the server showed certificates in this handshake: a full one always does, one that
-    /// takes up a session never (RFC 8446 §2.2).
+    /// Whether the server presented certificates in this handshake: it always does in a full one, and never in a
+    /// resumed one (RFC 8446 §2.2).
     pub(in crate::probe) fn was_certified(&self) -> bool {
         self.verifier.verified() > self.verified_before
     }
 
-    /// What the server showed of itself.
+    /// The certificates presented by the server.
     pub(in crate::probe) fn shown(&self) -> Seen {
         if self.was_certified() { self.verifier.seen() } else { Seen::default() }
     }
 
-    /// What was wrong with the certificate, if that ended the handshake.
+    /// The error of the certificate, if it ended the handshake.
     pub(in crate::probe) fn certificate_cause(&self) -> Option<Cause> {
         let seen = self.shown();
         let error = Error::InvalidCertificate(seen.error?);
@@ -108,7 +108,7 @@ impl QuicTls {
         errors::cause(&error, &self.offered, &shown)
     }
 
-    /// Whether a session is there for the next handshake with this server.
+    /// Whether there is a session for the next handshake with this server.
     pub(in crate::probe) fn left_a_session(&self) -> bool {
         self.sessions.has_session(&self.name)
     }

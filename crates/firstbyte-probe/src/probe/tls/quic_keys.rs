@@ -1,8 +1,8 @@
-//! The keys of a QUIC connection, with an eye at what passes through them.
+//! The keys of a QUIC connection, wrapped to observe the packets.
 //!
-//! The stack does not say what a packet carried, and nobody outside can see it. So its keys are wrapped: what is
-//! encrypted or has been decrypted is noted, as far as frames say which bytes they carry and what they
-//! acknowledge.
+//! The stack does not report the contents of packets, and they are encrypted for everyone else. So its keys are
+//! wrapped: plaintext is recorded before encryption and after decryption, as far as frames say which bytes they carry
+//! and what they acknowledge.
 
 use std::any::Any;
 use std::fmt;
@@ -19,7 +19,7 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
-/// Bytes of the handshake, or of a stream, whose end counts as one more.
+/// Bytes of the handshake or of a stream. The end of a stream counts as one more byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::probe) struct Piece {
     pub stream: Option<u64>,
@@ -27,23 +27,23 @@ pub(in crate::probe) struct Piece {
     pub end: u64,
 }
 
-/// A packet in the clear.
+/// A packet in plaintext.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::probe) struct Opened {
     pub space: Space,
     pub number: u64,
     pub elicits: bool,
     pub pieces: Vec<Piece>,
-    /// From and to.
+    /// Acknowledged ranges, first and last number.
     pub acknowledges: Vec<(u64, u64)>,
-    /// As the acknowledgement has it.
+    /// The delay as encoded in the ACK frame.
     pub delay: u64,
-    /// All that is in it.
+    /// All frames of the packet.
     pub frames: Vec<QuicFrame>,
 }
 
 impl Opened {
-    /// `exponent` is that of its sender's acknowledgement delays.
+    /// `exponent` is that of the sender's acknowledgement delays.
     fn parse(space: Space, number: u64, payload: &[u8], exponent: u32) -> Self {
         let (elicits, delay) = (false, 0);
         let (pieces, acknowledges, all) = (Vec::new(), Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ impl Opened {
     }
 }
 
-/// A frame without what it carries.
+/// A frame without its data.
 fn noted(frame: &Frame<'_>, exponent: u32) -> QuicFrame {
     match frame {
         Frame::Padding(bytes) => QuicFrame::Padding(*bytes),
@@ -97,7 +97,7 @@ pub(in crate::probe) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Transport parameters as both sides said them, as far as they are numbers.
+/// Transport parameters of both sides, as far as they are numbers.
 #[derive(Clone, Debug, Default)]
 pub(in crate::probe) struct Parameters {
     pub client: Vec<TransportParameter>,
@@ -105,10 +105,10 @@ pub(in crate::probe) struct Parameters {
 }
 
 impl Parameters {
-    /// As servers count delays (RFC 9000 §18.2).
+    /// The exponent of the server's acknowledgement delays (RFC 9000 §18.2).
     fn exponent(&self) -> u32 {
         const ACK_DELAY_EXPONENT: u64 = 0x0a;
-        /// As peers use it who do not say otherwise, and the largest.
+        /// For peers that do not send one; and the maximum.
         const DEFAULT: u32 = 3;
         const LARGEST: u32 = 20;
         let said = self.server.iter().find(|parameter| parameter.id == ACK_DELAY_EXPONENT);
@@ -117,7 +117,7 @@ impl Parameters {
     }
 }
 
-/// Those of `parameters` that are numbers, or there without a value. Reserved ones (RFC 9000 §18.1) mean nothing.
+/// The `parameters` that are numbers or have no value. Reserved ones (RFC 9000 §18.1) mean nothing.
 fn numbers(parameters: &TransportParameters) -> Vec<TransportParameter> {
     /// Connection IDs, a token, an address.
     const TEXTS: [u64; 5] = [0x00, 0x02, 0x0d, 0x0f, 0x10];
@@ -136,7 +136,7 @@ fn numbers(parameters: &TransportParameters) -> Vec<TransportParameter> {
         .collect()
 }
 
-/// What passed and was not looked at yet: packets in order.
+/// Observed packets that were not processed yet, in order.
 #[derive(Clone, Debug, Default)]
 pub(in crate::probe) struct Passed(Arc<Mutex<Waiting>>);
 
@@ -148,7 +148,7 @@ struct Waiting {
 
 impl Passed {
     fn note(&self, opened: Opened) {
-        /// A datagram has a handful of packets; what nobody takes is not kept.
+        /// A datagram has only a handful of packets; more than this are not kept.
         const WAITING: usize = 64;
         let mut waiting = self.waiting();
         if waiting.packets.len() < WAITING {
@@ -160,23 +160,21 @@ impl Passed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes them.
     pub(in crate::probe) fn take(&self) -> Vec<Opened> {
         std::mem::take(&mut self.waiting().packets)
     }
 
-    /// Transport parameters, as far as they are known by now.
     pub(in crate::probe) fn parameters(&self) -> Parameters {
         self.waiting().parameters.clone()
     }
 
-    /// Whether those of the server have come.
+    /// Whether the server's transport parameters have arrived.
     pub(in crate::probe) fn knows_server(&self) -> bool {
         !self.waiting().parameters.server.is_empty()
     }
 }
 
-/// A configuration whose connections' packets are seen.
+/// A configuration whose connections' packets are observed.
 pub(in crate::probe) struct Seeing {
     pub inner: Arc<dyn crypto::ClientConfig>,
     pub passed: Passed,
@@ -205,7 +203,7 @@ impl crypto::ClientConfig for Seeing {
 struct SeeingSession {
     inner: Box<dyn Session>,
     passed: Passed,
-    /// What the next keys are for.
+    /// The packet number space of the next keys.
     next: Space,
 }
 
@@ -283,7 +281,7 @@ impl Session for SeeingSession {
     }
 }
 
-/// As our own stack counts delays.
+/// The exponent of our own stack's acknowledgement delays.
 const OWN_EXPONENT: u32 = 3;
 
 struct SeeingKey {

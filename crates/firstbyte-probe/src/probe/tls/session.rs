@@ -1,7 +1,7 @@
-//! Sessions kept from earlier connections, to be offered to the same server again.
+//! Sessions from earlier connections, kept to be offered to the same server again.
 //!
-//! A ticket of TLS 1.3 is used once (RFC 8446 §C.4) and the newest one first. Nothing is written
-//! anywhere: sessions live as long as the prober.
+//! A TLS 1.3 ticket is used only once (RFC 8446 §C.4), the newest one first. Sessions are not written to disk: they
+//! live as long as the prober.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// At most this many tickets are kept per server.
+/// Maximum number of tickets kept per server.
 const TICKETS: usize = 8;
 
 /// Sessions by server name.
@@ -21,14 +21,14 @@ pub(in crate::probe) struct SessionStore(Mutex<HashMap<ServerName<'static>, Sess
 struct Sessions {
     tls12: Option<Tls12ClientSessionValue>,
     tickets: VecDeque<Tls13ClientSessionValue>,
-    /// What was spoken when the last session was left.
+    /// The protocol in use when the last session was received.
     spoken: Option<Spoken>,
 }
 
-/// What was spoken over a connection.
+/// The protocol used over a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::probe) struct Spoken {
-    /// The protocol that the server chose by ALPN; absent where it chose none.
+    /// The protocol that the server chose by ALPN; absent if it chose none.
     pub alpn: Option<Vec<u8>>,
 }
 
@@ -43,19 +43,17 @@ impl SessionStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a session to offer to `server`.
     pub(in crate::probe) fn has_session(&self, server: &ServerName<'static>) -> bool {
         let sessions = self.sessions();
         let of_server = sessions.get(server);
         of_server.is_some_and(|s| s.tls12.is_some() || !s.tickets.is_empty())
     }
 
-    /// Whether there is one of TLS 1.2.
     pub(in crate::probe) fn has_tls12_session(&self, server: &ServerName<'static>) -> bool {
         self.sessions().get(server).is_some_and(|s| s.tls12.is_some())
     }
 
-    /// Notes which protocol is spoken with `server`: early data has to speak it again
+    /// Records the protocol used with `server`: early data must use it again
     /// (RFC 8446 §4.2.10).
     pub(in crate::probe) fn remember_protocol(
         &self,
@@ -66,14 +64,14 @@ impl SessionStore {
         self.sessions().entry(server.clone()).or_default().spoken = Some(spoken);
     }
 
-    /// What was spoken with `server`.
+    /// The protocol last used with `server`.
     pub(in crate::probe) fn spoken(&self, server: &ServerName<'static>) -> Option<Spoken> {
         self.sessions().get(server)?.spoken.clone()
     }
 }
 
 impl ClientSessionStore for SessionStore {
-    /// Remembering the group would make a resumed handshake differ in more than the session.
+    /// If the group were remembered, a resumed handshake would differ in more than the session.
     fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
 
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {

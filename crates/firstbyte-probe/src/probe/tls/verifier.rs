@@ -1,6 +1,6 @@
-//! Checks the server's certificate, and remembers what it was and whether it was good.
+//! Checks the server's certificate, and remembers the certificate and the result.
 //!
-//! With `-k` a bad certificate is remembered as not verified, and the handshake goes on.
+//! With `-k`, a bad certificate is recorded as not verified, and the handshake continues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,25 +19,25 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::pinned;
 
-/// What a server showed.
+/// The certificates of a server, and the result of the check.
 #[derive(Clone, Debug, Default)]
 pub(in crate::probe) struct Seen {
-    /// Its certificates, leaf first.
+    /// The certificates, leaf first.
     pub chain: Vec<CertificateDer<'static>>,
-    /// Whether they were good; absent while unchecked.
+    /// Whether they were valid; absent if unchecked.
     pub verified: Option<bool>,
-    /// What was wrong with them.
+    /// The problem with them.
     pub error: Option<CertificateError>,
-    /// The same where something is too weak, in words.
+    /// A description of the weakness, if one is the problem.
     pub weakness: Option<String>,
 }
 
-/// Who is trusted.
+/// The trusted certificates.
 #[derive(Debug)]
 pub(super) struct Trust {
-    /// Those who may have issued a server's certificate; nobody when nothing is to be verified.
+    /// Trusted issuers; absent when nothing is verified.
     pub issuers: Option<Arc<WebPkiServerVerifier>>,
-    /// The certificates that the user gave: one of them may be a server's own.
+    /// The certificates given by the user; one of them may be a server's own.
     pub given: Vec<CertificateDer<'static>>,
 }
 
@@ -80,12 +80,12 @@ impl Verifier {
         Self { trust, crypto, insecure, seen: Mutex::default(), verified: AtomicU64::new(0) }
     }
 
-    /// Nothing is seen yet: for another handshake.
+    /// Forgets everything seen, for another handshake.
     pub(super) fn forget(&self) {
         *self.noted() = Seen::default();
     }
 
-    /// How many chains it has been shown.
+    /// How many chains it was shown.
     pub(super) fn verified(&self) -> u64 {
         self.verified.load(Ordering::Relaxed)
     }
@@ -94,7 +94,7 @@ impl Verifier {
         self.noted().clone()
     }
 
-    /// What a look at what was seen gives, without a copy of it.
+    /// Applies `look` to the certificates seen, without copying them.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.noted())
     }
@@ -103,7 +103,7 @@ impl Verifier {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handshake's own signature, made with the certificate's key.
+    /// Handles the result for the handshake's own signature, made with the certificate's key.
     fn signature(
         &self,
         result: Result<HandshakeSignatureValid, Error>,
@@ -117,11 +117,11 @@ impl Verifier {
             seen.weakness = pinned::weakness(leaf, &[], error);
             seen.error = Some(error.clone());
         }
-        // What proves nothing anyway need not be proven.
+        // With an unverified certificate, the signature would prove nothing anyway.
         if self.insecure { Ok(HandshakeSignatureValid::assertion()) } else { Err(error) }
     }
 
-    /// A certificate that webpki cannot read, as those of X.509 version 1, has a key all the same.
+    /// The key of a certificate that webpki cannot read, such as one of X.509 version 1.
     fn key_of<'a>(&self, certificate: &'a CertificateDer<'_>) -> Option<SubjectPublicKeyInfo<'a>> {
         if !self.trust.is_given(certificate) || ParsedCertificate::try_from(certificate).is_ok() {
             return None;
