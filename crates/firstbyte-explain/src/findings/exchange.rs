@@ -8,7 +8,7 @@ use crate::{Finding, FindingKind, Saving};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::PhaseName;
 
-/// The client's own work is small.
+/// Smallest client time that is reported; it must also be a tenth of the total.
 const SLOW_CLIENT: Duration = Duration::from_millis(10);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
