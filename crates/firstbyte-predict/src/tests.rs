@@ -88,7 +88,8 @@ fn flights_name_their_messages() {
     insta::assert_snapshot!(flights.join("\n"));
 }
 
-/// The client's and the server's datagrams each leave within a fraction of the round trip.
+/// Asserts the number of round trips until the first byte. A host's datagrams leave within a fraction of a round
+/// trip.
 #[track_caller]
 fn assert_about(connection: &Connection, round_trips: u32, what: &str) {
     let (least, found) = (RTT * round_trips, first_byte(connection));

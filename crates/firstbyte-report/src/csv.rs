@@ -1,6 +1,7 @@
-//! `--csv`: tidy, one row per sample, times in microseconds. Quoted as RFC 4180 says, but with the
-//! line ends of the system's other tools, so that `cut` and `awk` see clean last columns; a value
-//! that is not known is an empty field, never zero. Columns are described in `docs/formats.md`.
+//! `--csv`: tidy data, one row per sample, times in microseconds.
+//!
+//! Quoted according to RFC 4180, but with Unix line ends, so that `cut` and `awk` see clean last columns. An
+//! unknown value is an empty field, never zero. Columns are described in `docs/formats.md`.
 
 use std::io::{self, Write};
 
@@ -10,7 +11,7 @@ use firstbyte_core::timeline::Sample;
 use super::columns::delimited;
 use super::columns::sample::{SampleField, SampleRow, csv_fields};
 
-/// Writes the header and a row for each sample to a sink, as they come.
+/// Writes the header and one row per sample to a sink, as they arrive.
 pub struct CsvWriter<W: Write> {
     out: W,
     fields: Vec<SampleField>,
@@ -29,7 +30,7 @@ impl<W: Write> CsvWriter<W> {
         Ok(writer)
     }
 
-    /// Writes the row of `sample` and flushes it: an interrupted run loses nothing.
+    /// Writes the row of `sample` and flushes it, so that an interrupted run loses nothing.
     ///
     /// # Errors
     /// Those of the sink.
@@ -75,7 +76,7 @@ impl<W: Write> RunCsvWriter<W> {
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is left.
+    /// Writes buffered data.
     ///
     /// # Errors
     /// Those of the sink.
@@ -84,7 +85,7 @@ impl<W: Write> RunCsvWriter<W> {
     }
 }
 
-/// Header and rows of `samples` at once.
+/// Writes the header and the rows of `samples`.
 ///
 /// # Errors
 /// Those of `out`.

@@ -1,10 +1,10 @@
-//! The columns of an archive's requests. `docs/formats.md`, "Rows of archives", is made from here.
+//! The columns of an archive's requests. `docs/formats.md`, "Rows of archives", is generated from here.
 
 use firstbyte_sources::har::{HarEntry, HarExchange, HarRules};
 
 use crate::columns::{Column, ColumnType, ColumnValue, integer, text, time, timestamp};
 
-/// One request: with the file that it is from.
+/// A request, and the file it comes from.
 pub(super) struct ArchiveRow<'a> {
     pub file: &'a str,
     pub page: Option<&'a str>,

@@ -23,7 +23,7 @@ fn each_row(
     Ok(())
 }
 
-/// Writes a line for each request of `archive`.
+/// Writes one line per request of `archive`.
 ///
 /// # Errors
 /// Those of `out`.
@@ -63,7 +63,7 @@ pub struct ArchiveCsvWriter<W: Write> {
 }
 
 impl<W: Write> ArchiveCsvWriter<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
     /// Those of `out`.
@@ -75,7 +75,7 @@ impl<W: Write> ArchiveCsvWriter<W> {
         Ok(Self { out })
     }
 
-    /// Adds a row for each request of `archive`.
+    /// Adds one row per request of `archive`.
     ///
     /// # Errors
     /// Those of the sink.
@@ -93,7 +93,7 @@ impl<W: Write> ArchiveCsvWriter<W> {
         })
     }
 
-    /// Writes what is left.
+    /// Writes buffered data.
     ///
     /// # Errors
     /// Those of the sink.

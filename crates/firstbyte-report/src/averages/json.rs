@@ -68,7 +68,7 @@ fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// What was read and found.
+/// The days and the changes found in them.
 ///
 /// # Errors
 /// None that memory does not have.

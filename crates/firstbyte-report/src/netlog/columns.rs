@@ -1,4 +1,4 @@
-//! Requests as CSV: one row each, times in microseconds. What is not known is an empty field.
+//! Requests as CSV, one per row, times in microseconds. An unknown value is an empty field.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -118,7 +118,7 @@ pub struct NetLogCsv<W: Write> {
 }
 
 impl<W: Write> NetLogCsv<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
     /// Those of `out`.
@@ -140,7 +140,7 @@ impl<W: Write> NetLogCsv<W> {
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
     /// Those of the sink.

@@ -1,8 +1,7 @@
 //! `--parquet`: all samples of a run as columns, for data frames and databases.
 //!
-//! One row a sample; nanoseconds as 64-bit integers, absent values as nulls, texts as UTF-8. Written
-//! a group of rows at a time, so that the memory needed does not depend on the length of the run; groups are
-//! made by whichever thread.
+//! One row per sample; nanoseconds as 64-bit integers, absent values as nulls, texts as UTF-8. Rows are written in
+//! groups, so that memory use does not depend on the length of the run. Any thread can make groups.
 
 pub(crate) mod table;
 #[cfg(test)]
@@ -33,12 +32,12 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(Self { table: TableWriter::new(out, "sample", &columns)?, fields })
     }
 
-    /// Who makes groups of rows for it.
+    /// Creates a maker of row groups for this file.
     pub(super) fn grouper(&self) -> SampleGrouper {
         SampleGrouper { fields: self.fields.clone(), layout: self.table.layout() }
     }
 
-    /// Adds a group.
+    /// Appends a row group.
     ///
     /// # Errors
     /// Those of the sink.
@@ -55,7 +54,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 }
 
-/// Makes groups of the samples of a run, on any thread.
+/// Makes row groups from the samples of a run, on any thread.
 pub(super) struct SampleGrouper {
     fields: Vec<SampleField>,
     layout: Arc<Layout>,

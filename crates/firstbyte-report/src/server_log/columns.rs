@@ -1,5 +1,5 @@
-//! Requests as rows: CSV, times in microseconds, and JSON, times in nanoseconds. What is not known is an empty field, or left
-//! out.
+//! Requests as rows: CSV with times in microseconds, and JSON with times in nanoseconds. Unknown values are empty
+//! fields in CSV, and are left out of JSON.
 
 use std::io::{self, Write};
 
@@ -55,7 +55,7 @@ fn logged<'a>(logged: Option<LoggedTime>) -> Option<ColumnValue<'a>> {
     time(logged?.value)
 }
 
-/// Writes `request` as an object, and the end of its line.
+/// Writes `request` as an object and a line end.
 ///
 /// # Errors
 /// Those of `out`.
@@ -83,7 +83,7 @@ pub struct ServerLogCsv<W: Write> {
 }
 
 impl<W: Write> ServerLogCsv<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
     /// Those of `out`.
@@ -104,7 +104,7 @@ impl<W: Write> ServerLogCsv<W> {
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
     /// Those of the sink.

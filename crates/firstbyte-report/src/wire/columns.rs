@@ -1,6 +1,6 @@
-//! The columns of connections: what CSV and Parquet have in common.
+//! The columns of connections, shared by CSV and Parquet.
 //!
-//! Described in `docs/formats.md`, "Rows of connections", which is made from here.
+//! `docs/formats.md`, "Rows of connections", is generated from here.
 
 use firstbyte_passive::{CertificateKey, Failed, Observed, QuicSeen, TlsSeen, names};
 

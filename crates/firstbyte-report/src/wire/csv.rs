@@ -1,4 +1,4 @@
-//! `wire --csv`: one row per connection, times in microseconds. What is not known is an empty field.
+//! `wire --csv`: one row per connection, times in microseconds. An unknown value is an empty field.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ pub struct CsvWriter<W: Write> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
     /// Those of `out`.
@@ -37,7 +37,7 @@ impl<W: Write> CsvWriter<W> {
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
     /// Those of the sink.
@@ -45,7 +45,7 @@ impl<W: Write> CsvWriter<W> {
         self.out.flush()
     }
 
-    /// Writes what is left.
+    /// Writes the remaining data.
     ///
     /// # Errors
     /// Those of the sink.

@@ -1,4 +1,4 @@
-//! `wire --parquet`: one row per connection, times in nanoseconds. What is not known is null.
+//! `wire --parquet`: one row per connection, times in nanoseconds. An unknown value is null.
 
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         self.0.row(COLUMNS.iter().map(|column| (column.get)(observed)))
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes the remaining rows and the end of the file.
     ///
     /// # Errors
     /// Those of the sink.
