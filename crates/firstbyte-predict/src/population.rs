@@ -59,7 +59,7 @@ impl Player {
     /// from `setup`.
     ///
     /// # Errors
-    /// Those of [`predict`](super::predict).
+    /// The same as for [`predict`](super::predict).
     pub fn new(
         setup: &Setup,
         way: &Way,

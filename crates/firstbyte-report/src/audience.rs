@@ -137,7 +137,7 @@ impl Distribution {
 /// One JSON object, as described in `docs/formats.md`.
 ///
 /// # Errors
-/// None that memory does not have.
+/// Never fails in practice: it writes to memory only.
 pub fn json(
     played: &Played,
     labels: [&str; 2],

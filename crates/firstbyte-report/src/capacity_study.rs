@@ -219,7 +219,7 @@ mod tests {
 
     fn step(clients: usize, made: u64, processor_ms: u64) -> Step {
         let mut step = Step::new(clients);
-        // Run the test in two rounds.
+        // Add the step's connections in two halves.
         for _ in 0..2 {
             let processor = Some(Duration::from_millis(processor_ms / 2));
             step.add([made / 2, 0, 0], Duration::from_millis(500), processor);

@@ -22,7 +22,7 @@ impl<W: Write> CsvWriter<W> {
     /// Writes the header to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let mut writer = Self { out, fields: csv_fields(None), row: Vec::new() };
         header(&mut writer.row, &writer.fields);
@@ -33,7 +33,7 @@ impl<W: Write> CsvWriter<W> {
     /// Writes the row of `sample` and flushes it, so that an interrupted run loses nothing.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn sample(&mut self, sample: &Sample) -> io::Result<()> {
         row(&mut self.row, &self.fields, &SampleRow::new(sample));
         self.flush()
@@ -57,7 +57,7 @@ impl<W: Write> RunCsvWriter<W> {
     /// Writes the header to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
         let fields = csv_fields(Some(axes));
         let mut writer = Self { out: io::BufWriter::new(out), fields, row: Vec::new() };
@@ -69,7 +69,7 @@ impl<W: Write> RunCsvWriter<W> {
     /// Writes the row of `taken`, a visit to `cell`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
         self.row.clear();
         row(&mut self.row, &self.fields, &SampleRow::of_run(cell, taken));
@@ -79,7 +79,7 @@ impl<W: Write> RunCsvWriter<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -88,7 +88,7 @@ impl<W: Write> RunCsvWriter<W> {
 /// Writes the header and the rows of `samples`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn samples(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
     let mut writer = CsvWriter::new(out)?;
     samples.iter().try_for_each(|sample| writer.sample(sample))

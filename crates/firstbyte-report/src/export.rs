@@ -74,7 +74,7 @@ enum Unfinished {
 /// Begins the file of a run with these axes. Returns it with the maker of its parts.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn begin<W: Write + Send>(
     form: Form,
     mut out: W,
@@ -102,7 +102,7 @@ impl<W: Write + Send> SampleWriter<W> {
     /// Appends a part of the same format.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn append(&mut self, part: FilePart) -> io::Result<()> {
         match (self, part.0) {
             (Self::Plain(out), Made::Bytes(bytes)) => out.write_all(&bytes),
@@ -115,7 +115,7 @@ impl<W: Write + Send> SampleWriter<W> {
     /// Writes the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(mut out) => out.flush(),

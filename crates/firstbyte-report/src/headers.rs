@@ -17,7 +17,7 @@ pub fn headers(sample: &Sample, style: &Style) -> String {
     heads.map(|head| style.safe_lines(&head)).collect()
 }
 
-/// The head of one response as received, if there was one. Names keep HTTP/2's lower case.
+/// The head of one response as received, if there was one. Names are in lower case, as in HTTP/2.
 pub fn head(connection: &Connection) -> Option<String> {
     write_head(connection, |field| field.value.clone())
 }

@@ -1,6 +1,6 @@
 //! `--export-markdown`: the medians of a comparison as one Markdown table, and its verdicts as a list.
 //!
-//! Input: a [`Study`]. Output: GitHub-flavoured Markdown with names escaped.
+//! Input: a [`Study`]. Output: GitHub's Markdown, in which names are escaped so that they are text and not markup.
 
 use firstbyte_core::shown_url::shown_urls_within;
 

@@ -14,7 +14,7 @@ use crate::advice;
 /// Writes `sample` as one line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
     line(SampleRecord::from_sample(&advice::on_sample(sample)), out)
 }
@@ -22,7 +22,7 @@ pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
 /// Writes `taken`, a visit to `cell`, as one line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
     line(SampleRecord::from_taken(&advice::on_taken(taken), cell), out)
 }

@@ -1,6 +1,6 @@
 //! The requests of one sample on one time axis: which waited for which, and on which connection.
 //!
-//! Up to [`ROWS`] requests have a row each; if there are more, each connection has one.
+//! Up to `ROWS` requests have a row each; if there are more, each connection has one.
 
 use std::time::Duration;
 

@@ -162,7 +162,7 @@ impl<W: Write> RollupWriter<W> {
     /// Creates a CSV writer and writes the header to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn csv(mut out: W) -> io::Result<Self> {
         let mut line = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -179,7 +179,7 @@ impl<W: Write> RollupWriter<W> {
     /// Writes `row`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, row: &RollupRow<'_>) -> io::Result<()> {
         self.line.clear();
         if self.as_json {
@@ -197,7 +197,7 @@ impl<W: Write> RollupWriter<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

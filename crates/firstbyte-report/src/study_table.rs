@@ -120,7 +120,7 @@ impl View<'_> {
             heading => format!("{}: medians, {unit}", self.style.safe(heading)),
         };
         let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
-        // Drop first the name lookup, which is least informative, then p95, between the median and p99.
+        // The name lookup is the least informative column, and p95 lies between the median and p99.
         let p95 = table[0].len() - 2;
         let no_p99 = group.cells.iter().all(|c| self.quantile(*c, Metric::Total, 0.99).is_none());
         let first = no_p99.then_some(p95 + 1);

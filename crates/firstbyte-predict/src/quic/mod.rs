@@ -34,7 +34,9 @@ const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 /// Address validation tokens (NEW_TOKEN) per connection.
 const ADDRESS_TOKENS: u32 = 2;
-/// Processing times of the hosts, as observed in the lab. The client processes and answers each datagram before it
+/// Processing times of the hosts, as observed in the lab.
+///
+/// The client processes and answers each datagram before it
 /// reads the next; a server reads all that are available. Both sleep when idle, and the client's caches are then
 /// cold. These times matter because the server's window grows depending on which acknowledgements it processes
 /// together.
@@ -105,7 +107,7 @@ pub(super) struct Fate {
 }
 
 impl Fate {
-    /// `place`, in [0, 1), selects which datagram is lost first.
+    /// `place`, from 0 up to 1, selects which datagram is lost first.
     pub(super) fn new(seed: u64, loss: f64, datagrams: [usize; 2], place: f64) -> Self {
         let all = datagrams[0] + datagrams[1];
         // Datagram n is the first with probability (1 − p)^n p, given that at least one is lost.

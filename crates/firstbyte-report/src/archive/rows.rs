@@ -26,7 +26,7 @@ fn each_row(
 /// Writes one line per request of `archive`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn archive_lines(
     file: &str,
     archive: &HarArchive,
@@ -66,7 +66,7 @@ impl<W: Write> ArchiveCsvWriter<W> {
     /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -78,7 +78,7 @@ impl<W: Write> ArchiveCsvWriter<W> {
     /// Adds one row per request of `archive`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn archive(
         &mut self,
         file: &str,
@@ -96,7 +96,7 @@ impl<W: Write> ArchiveCsvWriter<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -71,7 +71,7 @@ fn thousandths(value: f64) -> f64 {
 /// The days and the changes found in them.
 ///
 /// # Errors
-/// None that memory does not have.
+/// Never fails in practice: it writes to memory only.
 pub fn json(view: &AveragesView<'_>) -> serde_json::Result<String> {
     let (averages, found) = (view.averages, view.found);
     let [first, last] = averages.span();

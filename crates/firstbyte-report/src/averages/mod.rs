@@ -286,7 +286,8 @@ fn hidden(view: &AveragesView<'_>, style: &Style) -> String {
     out
 }
 
-/// `text` wrapped at the terminal's width, at most 100 columns; lines after the first are indented.
+/// `text` wrapped at the terminal's width, at most 100 columns. If `indent` is not zero, the first line
+/// begins with a bullet and the others are indented.
 fn wrapped(text: &str, indent: usize, style: &Style) -> String {
     let text = style.plain(text);
     let room = style.columns().min(100);

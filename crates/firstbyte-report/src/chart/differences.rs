@@ -70,7 +70,7 @@ pub(crate) fn verdict(estimate: &Estimate) -> Verdict {
     }
 }
 
-/// The drawn estimates of an effect: the paired median, below the percentiles.
+/// The drawn estimates of an effect: the paired median, and the percentiles above the 50th.
 fn lines(effect: &EffectView) -> Vec<(String, Estimate)> {
     let above = effect.quantiles.iter().filter(|(q, _)| *q > 0.5);
     let above = above.map(|(q, e)| (quantile_name(*q), *e));

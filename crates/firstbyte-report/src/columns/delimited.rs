@@ -58,7 +58,7 @@ pub(crate) fn as_text_alone(text: &str) -> Cow<'_, str> {
 
 /// Appends a field, in quotes if necessary, with quotes in it doubled.
 fn quoted(out: &mut Vec<u8>, text: &[u8]) {
-    // Check all bytes without an early exit, so that several are processed at once.
+    // Without an early exit, several bytes can be checked at once.
     let special = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     if !text.iter().fold(false, |found, byte| found | special(byte)) {
         out.extend_from_slice(text);

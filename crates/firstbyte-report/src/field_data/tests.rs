@@ -8,7 +8,7 @@ use super::*;
 
 const NOW: u64 = 1_795_417_000;
 
-/// Beacons of a shop's pages: from two networks, with at least one entry of every other class.
+/// Beacons of a shop's pages: from two networks, with entries of the other classes, too.
 fn beacons() -> Vec<FieldLine> {
     let beacon = |n: u64| {
         let fast = !n.is_multiple_of(3);

@@ -25,7 +25,7 @@ impl<W: Write> HarWriter<W> {
     /// Begins an archive.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let creator = json!({ "name": "firstbyte", "version": env!("CARGO_PKG_VERSION") });
         write!(out, r#"{{"log":{{"version":"1.2","creator":{creator},"entries":["#)?;
@@ -35,7 +35,7 @@ impl<W: Write> HarWriter<W> {
     /// Appends entries made by [`entries`].
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(super) fn append(&mut self, entries: &[u8]) -> io::Result<()> {
         // The first entry has no comma before it.
         let entries =
@@ -47,7 +47,7 @@ impl<W: Write> HarWriter<W> {
     /// Writes the end of the archive.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.write_all(b"\n]}}\n")?;
         self.out.flush()
@@ -57,7 +57,7 @@ impl<W: Write> HarWriter<W> {
 /// Appends the entries of `taken`, a visit to `cell`, to `out`, each on its own line after a comma.
 ///
 /// # Errors
-/// None that can occur.
+/// Never fails in practice.
 pub(super) fn entries(cell: &Cell, taken: &Taken, out: &mut Vec<u8>) -> io::Result<()> {
     for entry in entry::entries(cell, taken) {
         out.extend_from_slice(b",\n");

@@ -121,7 +121,7 @@ impl<W: Write> NetLogCsv<W> {
     /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -133,7 +133,7 @@ impl<W: Write> NetLogCsv<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, request: &NetLogRequest) -> io::Result<()> {
         self.row.clear();
         delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(request)));
@@ -143,7 +143,7 @@ impl<W: Write> NetLogCsv<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

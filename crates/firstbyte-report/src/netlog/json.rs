@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// Writes `request` and a line end.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn line(request: &NetLogRequest, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &object(request))?;
     out.write_all(b"\n")

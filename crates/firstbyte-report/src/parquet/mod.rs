@@ -24,7 +24,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Begins a file; `axes` are those of the run.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
         let fields = parquet_fields(axes);
         let headings = fields.iter().map(SampleField::heading);
@@ -40,7 +40,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Appends a row group.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(super) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
         self.table.append(group)
     }
@@ -48,7 +48,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(self) -> io::Result<()> {
         self.table.finish()
     }
@@ -70,7 +70,7 @@ impl SampleGrouper {
     }
 
     /// # Errors
-    /// None that can occur.
+    /// Never fails in practice.
     pub(super) fn end(&self, group: GroupRows) -> io::Result<EncodedGroup> {
         group.encoded(&self.layout)
     }

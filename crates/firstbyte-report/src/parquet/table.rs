@@ -194,7 +194,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Begins a file whose rows are called `name`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub(crate) fn new(out: W, name: &str, fields: &[Field]) -> io::Result<Self> {
         let layout = Layout::new(name, fields).map_err(failed)?;
         let (schema, properties) =
@@ -212,7 +212,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Adds a row: one value per column, in order.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(crate) fn row<'a>(
         &mut self,
         values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
@@ -224,7 +224,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Writes buffered rows and the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if self.gathered.rows > 0 {
             self.end_group()?;
@@ -240,7 +240,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Appends the rows of `group`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(crate) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
         let mut writer = self.out.next_row_group().map_err(failed)?;
         for (bytes, closed) in group.0 {

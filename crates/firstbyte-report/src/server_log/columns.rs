@@ -58,7 +58,7 @@ fn logged<'a>(logged: Option<LoggedTime>) -> Option<ColumnValue<'a>> {
 /// Writes `request` as an object and a line end.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn line(request: &LoggedRequest, out: &mut dyn Write) -> io::Result<()> {
     let members = COLUMNS.iter().filter_map(|column| {
         let value = match (column.get)(request)? {
@@ -86,7 +86,7 @@ impl<W: Write> ServerLogCsv<W> {
     /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         delimited::header(&mut row, COLUMNS.iter().map(|it| it.holds.csv_heading(it.name)));
@@ -97,7 +97,7 @@ impl<W: Write> ServerLogCsv<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, request: &LoggedRequest) -> io::Result<()> {
         self.row.clear();
         delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(request)));
@@ -107,7 +107,7 @@ impl<W: Write> ServerLogCsv<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

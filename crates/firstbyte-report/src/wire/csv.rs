@@ -17,7 +17,7 @@ impl<W: Write> CsvWriter<W> {
     /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -30,7 +30,7 @@ impl<W: Write> CsvWriter<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         self.row.clear();
         delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(observed)));
@@ -40,7 +40,7 @@ impl<W: Write> CsvWriter<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -48,7 +48,7 @@ impl<W: Write> CsvWriter<W> {
     /// Writes the remaining data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

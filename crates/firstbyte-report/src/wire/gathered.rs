@@ -1,7 +1,8 @@
 //! Collects data about all captured connections for the page, in bounded memory.
 //!
 //! Input: connections, as they end. Output: times by kind of session, handshakes over time, and some connections
-//! worth a diagram. Beyond the limits a uniform random sample is kept.
+//! worth a diagram. Beyond the limits a random sample is kept, with the same
+//! probability for all.
 
 use std::time::Duration;
 

@@ -42,7 +42,7 @@ use crate::units::{count as counted, grouped as count};
 /// Writes a connection as one line of JSON.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn line(observed: &Observed, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &ObservedRecord::from_observed(observed))?;
     out.write_all(b"\n")
@@ -51,7 +51,7 @@ pub fn line(observed: &Observed, out: &mut dyn Write) -> io::Result<()> {
 /// Writes what a live capture read and lost, as one line of JSON.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn capture_line(
     interface: &str,
     connections: u64,
@@ -65,7 +65,7 @@ pub fn capture_line(
 /// Writes the known data about a server's capacity as one line of JSON.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn capacity_line(server: &ServerCapacity, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &CapacityRecord::from_capacity(server))?;
     out.write_all(b"\n")

@@ -14,7 +14,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let fields = COLUMNS.iter().map(|column| Field::new(column.name, column.holds));
         TableWriter::new(out, "connection", &fields.collect::<Vec<_>>()).map(Self)
@@ -23,7 +23,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         self.0.row(COLUMNS.iter().map(|column| (column.get)(observed)))
     }
@@ -31,7 +31,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the remaining rows and the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(self) -> io::Result<()> {
         self.0.finish()
     }

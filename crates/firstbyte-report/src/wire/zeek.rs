@@ -46,7 +46,7 @@ impl<W: Write> ZeekWriter<W> {
     /// Adds a connection; those without TLS do not belong in this log and are skipped.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         let Some(tls) = observed.tls.as_deref() else { return Ok(()) };
         self.header()?;
@@ -81,7 +81,7 @@ impl<W: Write> ZeekWriter<W> {
     /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -89,7 +89,7 @@ impl<W: Write> ZeekWriter<W> {
     /// Writes the end; the closing time is the capture's last time.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self, hygiene: &Hygiene) -> io::Result<()> {
         self.header()?;
         writeln!(self.out, "#close\t{}", moment(hygiene.span.map(|(_, last)| last)))?;
@@ -198,7 +198,7 @@ fn text(text: &str) -> String {
     out
 }
 
-/// Zeek's format for the opening time; empty of a time if there was no packet.
+/// The time in the format of Zeek's `#open` line; `-` if there was no packet.
 fn moment(at: Option<Time>) -> String {
     let Some(t) = at.and_then(|at| dates::utc(i128::from(at.unix_ns()))) else { return "-".into() };
     let (hour, minute, second) = t.to_hms();

@@ -54,7 +54,7 @@ const COLUMNS: &[(&str, Get)] = &[
 /// column.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn write(record: &DifferenceRecord<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
     let names = COLUMNS.iter().map(|(name, _)| (*name).to_owned());

@@ -231,7 +231,7 @@ fn costs(cost: &Cost) -> String {
     )
 }
 
-/// Text for sentences, in place of the abbreviations in tables.
+/// The name of a change as in tables, but in full words where tables abbreviate.
 fn phrase(it: What) -> String {
     match it {
         What::ServerRoundTrip => "the round trip between tap and server".into(),
