@@ -18,7 +18,7 @@ pub(super) type ArchiveColumn = Column<for<'a> fn(&'a ArchiveRow<'a>) -> Option<
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         pub(super) const COLUMNS: &[ArchiveColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };

@@ -17,7 +17,7 @@ type NetLogColumn = Column<for<'a> fn(&'a NetLogRequest) -> Option<ColumnValue<'
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         const COLUMNS: &[NetLogColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };

@@ -17,7 +17,7 @@ type ServerLogColumn = Column<for<'a> fn(&'a LoggedRequest) -> Option<ColumnValu
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         const COLUMNS: &[ServerLogColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };

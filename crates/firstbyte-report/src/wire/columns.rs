@@ -33,7 +33,7 @@ fn alert(tls: &TlsSeen) -> Option<String> {
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         pub(super) const COLUMNS: &[ConnectionColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };

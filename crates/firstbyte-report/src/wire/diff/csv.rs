@@ -8,7 +8,7 @@ use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 
 type Get = fn(&ChangeRecord<'_>) -> Option<String>;
 
-/// All columns, in order. Within a version of the format columns are only added, at the end.
+/// All columns, in order. Within a version of the format, new columns are only appended.
 const COLUMNS: &[(&str, Get)] = &[
     ("server", |c| Some(c.server.to_owned())),
     ("against", |c| c.against.map(str::to_owned)),
