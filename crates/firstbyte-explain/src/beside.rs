@@ -1,8 +1,8 @@
-//! Another client's connections, beside the ones that are explained.
+//! Another client's connections beside the explained ones.
 //!
-//! Input: two ways of one experiment, whose rounds are the same. Output: what the other client takes more, phase by
-//! phase. Path and server are the same for both, so that what differs is the client's own, where both connect alike;
-//! where they do not, it says in what. Definitions: `docs/explain.md`, "Another client".
+//! Input: two ways of one experiment, paired by round. Output: how much longer the other client takes, phase by
+//! phase. Both clients use the same path and server, so the difference is the client's own if both connect alike.
+//! If they do not, the output says what differs. Definitions: `docs/explain.md`, "Another client".
 
 use std::collections::BTreeMap;
 
@@ -12,48 +12,49 @@ use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
 use firstbyte_core::timeline::{ClientFacts, Facts};
 
-/// What another client takes, beside ours.
+/// How another client's times compare with ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// Which client.
+    /// The other client.
     pub client: ClientFacts,
-    /// Its connections that came to their end as asked for.
+    /// Its connections that completed as requested.
     pub connections: usize,
-    /// Those that were asked for.
+    /// Its connections that were requested.
     pub asked: usize,
-    /// Its phases and its total, in the order of [`Metric::ALL`]; those that both have.
+    /// Its phases and its total, in the order of [`Metric::ALL`]; only those that both clients have.
     pub times: Vec<BesideTime>,
-    /// What its connections are otherwise than ours: while there is anything, the differences are not the client's alone.
+    /// How its connections differ from ours. Unless this is empty, the time differences are not due to the client
+    /// alone.
     pub unlike: Vec<Unlike>,
 }
 
-/// One stretch of time of both clients, over the rounds in which both have it.
+/// One metric of both clients, over the rounds in which both have it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BesideTime {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// Rounds.
+    /// Rounds in which both clients have it.
     pub rounds: usize,
     /// Our median, nanoseconds.
     pub ours: f64,
-    /// The other client's, nanoseconds.
+    /// The other client's median, nanoseconds.
     pub other: f64,
-    /// The median over rounds of what the other client takes more, nanoseconds.
+    /// Median over rounds of the other client's time minus ours, nanoseconds.
     pub difference: Estimate,
 }
 
-/// In what most of the other client's connections differ from most of ours.
+/// A feature in which most of the other client's connections differ from most of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlike {
-    /// Of what: "HTTP", "TLS", "group", "handshake", "address".
+    /// The feature: "HTTP", "TLS", "group", "handshake", "address".
     pub what: &'static str,
-    /// Ours.
+    /// Our value.
     pub ours: String,
-    /// The other client's.
+    /// The other client's value.
     pub other: String,
 }
 
-/// Those that are compared: the phases, and the whole.
+/// Metrics that are compared: the phases and the total.
 const COMPARED: [Metric; 8] = [
     Metric::Resolve,
     Metric::Connect,
@@ -66,7 +67,7 @@ const COMPARED: [Metric; 8] = [
 ];
 
 impl Beside {
-    /// `other` beside `ours`. Absent where no connection of `other` says whose it is, or no round has both.
+    /// Compares `other` with `ours`. Absent if no connection of `other` names its client, or no round has both.
     pub fn from_ways(ours: &Way, other: &Way) -> Option<Self> {
         let client = other.connections().find_map(|c| c.connection.facts.client.clone())?;
         let steps = ClockSteps { base: ours.resolution_ns(), variant: other.resolution_ns() };
@@ -94,7 +95,7 @@ impl Beside {
         (!times.is_empty()).then_some(Self { client, connections, asked, times, unlike })
     }
 
-    /// The stretch called `metric`.
+    /// The comparison of `metric`.
     pub fn time(&self, metric: Metric) -> Option<&BesideTime> {
         self.times.iter().find(|time| time.metric == metric)
     }
@@ -104,7 +105,7 @@ fn metrics_by_round(way: &Way) -> BTreeMap<u32, Metrics> {
     way.proven.iter().map(|(round, c)| (*round, Metrics::from_connection(&c.connection))).collect()
 }
 
-/// What is said of a connection, by a name.
+/// A named feature of a connection.
 type Feature = (&'static str, fn(&Facts) -> Option<String>);
 
 const FEATURES: [Feature; 5] = [
@@ -115,7 +116,7 @@ const FEATURES: [Feature; 5] = [
     ("address", |facts| Some(facts.remote?.ip().to_string())),
 ];
 
-/// Features that both say, and not the same.
+/// Features that are known for both and differ.
 fn unlike(ours: &Way, other: &Way) -> Vec<Unlike> {
     let differs = |(what, of): Feature| {
         let [ours, other] = [ours, other].map(|way| usual(way, of));
@@ -125,7 +126,7 @@ fn unlike(ours: &Way, other: &Way) -> Vec<Unlike> {
     FEATURES.into_iter().filter_map(differs).collect()
 }
 
-/// What most connections of `way` say, of those that say anything.
+/// The most common value of a feature among the connections of `way` that have one.
 fn usual(way: &Way, of: fn(&Facts) -> Option<String>) -> Option<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let said = |c: &AttributedConnection| of(&c.connection.facts);
@@ -151,7 +152,7 @@ mod tests {
         Way { proven: (0..20).map(connection).collect(), ..Way::default() }
     }
 
-    /// Ours, and a browser that sees each response 7 ms later.
+    /// Our connections, and those of a browser that sees each response 7 ms later.
     fn ways() -> (Way, Way) {
         let path = Path::default();
         let later = Path { think: path.think + 7_000, ..path.clone() };

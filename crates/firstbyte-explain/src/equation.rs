@@ -1,9 +1,8 @@
-//! The typical connection's time as a sum: round trips counted, and what is left by cause.
+//! The typical connection's time as a sum: whole round trips, and the remaining time by cause.
 //!
-//! Typical are the connections of the most common shape (the same round trips in the same phases),
-//! and of these the half in the middle by total time; each term is their mean, so that the terms add
-//! up to the total as each connection's own do. The interval is that of the term's median over all
-//! connections of the shape.
+//! Typical connections have the most common shape (the same round trips in the same phases) and lie in the middle
+//! half of these by total time. Each term is their mean, so the terms add up to the total as each connection's own
+//! terms do. A term's interval is that of its median over all connections of the shape.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use firstbyte_core::split::{Held, PhaseSplit, Split, Why};
 use firstbyte_core::stats::{Interval, in_steps, median_estimate};
 use firstbyte_core::timeline::PhaseName;
 
-/// What a term's time was for.
+/// The step of the connection that a term's time belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Span {
     /// The name lookup.
@@ -28,14 +27,14 @@ pub enum Span {
     Tls,
     /// The QUIC handshake.
     Quic,
-    /// Request and first byte of the response.
+    /// The request, up to the first byte of the response.
     Request,
     /// The rest of the response.
     Response,
 }
 
 impl Span {
-    /// Every span, in the order of time.
+    /// Every span, in chronological order.
     pub const ALL: [Self; 8] = [
         Self::Resolve,
         Self::Connect,
@@ -60,7 +59,7 @@ impl Span {
         }
     }
 
-    /// What it is called in the equation.
+    /// Its label in the equation.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Resolve => "DNS",
@@ -75,30 +74,30 @@ impl Span {
     }
 }
 
-/// What kind of time a term is. The order is that of the equation.
+/// Kind of time of a term, in the order of the equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TermKind {
-    /// Waiting for the name service.
+    /// Waiting for the name server.
     Resolver,
-    /// Another address was tried first.
+    /// Trying another address first.
     Fallback,
     /// Whole round trips.
     RoundTrips,
-    /// Whole round trips for which the server stood still with its congestion window full.
+    /// Whole round trips during which the server waited with a full congestion window.
     Stalls,
-    /// Whole round trips for which Nagle's algorithm held back the rest of an answer.
+    /// Whole round trips during which Nagle's algorithm held back the rest of an answer.
     Nagle,
-    /// What the TCP handshake took beyond a round trip.
+    /// The time of the TCP handshake beyond one round trip.
     Variation,
     /// The server's own time.
     Server,
-    /// The sender stood still in the middle of an answer.
+    /// The sender paused in the middle of an answer.
     Pause,
     /// The client's own time.
     Client,
-    /// Between the first and the last byte of answers.
+    /// Time between the first and the last byte of answers.
     Transfer,
-    /// Not attributable.
+    /// Time that could not be attributed.
     Unexplained,
 }
 
@@ -120,7 +119,7 @@ impl TermKind {
         }
     }
 
-    /// Whether it is told apart by what it was for.
+    /// Whether terms of this kind are split by span.
     const fn by_span(self) -> bool {
         matches!(self, Self::RoundTrips | Self::Stalls | Self::Nagle | Self::Server | Self::Pause)
     }
@@ -129,30 +128,30 @@ impl TermKind {
 /// A term of the equation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
-    /// What kind of time.
+    /// Kind of time.
     pub kind: TermKind,
-    /// What it was for; absent where the term is of the whole connection.
+    /// The span it belongs to; absent if the term covers the whole connection.
     pub span: Option<Span>,
-    /// Round trips in it.
+    /// Number of round trips in it.
     pub round_trips: u32,
     /// Its time.
     pub time: Duration,
-    /// 95 % interval of its median, nanoseconds; absent with fewer than 20 connections.
+    /// 95 % interval of the term's median, nanoseconds; absent with fewer than 20 connections.
     pub interval: Option<Interval>,
-    /// How far its time may be off, because another explanation of the arrivals fits as well: the mean.
+    /// Mean of how far the time may be off because another explanation fits the arrivals equally well.
     pub doubt: Duration,
 }
 
-/// What the first connection took more than the typical one, of one kind; negative where less.
+/// Extra time of the first connection over the typical one, for one kind; negative if it took less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extra {
-    /// What kind of time.
+    /// Kind of time.
     pub kind: TermKind,
-    /// What it was for; absent where it is of the whole connection.
+    /// The span it belongs to; absent if it covers the whole connection.
     pub span: Option<Span>,
-    /// More round trips.
+    /// Additional round trips.
     pub round_trips: i64,
-    /// More time, nanoseconds.
+    /// Additional time, nanoseconds.
     pub ns: i64,
 }
 
@@ -163,23 +162,22 @@ pub struct Equation {
     pub total: Duration,
     /// 95 % interval of the median total, nanoseconds.
     pub interval: Option<Interval>,
-    /// The round-trip time that round trips are counted in.
+    /// The round-trip time that is the unit for counting round trips.
     pub rtt: Option<Duration>,
-    /// The terms, in the order of time and then of kind.
+    /// The terms, in chronological order and then by kind.
     pub terms: Vec<Term>,
-    /// Connections of the typical shape.
+    /// Number of connections of the typical shape.
     pub typical: usize,
-    /// Connections seen.
+    /// Number of connections observed.
     pub of: usize,
-    /// The first connection's total, and what it additionally took, the largest first; they add up to
-    /// the difference of both totals.
+    /// The first connection's total and its extra times, largest first. They add up to the difference of the two
+    /// totals.
     pub first: Option<(Duration, Vec<Extra>)>,
 }
 
-/// A kind of time, and what it was for.
 type Key = (Option<Span>, TermKind);
 
-/// Round trips by what they were for.
+/// Round trips by kind and span.
 type Shape = Vec<(Key, u32)>;
 
 /// One connection's terms: round trips and nanoseconds.
@@ -189,12 +187,12 @@ struct Terms {
     by_key: BTreeMap<Key, (u32, u64, u64)>,
     total: u64,
     rtt: Option<u64>,
-    /// The steps of a clock that was reported.
+    /// Summed resolution of the clock, if the times were reported by another program's clock.
     steps: u64,
 }
 
 impl Terms {
-    /// With `whole`, what the response waited for acknowledgements is transfer.
+    /// If `whole` is set, the response's waits for acknowledgements count as transfer.
     fn from_split(split: &Split, whole: bool) -> Self {
         let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut terms =
@@ -245,7 +243,7 @@ impl Terms {
     }
 }
 
-/// Of a phase's stalls, those that Nagle's algorithm made.
+/// Number of a phase's stalls that Nagle's algorithm caused.
 fn nagle_waits(split: &Split, phase: &PhaseSplit) -> u32 {
     let (start, end) = (phase.phase.start, phase.phase.end);
     let is_it = |held: &&Held| held.why == Why::Nagle && held.until > start && held.until <= end;
@@ -254,8 +252,8 @@ fn nagle_waits(split: &Split, phase: &PhaseSplit) -> u32 {
 }
 
 impl Equation {
-    /// The equation of connections by their splits, in the order in which they were made, and of the one before
-    /// them. Absent without any.
+    /// The equation of connections from their splits, in the order in which they were made, and from the split of
+    /// the first connection, made before them. Absent if there are no connections.
     pub fn from_splits<'a>(
         splits: impl IntoIterator<Item = &'a Split>,
         first: Option<&Split>,
@@ -267,7 +265,7 @@ impl Equation {
         let (mut all, mut whole) = (of_all(false), false);
         let mut typical = most_common(&all);
         if typical.len() * 2 < all.len() {
-            // How often a long response stands still varies; that is then part of its transfer.
+            // The number of stalls of a long response varies, so count them as transfer.
             whole = true;
             all = of_all(true);
             typical = most_common(&all);
@@ -280,12 +278,12 @@ impl Equation {
         Some(equation)
     }
 
-    /// The terms of one kind, together.
+    /// Total time of the terms of one kind.
     pub fn time(&self, kind: TermKind) -> Duration {
         self.terms.iter().filter(|t| t.kind == kind).map(|t| t.time).sum()
     }
 
-    /// Round trips, stalls included.
+    /// Number of round trips, including stalls.
     pub fn round_trips(&self) -> u32 {
         self.terms.iter().map(|t| t.round_trips).sum()
     }
@@ -313,7 +311,7 @@ impl Equation {
     }
 }
 
-/// Those of the most common shape; of shapes that are as common, the one seen first.
+/// The connections with the most common shape; of equally common shapes, the first one seen.
 fn most_common(all: &[Terms]) -> Vec<&Terms> {
     let mut shapes: Vec<(Shape, Vec<&Terms>)> = Vec::new();
     for terms in all {
@@ -355,7 +353,7 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
             span: key.0,
             round_trips,
             time: Duration::from_nanos(time),
-            // Each stretch between two stamps may be off by a step.
+            // Each interval between two timestamps may be off by one step of the clock.
             interval: interval(&series, time, steps * f64::from(round_trips.max(1))),
             doubt: Duration::from_nanos(average(middle.iter().map(|t| t.get(&key).2).sum())),
         });
@@ -375,7 +373,7 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
     })
 }
 
-/// Where a term stands: round trips and what goes with them in the order of time, then the rest.
+/// Sort key of a term: round trips and related terms chronologically, then the rest.
 fn place(term: &Term) -> (u8, Option<Span>) {
     match term.kind {
         TermKind::Resolver => (0, None),
@@ -389,11 +387,11 @@ fn place(term: &Term) -> (u8, Option<Span>) {
     }
 }
 
-/// Averages are rounded down: what that leaves, at most a nanosecond a term and round trip, goes to
-/// the largest term that is no multiple of the round trip.
+/// Averages are rounded down. The remainder, at most a nanosecond per term and round trip, goes to the largest term
+/// that is not a multiple of the round trip.
 fn settle(terms: &mut Vec<Term>, total: u64) {
     let sum: u64 = terms.iter().map(|term| term.time.as_nanos() as u64).sum();
-    // A wait for an acknowledgement that was shorter than the round trip it is counted as.
+    // Happens if a wait for an acknowledgement was shorter than the round trip it is counted as.
     let over = Duration::from_nanos(sum.saturating_sub(total));
     if let Some(term) = terms.iter_mut().filter(|t| t.round_trips > 0).max_by_key(|t| t.time) {
         term.time -= over.min(term.time);
@@ -419,12 +417,12 @@ fn settle(terms: &mut Vec<Term>, total: u64) {
 }
 
 impl Term {
-    /// Whether the time is known better than within itself. What is shorter than the noise of hosts always is.
+    /// Whether the uncertainty is smaller than the time itself. Uncertainty below the hosts' noise is ignored.
     pub fn is_known(&self) -> bool {
         self.doubt <= self.time || self.doubt.as_nanos() as i64 <= NOISE_NS
     }
 
-    /// Makes the interval hold the time.
+    /// Widens the interval so that it contains the time.
     fn hold_time(&mut self) {
         let value = self.time.as_nanos() as f64;
         self.interval = self.interval.map(|interval| holding(interval, value));
@@ -435,7 +433,7 @@ fn holding(interval: Interval, value: f64) -> Interval {
     Interval { low: interval.low.min(value), high: interval.high.max(value) }
 }
 
-/// The interval of the median, of values that each may be off by `steps`, made to hold `value`.
+/// Confidence interval of the median, widened to contain `value`; each value may be off by `steps`.
 fn interval(series: &[f64], value: u64, steps: f64) -> Option<Interval> {
     let interval = in_steps(median_estimate(series)?, steps, series.len()).interval?;
     Some(holding(interval, value as f64))

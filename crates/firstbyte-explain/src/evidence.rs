@@ -1,4 +1,4 @@
-//! What an explanation rests on: connections, made in several ways.
+//! The evidence for an explanation: connections made in several ways.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use firstbyte_core::split::{AttributedConnection, ServerFit, ServerFits, Split};
 use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
 use firstbyte_core::timeline::{Connection, Failure, PhaseName};
 
-/// A way to connect, tried for what its difference says.
+/// A way to connect, tried because its time difference tells something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WayKind {
-    /// As the user asked: the connection that is explained.
+    /// As the user asked: the connection to explain.
     Subject,
-    /// The same, with TLS 1.3 at most and at least.
+    /// The same, with TLS 1.3 as the only version.
     Tls13,
-    /// The same, with TLS 1.2.
+    /// The same, with TLS 1.2 as the only version.
     Tls12,
-    /// A session is resumed.
+    /// With a resumed session.
     Resumed,
-    /// A session is resumed, and the request leaves as early data.
+    /// With a resumed session and the request sent as early data.
     EarlyData,
-    /// On a connection that is open.
+    /// On an already open connection.
     Reused,
     /// Without TLS.
     Plain,
     /// Over QUIC.
     Http3,
-    /// Over IPv4 alone.
+    /// Over IPv4 only.
     Ipv4,
-    /// Over IPv6 alone.
+    /// Over IPv6 only.
     Ipv6,
-    /// With a share for the group that the server chose.
+    /// With a key share for the group that the server chose.
     ServersGroup,
     /// As the user asked, by another client.
     OtherClient,
 }
 
 impl WayKind {
-    /// Every way, in the order in which they are shown.
+    /// Every way, in display order.
     pub const ALL: [Self; 12] = [
         Self::Subject,
         Self::Plain,
@@ -54,7 +54,7 @@ impl WayKind {
         Self::OtherClient,
     ];
 
-    /// The name used in stored forms, and of the cell in the run file.
+    /// The name used in stored forms and as the cell name in the run file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Subject => "as it is",
@@ -78,25 +78,25 @@ impl WayKind {
     }
 }
 
-/// One way as it was measured.
+/// The measurements of one way.
 #[derive(Clone, Debug, Default)]
 pub struct MeasuredWay {
-    /// Connections whose facts prove that they were made this way, with their rounds, ascending.
+    /// Connections whose facts prove that they were made this way, with their rounds in ascending order.
     pub proven: Vec<(u32, Connection)>,
-    /// The first connection made this way, measured apart: names and routes were not cached.
+    /// The first connection made this way, measured separately because names and routes were not yet cached.
     pub first: Option<Connection>,
-    /// Connections that came to their end as something else, with what they lack.
+    /// Connections that completed in another way than requested, with the reason.
     pub unproven: Vec<(Shortfall, Connection)>,
     /// Connections that failed.
     pub failed: Vec<Failure>,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Clone, Debug, Default)]
 pub struct MeasuredWays {
-    /// The ways that were tried. The subject is among them.
+    /// The ways that were tried, including the subject.
     pub ways: Vec<(WayKind, MeasuredWay)>,
-    /// The redirects that led from the URL given to the one explained, one visit's.
+    /// The redirects of one visit that led from the given URL to the explained one.
     pub redirects: Vec<Connection>,
 }
 
@@ -107,7 +107,7 @@ impl MeasuredWay {
         counts
     }
 
-    /// Connections with another status than this become unproven: their times show another response.
+    /// Marks connections with another status than `usual` as unproven: their times are those of another response.
     fn set_apart_other_statuses(&mut self, usual: u16) {
         let is_other = |c: &Connection| answer(c).status().is_some_and(|status| status != usual);
         let others = self.proven.extract_if(.., |(_, connection)| is_other(connection));
@@ -121,7 +121,7 @@ fn answer(connection: &Connection) -> VisitAnswer {
     VisitAnswer::new(http.and_then(|http| http.status), http.and_then(|http| http.body_bytes))
 }
 
-/// One way, and where the time of its connections went.
+/// One way, with the time of its connections attributed.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
     /// As [`MeasuredWay::proven`].
@@ -140,7 +140,7 @@ impl Way {
         self.proven.iter().map(|(_, connection)| connection)
     }
 
-    /// The median of what `of` gives, over the proven connections that it gives something for.
+    /// Median of `of` over the proven connections for which it returns a value.
     pub fn median(
         &self,
         of: impl Fn(&AttributedConnection) -> Option<Duration>,
@@ -150,12 +150,12 @@ impl Way {
         median(&values).map(|ns| Duration::from_nanos(ns as u64))
     }
 
-    /// The median of their totals.
+    /// Median of the totals.
     pub fn total(&self) -> Option<Duration> {
         self.median(|c| Some(c.split.total()))
     }
 
-    /// What this way's total takes less than `other`'s, round by round; negative where it takes more.
+    /// How much shorter this way's total is than `other`'s, paired by round; negative if it is longer.
     pub fn saves_against(&self, other: &Self) -> Option<Estimate> {
         let total = |c: &AttributedConnection| c.split.total().as_nanos() as f64;
         let (mut base, mut variant) = (Vec::new(), Vec::new());
@@ -169,18 +169,19 @@ impl Way {
         Some(paired_effect_in_steps(&base, &variant, steps, 1)?.difference)
     }
 
-    /// The largest steps of a reported clock that its connections were timed by, nanoseconds; zero without.
+    /// Largest clock step, in nanoseconds, of connections timed by another program's reported clock; otherwise
+    /// zero.
     pub(super) fn resolution_ns(&self) -> f64 {
         let steps = self.connections().map(|c| c.split.resolution);
         steps.max().unwrap_or_default().as_nanos() as f64
     }
 
-    /// How many connections were asked for, the first one apart.
+    /// Number of connections requested, not counting the first one.
     pub fn asked(&self) -> usize {
         self.proven.len() + self.unproven.len() + self.failed.len()
     }
 
-    /// The connection in the middle by total time.
+    /// The connection with the median total time.
     pub fn middle(&self) -> Option<&AttributedConnection> {
         let mut order: Vec<&AttributedConnection> = self.connections().collect();
         order.sort_by_key(|c| c.split.total());
@@ -188,24 +189,25 @@ impl Way {
     }
 }
 
-/// All that was seen, and what it shows of the servers.
+/// All attributed measurements, and what they show about the servers.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The ways that were tried. The subject is among them.
+    /// The ways that were tried, including the subject.
     pub ways: Vec<(WayKind, Way)>,
     /// As [`MeasuredWays::redirects`].
     pub redirects: Vec<AttributedConnection>,
-    /// What the connections to the address that is explained show of its server.
+    /// What the connections to the explained address show about its server.
     pub fit: ServerFit,
-    /// The answers in each way, if they are not all alike.
+    /// The answers in each way, if they differ.
     pub unlike_answers: Vec<(WayKind, AnswerCounts)>,
 }
 
 impl Evidence {
-    /// Attributes the time of all connections: of those to one address by what all of them show of the server.
+    /// Attributes the time of all connections. Connections to one address are attributed using what all of them
+    /// show about the server.
     ///
-    /// Only connections with the subject's usual status count. Servers redirect requests without TLS, so
-    /// [`WayKind::Plain`] is exempt.
+    /// Only connections with the subject's usual status count. [`WayKind::Plain`] is exempt, because servers
+    /// redirect requests without TLS.
     pub fn from_measured(measured: MeasuredWays) -> Self {
         let MeasuredWays { mut ways, redirects } = measured;
         let counts = ways.iter().filter(|(kind, _)| *kind != WayKind::Plain);
@@ -248,12 +250,12 @@ impl Evidence {
         Self { ways, redirects, fit: fit.unwrap_or_default(), unlike_answers }
     }
 
-    /// One of the ways, if it was tried.
+    /// The given way, if it was tried.
     pub fn way(&self, kind: WayKind) -> Option<&Way> {
         self.ways.iter().find(|(other, _)| *other == kind).map(|(_, way)| way)
     }
 
-    /// The connections that are explained.
+    /// The connections to explain.
     pub fn subject(&self) -> Option<&Way> {
         self.way(WayKind::Subject)
     }

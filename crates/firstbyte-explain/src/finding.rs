@@ -1,38 +1,38 @@
-//! A finding: what costs time, how that is known, and what would change it.
+//! A finding: what costs time, the evidence for it, and what would change it.
 
 use std::time::Duration;
 
 use super::WayKind;
 use firstbyte_core::stats::Estimate;
 
-/// What was found.
+/// Kind of finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// TLS 1.2 is spoken, which takes a round trip more than TLS 1.3 (RFC 8446 §1.2).
+    /// TLS 1.2 is used, which takes one round trip more than TLS 1.3 (RFC 8446 §1.2).
     Tls12,
-    /// Sessions are not taken up again.
+    /// Sessions are not resumed.
     NoResumption,
-    /// Sessions are resumed, but early data is not taken.
+    /// Sessions are resumed, but early data is not accepted.
     NoEarlyData,
     /// The server closes each connection after its response.
     NoReuse,
     /// Redirects lead to the resource.
     Redirects,
-    /// Another address of the same name is nearer.
+    /// Another address of the same name has a shorter round trip.
     FarAddress,
-    /// The server's handshake flight outgrows its congestion window, over TCP.
+    /// Over TCP, the server's handshake flight exceeds its congestion window.
     LargeChain,
-    /// The same over QUIC: three times what the client had sent (RFC 9000 §8.1).
+    /// Over QUIC, the flight exceeds three times the bytes the client had sent (RFC 9000 §8.1).
     AmplificationLimit,
-    /// The server asks for another key share (RFC 8446 §4.1.4).
+    /// The server requests another key share (RFC 8446 §4.1.4).
     HelloRetryRequest,
-    /// The server takes long over its handshake messages.
+    /// The server is slow to send its handshake messages.
     SlowHandshake,
-    /// The server asks for a client certificate, and the client takes long over it.
+    /// The server requests a client certificate, and the client is slow to provide it.
     ClientCertificate,
     /// The server waits for a delayed acknowledgement (RFC 9293 §3.7.4, RFC 1122 §4.2.3.2).
     Nagle,
-    /// The server stands still in the middle of its answer.
+    /// The server pauses in the middle of its answer.
     Pause,
     /// SYNs are lost (RFC 6298 §2.1: retransmitted after a second).
     SynLoss,
@@ -40,27 +40,27 @@ pub enum FindingKind {
     HandshakeLoss,
     /// The name service is slow.
     SlowDns,
-    /// A name server that does not answer is asked before one that does (resolv.conf(5)).
+    /// A name server that does not answer is queried before one that does (resolv.conf(5)).
     DeadNameServer,
-    /// The IPv6 addresses come later than the IPv4 ones, and are waited for (RFC 8305 §3).
+    /// The IPv6 addresses arrive later than the IPv4 ones, and the client waits for them (RFC 8305 §3).
     LateAaaa,
     /// An address that fails or does not answer is tried first (RFC 8305 §5).
     Fallback,
-    /// The proxy takes long to open the tunnel.
+    /// The proxy is slow to open the tunnel.
     SlowTunnel,
     /// QUIC connections begin with a Retry (RFC 9000 §8.1.2).
     QuicRetry,
-    /// The server takes long over its response.
+    /// The server is slow to respond.
     SlowServer,
-    /// The server begins with fewer segments than the usual ten (RFC 6928).
+    /// The server's initial window is smaller than the usual ten segments (RFC 6928).
     SmallWindow,
-    /// The response fills the congestion window (RFC 5681 §3.1).
+    /// The response exceeds the congestion window (RFC 5681 §3.1).
     SlowStart,
-    /// The response keeps a slow link busy, and no window was full.
+    /// The response keeps a slow link busy without ever filling the window.
     LargeResponse,
-    /// The link takes long for what is sent.
+    /// The link is slow for the amount of data sent.
     SlowLink,
-    /// The client takes long.
+    /// The client is slow.
     SlowClient,
 }
 
@@ -130,38 +130,38 @@ impl FindingKind {
     }
 }
 
-/// Times that would be shorter by so much, everything else left as it is.
+/// How much shorter times would be, everything else unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeSaved {
     /// The total.
     pub total: Duration,
-    /// The time to the first byte of the response, where that is known.
+    /// The time to the first byte of the response, if known.
     pub first_byte: Option<Duration>,
 }
 
 impl TimeSaved {
-    /// Of something that ends before the first byte comes.
+    /// For something that ends before the first byte arrives: both times shrink by `time`.
     pub const fn before_first_byte(time: Duration) -> Self {
         Self { total: time, first_byte: Some(time) }
     }
 }
 
-/// What a change saves.
+/// The time that a change saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Saving {
     /// By prediction.
     pub predicted: Option<TimeSaved>,
-    /// As measured here, round by round; nanoseconds, the interval too.
+    /// As measured here, paired by round; nanoseconds, including the interval.
     pub measured: Option<Estimate>,
 }
 
 impl Saving {
-    /// A prediction, and no measurement.
+    /// A prediction without a measurement.
     pub const fn predicted(saved: TimeSaved) -> Self {
         Self { predicted: Some(saved), measured: None }
     }
 
-    /// The same of something that ends before the first byte comes.
+    /// A prediction for something that ends before the first byte arrives.
     pub const fn before_first_byte(time: Duration) -> Self {
         Self::predicted(TimeSaved::before_first_byte(time))
     }
@@ -170,26 +170,26 @@ impl Saving {
 /// Something that costs time, with its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What.
+    /// Kind of finding.
     pub kind: FindingKind,
-    /// In one line.
+    /// One-line title.
     pub title: String,
-    /// What it costs a connection that it concerns: without it alone, the total would be so much shorter.
+    /// Its cost for an affected connection: how much shorter the total would be without it alone.
     pub cost: Duration,
-    /// How that is known: what was seen, with counts.
+    /// How it is known: observations with counts.
     pub evidence: String,
     /// What to change.
     pub advice: String,
-    /// A way that connections can go meanwhile, and do not pay this.
+    /// A way to connect that avoids this cost in the meantime.
     pub avoided_by: Option<WayKind>,
-    /// Whom it concerns, where not every connection: "repeated visits".
+    /// Which connections it concerns, if not all: "repeated visits".
     pub concerns: Option<&'static str>,
-    /// What that would save.
+    /// The time saved by that way.
     pub saving: Saving,
 }
 
 impl Finding {
-    /// One whose cost is what removing it saves, without words yet.
+    /// A finding whose cost equals the time saved by removing it; texts are filled in later.
     pub(super) fn saving(kind: FindingKind, saved: TimeSaved) -> Self {
         Self {
             kind,
@@ -203,17 +203,18 @@ impl Finding {
         }
     }
 
-    /// The same of a time that ends before the first byte comes.
+    /// The same for a time that ends before the first byte arrives.
     pub(super) fn before_first_byte(kind: FindingKind, time: Duration) -> Self {
         Self::saving(kind, TimeSaved::before_first_byte(time))
     }
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// The most costly first.
     pub all: Vec<Finding>,
-    /// What a visit saves without any of those that concern every visit; absent where there is only one.
+    /// Time that a visit saves without any finding that concerns every visit; absent if there is only one such
+    /// finding.
     pub together: Option<TimeSaved>,
 }

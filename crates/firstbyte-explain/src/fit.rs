@@ -1,9 +1,10 @@
-//! What a server's application did, from what arrived of it.
+//! Reconstructs the server application's writes from the bytes that arrived.
 //!
-//! Input: connections over TCP, and the [`ServerFit`] of their server. Output: for each the [`Replay`] that gives its
-//! arrivals. Played by the likeliest model, it says when each byte would be there had the server's application written
-//! all at once. What came later was written later: a pause. What came earlier refutes the model for this connection. Bytes
-//! are compared, not segments: what is read ends with records.
+//! Input: connections over TCP, and the [`ServerFit`] of their server. Output: for each connection the [`Replay`]
+//! that reproduces its arrivals. A replay with the likeliest model says when each byte would arrive if the server's
+//! application had written everything at once. Bytes that came later were written later: a pause. Bytes that came
+//! earlier refute the model for this connection. Bytes are compared, not segments, because reads end at record
+//! boundaries.
 
 use std::time::Duration;
 
@@ -17,20 +18,20 @@ use firstbyte_core::timeline::{self, Direction, Handshake, Mark, Offset, TlsFact
 
 /// A window that never fills.
 const NEVER: u32 = 1_000;
-/// An answer can come so much before the shortest round trip is over.
+/// An answer can arrive this much before the shortest round trip is over.
 const EARLY: i64 = 200_000;
-/// Delayed acknowledgements come up to a tick or two late.
+/// Delayed acknowledgements arrive up to a tick or two late.
 const TICKS: i64 = 6_000_000;
-/// The header of a record is read with what follows it: so much of each packet is counted to the next, up to the end of
-/// a record of 16 kB.
+/// A record's header is read together with its content, so these bytes of each packet count towards the next
+/// packet, until the end of a 16 kB record.
 const HEADER: u64 = 5;
 const RECORDS: u64 = 12;
-/// IP, TCP and the time stamps' option.
+/// Headers of IP and TCP, including the timestamps option.
 const HEADERS: u64 = 52;
-/// A replay's times differ from the arrivals by at most this, or a twentieth.
+/// A replay's times may differ from the arrivals by this, or by a twentieth.
 const CLOSE_NS: i64 = 2_000_000;
 
-/// The server as one connection met it.
+/// The server's behaviour, as one connection met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hypothesis {
     window: Option<u32>,
@@ -39,19 +40,19 @@ struct Hypothesis {
     rate: Option<u64>,
 }
 
-/// What arrived together.
+/// Bytes that arrived together.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     at: i64,
     start: u64,
     end: u64,
-    /// When the question left that it answers, and the bytes sent until then.
+    /// Departure of the question it answers, and the bytes sent until then.
     asked: (i64, u64),
-    /// How much later it came because the way took longer.
+    /// How much later it arrived because the path was slower.
     varied: i64,
 }
 
-/// A connection, ready to be held against hypotheses.
+/// The observations of a connection, ready to compare with hypotheses.
 #[derive(Debug)]
 struct Seen {
     connected: i64,
@@ -59,25 +60,25 @@ struct Seen {
     response: i64,
     chunks: Vec<Chunk>,
     rtt: i64,
-    /// When the SYN left, and when the client could read the first byte of the response.
+    /// Departure of the SYN, and the time when the client could read the first byte of the response.
     opened: i64,
     readable: i64,
     /// Arrivals that the split says were written late.
     late: Vec<(i64, i64)>,
     /// How far a replay's times may be off, nanoseconds.
     allowed: i64,
-    /// What the server thinks where nothing can hold its response back.
+    /// The server's think time as seen when nothing can hold its response back.
     think: i64,
     /// Everything but the server's writes.
     base: Replay,
 }
 
-/// How each connection is played: by the likeliest model of the server. Absent for a connection that does not fit it.
+/// The replay of each connection by the likeliest model of the server; absent if the connection does not fit it.
 pub(super) fn replays(
     connections: &[&AttributedConnection],
     fit: &ServerFit,
 ) -> Vec<Option<Replay>> {
-    // A send buffer that is full is not played.
+    // Replays do not support a full send buffer.
     let model = fit.best().filter(|model| !model.full_buffer);
     let replay = |attributed: &&AttributedConnection| {
         let (model, connection) = (model?, &attributed.connection);
@@ -105,7 +106,7 @@ impl Seen {
     fn from_connection(attributed: &AttributedConnection, think: i64) -> Option<Self> {
         let AttributedConnection { connection, split, course } = attributed;
         connection.facts.tcp.as_ref()?;
-        // What a proxy does is not played.
+        // A proxy's behaviour cannot be replayed.
         if connection.facts.proxy.is_some() {
             return None;
         }
@@ -126,7 +127,7 @@ impl Seen {
             if flight.direction == Direction::Sent {
                 client.push(Sent { needs: received, after: (first - last).max(0), bytes });
                 last = flight.last().as_nanos();
-                // What leaves right behind the request (an acknowledgement of settings) is not waited for.
+                // Ignore bytes that leave right after the request (an acknowledgement of settings).
                 let in_time = |chunk: &&timeline::Chunk| chunk.stamp.at.as_nanos() <= request_left;
                 let question = flight.chunks.iter().take_while(in_time);
                 let (left, bytes_asked) =
@@ -171,7 +172,7 @@ impl Seen {
             tls12: tls.is_some_and(is_full_tls12),
         };
         let request = asked.last()?.1;
-        // The client's delayed acknowledgements are pauses, and no time of the server's application.
+        // Count the client's delayed acknowledgements as pauses, not as the server application's time.
         let delayed = |at: i64| -> i64 {
             let held = split.held.iter().filter(|held| held.until.as_nanos() == at);
             held.map(|held| ns(held.delayed)).sum()
@@ -208,7 +209,7 @@ impl Seen {
         bytes + bytes.div_ceil(u64::from(self.base.path.mss).max(1)) * HEADERS
     }
 
-    /// The writes, had all been written at once that answers one question; the response begins a write of its own.
+    /// The writes as if each question had been answered all at once. The response begins a new write.
     fn at_once(&self, hypothesis: Hypothesis, merged: u32) -> Vec<Write> {
         let mss = u64::from(self.base.path.mss).max(1);
         let whole = |bytes: u64| {
@@ -224,7 +225,7 @@ impl Seen {
                 before.map_or((0, 0), |before| (at - before.at, before.end - before.start));
             before = Some(chunk);
             let apart = gap > TOGETHER_NS + self.takes(hypothesis, end - start);
-            // Where segments are counted anew, the one before was a small one.
+            // If segments are counted anew, the previous one was small.
             let small = last + RECORD_BYTES < mss;
             let anew =
                 responds && small && (whole(end - start) || end - start + RECORD_BYTES < mss);
@@ -249,7 +250,7 @@ impl Seen {
         writes
     }
 
-    /// What comes between request and response was so many packets more.
+    /// Splits the data between request and response into `merged` more packets.
     fn apart(&self, writes: &mut Vec<Write>, merged: u32) {
         let response = self.chunks.iter().find(|chunk| chunk.at == self.response);
         let Some(response) = response.map(|chunk| chunk.start) else { return };
@@ -271,8 +272,8 @@ impl Seen {
         (per_byte * self.wire(bytes) as f64) as i64
     }
 
-    /// The replay that is nearest to the arrivals: what comes between request and response may have been more packets than are
-    /// seen, and the client's kernel may acknowledge at once for longer. Absent where none is near.
+    /// The replay closest to the arrivals; absent if none is close. It tries more packets between request and
+    /// response than were seen, and a client kernel that acknowledges immediately for longer.
     fn read(&self, hypothesis: Hypothesis) -> Option<Replay> {
         let most = if hypothesis.window.is_none() { 0 } else { MOST_MERGED_PACKETS };
         let mut best: Option<(i64, Replay)> = None;
@@ -292,7 +293,7 @@ impl Seen {
         best.filter(|(off, _)| *off <= self.allowed).map(|(_, replay)| replay)
     }
 
-    /// One of them, and by how much its times of the first byte and of the last are off.
+    /// A replay with these parameters, and how far its times of the first and the last byte are off.
     fn read_with(
         &self,
         hypothesis: Hypothesis,
@@ -309,7 +310,7 @@ impl Seen {
             let Some(chunk) = self.chunks.iter().find(|chunk| chunk.at == *late) else { continue };
             let takes = self.takes(hypothesis, chunk.end - chunk.start);
             let before = replay.server.clone();
-            // Data that TCP held back for most of the time was written earlier, at an unknown time.
+            // Data that TCP held back most of the time was written earlier, at an unknown time.
             if self
                 .write_late(&mut replay, chunk, takes)
                 .is_some_and(|after| after > 2 * (*lasted).max(0))
@@ -324,7 +325,7 @@ impl Seen {
         Some((off(self.readable, times.first_byte).max(off(last, times.total)), replay))
     }
 
-    /// What begins with this chunk was written when it came as it did.
+    /// Treats data from this chunk on as written late, so that it arrives when the chunk did.
     fn write_late(&self, replay: &mut Replay, chunk: &Chunk, takes: i64) -> Option<i64> {
         let writes = &mut replay.server;
         let mut index =
@@ -346,7 +347,7 @@ impl Seen {
         Some(writes[index].after)
     }
 
-    /// When a write can be made at the earliest, as the client sees it.
+    /// The earliest time at which a write can be made, as seen by the client.
     fn written(&self, writes: &[Write], index: usize) -> i64 {
         let before = writes[..index]
             .iter()
@@ -354,13 +355,13 @@ impl Seen {
         before.max(self.there(writes[index].needs))
     }
 
-    /// When the client can have the answer to so many bytes at the earliest.
+    /// The earliest time at which the client can have the answer to its first `needs` bytes.
     fn there(&self, needs: u64) -> i64 {
         let asked = self.chunks.iter().find(|chunk| chunk.asked.1 == needs);
         asked.map_or(i64::MIN / 2, |chunk| chunk.asked.0 + self.rtt)
     }
 
-    /// Where something held the response back, the server thought meanwhile for as long as it does elsewhere.
+    /// If something held the response back, assumes that the server meanwhile thought as long as usual.
     fn hide_thinking(&self, replay: &mut Replay) {
         let Some(response) = self.chunks.iter().find(|chunk| chunk.at == self.response) else {
             return;
@@ -386,7 +387,7 @@ impl Seen {
             let arrived = replay.play()?;
             Some(arrived.at(response.end)? as i64 - arrived.connected as i64 + self.connected)
         };
-        // No more than what makes no difference.
+        // Revert if the think time would noticeably delay the response.
         if there(replay).is_none_or(|at| at > response.at + NOISE_NS + TICKS) {
             replay.server[index].after = was;
         }

@@ -1,4 +1,4 @@
-//! Connections made up for tests: what a client would see of a path and a server.
+//! Synthetic connections for tests: a client's view of a path and a server.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use firstbyte_core::timeline::{
     ProxyKind, QuicFacts, RecordType, SessionMechanism, Stamp, TcpFacts, TlsFacts,
 };
 
-/// What is to be seen. Times are in microseconds.
+/// What the client sees. Times are in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub rtt: i64,
     pub dns: i64,
-    /// How long another name server was waited for before.
+    /// How long the client first waited for another name server.
     pub dead_server: i64,
     pub aaaa_late: i64,
     pub tls12: bool,
     pub retry_request: bool,
-    /// Round trips for which the handshake flight stood still.
+    /// Round trips for which the handshake flight waited.
     pub stalls: i64,
     pub think: i64,
-    /// Within the response, after its first 300 bytes.
+    /// A pause in the response, after its first 300 bytes.
     pub pause: i64,
     pub syn_lost: bool,
     pub fallback: i64,
@@ -34,7 +34,7 @@ pub(super) struct Path {
     pub resumed: bool,
     pub body: u64,
     pub timing: Option<&'static str>,
-    /// Session tickets come a round trip after the request.
+    /// Session tickets arrive one round trip after the request.
     pub tickets: bool,
 }
 
@@ -154,7 +154,7 @@ impl Path {
         received.push((now, 14_480));
         for stall in 1..=self.stalls {
             now += self.rtt;
-            // Slow start doubles what may be under way.
+            // Slow start doubles the bytes in flight.
             received.push((now, 14_480 << stall));
         }
         c.flights.push(flight(Direction::Received, &received));
@@ -186,7 +186,7 @@ impl Path {
         c
     }
 
-    /// What makes the handshake's flight stand still is the certificates.
+    /// Bytes of the certificates, which cause the handshake flight's stalls.
     fn chain(&self) -> u64 {
         if self.stalls == 0 { 3_000 } else { (14_480 << (self.stalls + 1)) - 16_000 }
     }
@@ -224,7 +224,7 @@ impl Path {
         });
     }
 
-    /// `n` of them, in as many rounds, a few microseconds apart.
+    /// `n` connections in as many rounds, a few microseconds apart.
     pub(super) fn way(&self, n: u32) -> MeasuredWay {
         let proven = (0..n).map(|round| {
             let wobble = i64::from(round * 7 % 11) * 5;
@@ -240,7 +240,7 @@ impl Path {
 }
 
 impl Path {
-    /// The same on connections that were open before.
+    /// The same on already open connections.
     pub(super) fn reused_way(&self, n: u32) -> MeasuredWay {
         let mut way = self.way(n);
         way.proven.iter_mut().for_each(|(_, connection)| connection.facts.reused = true);
@@ -248,7 +248,7 @@ impl Path {
     }
 }
 
-/// A server that has everything: sessions resumed, early data, connections kept.
+/// A server with resumed sessions, early data and persistent connections.
 pub(super) fn healthy(subject: &Path) -> MeasuredWays {
     let resumed = Path { resumed: true, ..subject.clone() };
     MeasuredWays {
@@ -262,13 +262,13 @@ pub(super) fn healthy(subject: &Path) -> MeasuredWays {
     }
 }
 
-/// A way in which nothing was as asked for.
+/// A way in which no connection was made as requested.
 pub(super) fn lacking(path: &Path, why: Shortfall) -> MeasuredWay {
     let unproven = (0..20).map(|_| (why, path.connection())).collect();
     MeasuredWay { unproven, ..MeasuredWay::default() }
 }
 
-/// A connection over QUIC, of which only facts and round trip matter.
+/// A connection over QUIC with only the facts and the round trip that tests need.
 pub(super) fn over_quic(retry: bool, stall_us: Option<u64>) -> MeasuredWay {
     let mut c = Path::default().connection();
     c.facts.tcp = None;

@@ -1,9 +1,9 @@
-//! Why a connection takes as long as it does: the equation, the findings, and what others say of it.
+//! Why a connection takes as long as it does: the equation, the findings, and other witnesses.
 //!
-//! Input: connections made in several ways ([`Evidence`]), all to the same place. Output: the typical
-//! connection's time as a sum ([`Equation`]), what costs time and could be otherwise ([`Finding`]), and
-//! how the client's estimate of the server's time stands against the server's own word
-//! ([`reconcile`]). Nothing here measures, predicts or prints. Definitions: `docs/explain.md`.
+//! Input: connections to one place, made in several ways ([`Evidence`]). Output: the typical connection's time as a
+//! sum ([`Equation`]), the avoidable costs ([`Finding`]), and a comparison of the client's estimate of the server's
+//! time with the server's own report ([`reconcile`]). Nothing here measures, predicts or prints. Definitions:
+//! `docs/explain.md`.
 
 mod beside;
 mod equation;

@@ -1,4 +1,4 @@
-//! The client's estimate of the server's time, held against the server's own word.
+//! Compares the client's estimate of the server's time with the server's own report.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use super::server_log::ServerLogWitness;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::{Connection, HttpFacts};
 
-/// Who says how long the server took.
+/// The source that reports the server's time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Witness {
-    /// The server's log, as told by the user.
+    /// A time from the server's log, given by the user.
     Log,
-    /// The server's access log, in which the connections were found.
+    /// The server's access log in which the connections were found.
     ServerLog(Box<ServerLogWitness>),
-    /// The response's Server-Timing field, with the metrics that were added up.
+    /// The response's Server-Timing field, with the metrics that were summed.
     ServerTiming(Vec<String>),
-    /// Packets captured.
+    /// A packet capture.
     Capture,
 }
 
-/// The outcome for one witness.
+/// The comparison with one witness.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconciled {
-    /// Who.
+    /// The witness.
     pub witness: Witness,
-    /// What it says.
+    /// The time it reports.
     pub said: Duration,
-    /// What the client estimates.
+    /// The client's estimate.
     pub estimated: Duration,
     /// How far the estimate may be off, either way.
     pub tolerance: Duration,
 }
 
 impl Reconciled {
-    /// Whether both agree.
+    /// Whether the two agree.
     pub fn verdict(&self) -> Verdict {
         let larger = self.said.max(self.estimated);
         if self.said.abs_diff(self.estimated) > self.tolerance {
@@ -46,27 +46,27 @@ impl Reconciled {
     }
 }
 
-/// What comes of holding one time against another.
+/// Result of comparing two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Both are the same within the tolerance.
+    /// The times are equal within the tolerance.
     Agree,
-    /// They are not.
+    /// The times differ by more than the tolerance.
     Differ,
-    /// The tolerance is more than half of both: much else would have agreed too.
+    /// The tolerance exceeds half of both times, so many other values would have agreed too.
     CannotTell,
 }
 
-/// Two times within this are both short.
+/// Times below this count as short, and two short times agree.
 const LITTLE: Duration = Duration::from_millis(1);
 
-/// Half a millisecond, or 5 %: what the estimate is good for on a quiet link.
+/// Smallest tolerance: half a millisecond, or 5 %. The estimate is this good on a quiet link.
 fn at_least(estimated: Duration) -> Duration {
     Duration::from_micros(500).max(estimated / 20)
 }
 
-/// Holds `said` against the estimate, which is uncertain by `uncertainty` besides its interval
-/// (nanoseconds).
+/// Compares `said` with the estimate, which is uncertain by `uncertainty` (nanoseconds) in addition to its
+/// interval.
 pub fn reconcile(
     witness: Witness,
     said: Duration,
@@ -80,9 +80,11 @@ pub fn reconcile(
     Reconciled { witness, said, estimated, tolerance }
 }
 
-/// What a response's Server-Timing fields say the server took, with the names of what was counted
-/// (W3C Server Timing §2). A metric called `total` counts alone; others are added up, because nothing
-/// says that they overlap. Metrics without a duration say nothing.
+/// The server's time according to a response's Server-Timing fields, with the names of the metrics used (W3C Server
+/// Timing §2).
+///
+/// A metric called `total` counts alone. Otherwise metrics are summed, because nothing says that they overlap.
+/// Metrics without a duration are ignored.
 pub fn server_timing(connection: &Connection) -> Option<(Duration, Vec<String>)> {
     let http: &HttpFacts = connection.facts.http.as_ref()?;
     let fields = http.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("server-timing"));

@@ -1,7 +1,7 @@
-//! A connection played again, without one or several of its faults.
+//! Replays a connection without one or several of its faults.
 //!
-//! Input: what `fit` read from a connection over TCP: who wrote how much after what, and how the hosts behave. Output:
-//! what it would take with faults removed, by the simulated TCP of `predict`.
+//! Input: what `fit` read from a connection over TCP: who wrote how many bytes after which event, and how the hosts
+//! behave. Output: the times with faults removed, from the TCP simulation of `predict`.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
 use firstbyte_core::simulation::tcp::{self, Habits, Nanos, Observer};
 use firstbyte_core::split::server_model::constants::{RECORD_BYTES, USUAL_WINDOW_PACKETS};
 
-/// What can be removed.
+/// A fault that can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Fault {
     /// The server's time before the response.
     Think,
     /// The server's time in the handshake.
     Handshake,
-    /// The server stands still within an answer.
+    /// The server pauses within an answer.
     Pause,
     /// Nagle's algorithm.
     Nagle,
-    /// A window that begins with fewer than ten segments.
+    /// An initial window below ten segments.
     Window,
-    /// Certificates, but for a short leaf.
+    /// Certificates beyond a short leaf.
     Chain,
-    /// The response, but for what any window holds.
+    /// The part of the response that exceeds any window.
     Body,
-    /// The round trip that TLS 1.2 takes more.
+    /// The extra round trip of TLS 1.2.
     Tls12,
     /// The rate of the link.
     Link,
@@ -49,7 +49,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// The findings that name it.
+    /// The findings that correspond to it.
     pub(super) const fn findings(self) -> &'static [FindingKind] {
         match self {
             Self::Think => &[FindingKind::SlowServer],
@@ -65,88 +65,88 @@ impl Fault {
     }
 }
 
-/// From the SYN on, nanoseconds.
+/// Times since the SYN, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub first_byte: Nanos,
     pub total: Nanos,
 }
 
-/// A leaf with an ECDSA key.
+/// Size of a leaf certificate with an ECDSA key.
 const SHORT_CHAIN: u64 = 900;
-/// After the certificates a server's flight has a signature and a Finished.
+/// Bytes in the server's flight after the certificates: a signature and a Finished.
 const BEHIND_CHAIN: u64 = 300;
-/// What any window holds.
+/// A response size that fits any window.
 pub(super) const SMALL_BODY: u64 = 1_000;
-/// Hosts take that long for nothing.
+/// Delays of hosts up to this are noise.
 const NOISE: i64 = 150_000;
 
-/// What a write of the server's began, or went on with.
+/// The message that a server's write begins or continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// An answer in the handshake.
     Handshake,
-    /// The rest of one.
+    /// The rest of a handshake answer.
     HandshakeMore,
-    /// The response, or what comes before it.
+    /// The response, or data before it.
     Think,
     /// The rest of the response.
     More,
 }
 
-/// What the server writes.
+/// One write of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
-    /// Bytes of the client's that it answers.
+    /// Bytes the client must have sent before it.
     pub needs: u64,
-    /// From when these are there, or from the write before it, nanoseconds.
+    /// Delay after those bytes arrived, or after the previous write, nanoseconds.
     pub after: i64,
     pub start: u64,
     pub end: u64,
     pub role: Role,
 }
 
-/// What the client sends.
+/// One write of the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Bytes of the server's that were there.
+    /// Bytes from the server that must have arrived before it.
     pub needs: u64,
     pub after: i64,
     pub bytes: u64,
 }
 
-/// A connection, ready to be played.
+/// A connection that can be replayed.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     pub client: Vec<Sent>,
     pub server: Vec<Write>,
-    /// With so many bytes of the server's, the client can read the first byte of the response.
+    /// Bytes from the server with which the client can read the first byte of the response.
     pub first_byte: u64,
     pub habits: Habits,
     pub path: Path,
-    /// Bytes of the server's certificates, and of the response's body.
+    /// Bytes of the server's certificates; below, those of the response's body.
     pub chain: Option<u64>,
     pub body: Option<u64>,
-    /// A full handshake of TLS 1.2.
+    /// Whether this is a full TLS 1.2 handshake.
     pub tls12: bool,
 }
 
-/// When what was there.
+/// Arrival times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrived {
     pub connected: Nanos,
-    /// Bytes in order, with when the last of them came.
+    /// Number of bytes received in order, with the arrival time of the last one.
     pub course: Vec<(u64, Nanos)>,
 }
 
 impl Arrived {
-    /// When so many bytes were there.
+    /// Arrival time of the first `bytes` bytes.
     pub(super) fn at(&self, bytes: u64) -> Option<Nanos> {
         let index = self.course.partition_point(|(end, _)| *end < bytes);
         self.course.get(index).map(|(_, at)| *at)
     }
 
-    /// When what lies between two places was there, but for what may be of the packet behind it.
+    /// Arrival time of a byte range, without the few last bytes that may belong to the next packet.
     pub(super) fn nearly_at(&self, start: u64, end: u64) -> Option<Nanos> {
         self.at(end.saturating_sub(RECORD_BYTES).max(start + 1))
     }
@@ -165,7 +165,7 @@ impl Observer for Arrived {
 }
 
 impl Replay {
-    /// What it takes without some faults.
+    /// The times without some faults.
     pub(super) fn times(&self, without: &[Fault]) -> Option<Times> {
         let is_out = |fault| without.contains(&fault);
         let mut played = self.clone();
@@ -208,7 +208,7 @@ impl Replay {
         })
     }
 
-    /// Where certificates are that need not be.
+    /// The range of removable certificate bytes.
     fn certificates(&self) -> Option<(u64, u64)> {
         let first = self.server.first()?.needs;
         let flight = self.server.iter().take_while(|write| write.needs == first).last()?;
@@ -217,7 +217,7 @@ impl Replay {
         (begin < end).then_some((begin, end))
     }
 
-    /// The server writes less: of what is from one byte to another only so much, the same share of each write.
+    /// Shrinks the server's data between two offsets to `left` bytes, each write by the same share.
     fn shrink(&mut self, begin: u64, end: u64, left: u64) {
         if end <= begin {
             return;
@@ -229,7 +229,7 @@ impl Replay {
         let mut total = 0;
         for write in &old {
             let of_it = within(write);
-            // Something is left of each write: it was made.
+            // Keep at least one byte of each write, because the write was made.
             let kept = if of_it > 0 { ((of_it as f64 * share) as u64).max(1) } else { 0 };
             let (start, bytes) = (total, write.end - write.start - of_it + kept);
             total += bytes;
@@ -245,7 +245,7 @@ impl Replay {
                 *place = if whole { new.end } else { part };
             }
         }
-        // Of writes right behind each other, where one ended was a matter of size.
+        // Merge consecutive writes: where one ended was only a matter of size.
         for (old, write) in old.iter().zip(new) {
             match self.server.last_mut() {
                 Some(last)
@@ -261,7 +261,8 @@ impl Replay {
         }
     }
 
-    /// As with TLS 1.3: the request goes with the Finished, and what answered the Finished comes before the response.
+    /// Saves a round trip, as TLS 1.3 does: the request goes with the Finished, and the answer to the Finished
+    /// precedes the response.
     fn spare_a_round_trip(&mut self) {
         let Some(request) = self.client.iter().position(|sent| {
             let needs = sent.needs;
@@ -286,7 +287,6 @@ impl Replay {
         self.client.first().map_or(0, |sent| sent.bytes)
     }
 
-    /// Plays it as it is.
     pub(super) fn play(&self) -> Option<Arrived> {
         let (mut client, mut server) = (Lines::default(), Lines::default());
         for Sent { needs, after, bytes } in &self.client {

@@ -1,7 +1,7 @@
-//! The connections of an explanation, found again in the server's own access log.
+//! Finds an explanation's connections in the server's own access log.
 //!
-//! A line is a connection's where the client's port is the same and the times are near: the log has no addresses of clients, and
-//! needs none. What stands between (a proxy, a translator of addresses) may give another port: then nothing is found.
+//! A log line belongs to a connection if the client port is the same and the times are close. The log has no client
+//! addresses and needs none. If a middlebox (a proxy, a NAT) changes the port, nothing is found.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use firstbyte_core::stats::{Estimate, Interval, median, median_estimate};
 use firstbyte_core::timeline::{Connection, Handshake, Mark, PhaseName};
 use firstbyte_sources::server_log::{LogForm, LoggedRequest};
 
-/// The clocks of both hosts are not further apart; a port is not used again so soon.
+/// The hosts' clocks differ by no more than this, and a port is not reused sooner.
 const NEAR: Duration = Duration::from_secs(60);
 
-/// Of the connections that both sides say something of: how many there are, and of how many they say the same.
+/// Connections about which both sides report a property, and how many of these reports agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Of how many both say it.
+    /// Number of connections for which both report it.
     pub compared: u64,
-    /// Of how many they say the same.
+    /// Number of connections for which both report the same.
     pub agree: u64,
-    /// Of how many of those the log says yes.
+    /// Number of these for which the log says yes.
     pub logged_yes: u64,
 }
 
@@ -36,40 +36,42 @@ impl Agreement {
     }
 }
 
-/// What a log says of the connections that are explained.
+/// What a log says about the explained connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerLogWitness {
-    /// Whose log.
+    /// The log's format.
     pub form: LogForm,
-    /// Requests found in it, of those explained.
+    /// Explained requests found in the log.
     pub found: usize,
-    /// Those explained.
+    /// All explained requests.
     pub of: usize,
-    /// Whether its time ends with the response's first byte; otherwise with the last one handed to the kernel.
+    /// Whether the log's time ends with the response's first byte; otherwise with the last byte handed to the
+    /// kernel.
     pub to_first_byte: bool,
-    /// What the client attributes to the server less what the log says, request by request: median, nanoseconds.
+    /// The client's estimate of the server's time minus the log's time, paired by request: median, nanoseconds.
     pub difference: Option<Estimate>,
-    /// The step of the log's clock.
+    /// Resolution of the log's clock.
     pub step: Duration,
-    /// Medians until the upstream was connected, its header and its response were read; those that are known.
+    /// Median times until the upstream was connected, its header was read and its response was read; absent if
+    /// unknown.
     pub upstream: [Option<Duration>; 3],
-    /// Bytes of the response's body: what the server may have waited to hand over.
+    /// Bytes of the response's body, which the server may have waited to hand over.
     pub body_bytes: Option<u64>,
-    /// Resumed or not, over all ways to connect.
+    /// Agreement about session resumption, over all ways to connect.
     pub resumed: Agreement,
-    /// As early data or not, over all ways to connect.
+    /// Agreement about early data, over all ways to connect.
     pub early_data: Agreement,
-    /// How far the log's clock is ahead of the client's (behind where negative), the way to the client included: median,
-    /// nanoseconds.
+    /// How far the log's clock is ahead of the client's (negative if behind), including the path to the client:
+    /// median, nanoseconds.
     pub clock_ahead_ns: Option<i64>,
 }
 
-/// A connection, and the line that is nearest.
+/// A connection and the closest log line.
 #[derive(Debug)]
 struct Joined<'a> {
     kind: WayKind,
     connection: &'a AttributedConnection,
-    /// Its end since 1970.
+    /// When the connection ended, since the Unix epoch.
     end: Duration,
     line: Option<LoggedRequest>,
 }
@@ -80,7 +82,7 @@ impl Joined<'_> {
     }
 }
 
-/// Looks for connections in a log, line by line.
+/// Searches a log for connections, line by line.
 #[derive(Debug)]
 pub struct ServerLogSearch<'a> {
     connections: Vec<Joined<'a>>,
@@ -89,7 +91,7 @@ pub struct ServerLogSearch<'a> {
 }
 
 impl<'a> ServerLogSearch<'a> {
-    /// Looks for the connections of `evidence`.
+    /// Searches for the connections of `evidence`.
     pub fn for_evidence(evidence: &'a Evidence) -> Self {
         let mut search = Self { connections: Vec::new(), by_port: HashMap::new(), lines: 0 };
         for (kind, way) in &evidence.ways {
@@ -103,7 +105,7 @@ impl<'a> ServerLogSearch<'a> {
         search
     }
 
-    /// Takes a line.
+    /// Adds a log line.
     pub fn add(&mut self, line: LoggedRequest) {
         self.lines += 1;
         let (Some(port), Some(at)) = (line.client_port, line.logged) else { return };
@@ -119,13 +121,15 @@ impl<'a> ServerLogSearch<'a> {
         }
     }
 
-    /// How many lines there were.
+    /// Number of lines added.
     pub const fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// What the log says, held against what the client attributes to the server: `estimated`, whose interval and uncertainty
-    /// are as in [`reconcile`]. Absent where none of the connections explained is in the log with its time.
+    /// Compares the log's times with the client's estimate of the server's time. Absent if no explained connection
+    /// is in the log with its time.
+    ///
+    /// The interval and uncertainty of `estimated` are as in [`reconcile`].
     pub fn finish(
         self,
         estimated: Duration,
@@ -198,7 +202,7 @@ impl<'a> ServerLogSearch<'a> {
     }
 }
 
-/// When the response had come, since 1970.
+/// When the response was complete, since the Unix epoch.
 fn end(connection: &Connection) -> Option<Duration> {
     let end = [Mark::ResponseEnd, Mark::ResponseStart]
         .iter()
@@ -207,13 +211,13 @@ fn end(connection: &Connection) -> Option<Duration> {
     Some(started + Duration::from_nanos(u64::try_from(end.as_nanos()).ok()?))
 }
 
-/// What the client attributes to the server of the request, as the equation's term has it.
+/// The time of the request that the client attributes to the server, as in the equation's term.
 fn servers_share(split: &Split) -> Duration {
     let phases = [PhaseName::Send, PhaseName::Wait];
     phases.iter().filter_map(|name| split.phase(*name)).map(|phase| phase.parts.server).sum()
 }
 
-/// What is proven: whether its session was resumed, and whether the request left as early data that the server took.
+/// Proven facts: whether the session was resumed, and whether the server accepted the request as early data.
 fn proven(connection: &Connection) -> (Option<bool>, Option<bool>) {
     let Some(tls) = &connection.facts.tls else { return (None, None) };
     let resumed = tls.handshake.map(|handshake| handshake == Handshake::Resumed);

@@ -126,7 +126,7 @@ fn connections_with_another_status_are_no_evidence() {
         match kind {
             WayKind::Subject => answer_with(way, 0..6, 429),
             WayKind::Reused => answer_with(way, 0..20, 429),
-            // http: is often redirected to https:.
+            // `http:` often redirects to `https:`.
             WayKind::Plain => answer_with(way, 0..20, 301),
             _ => {}
         }
@@ -143,7 +143,7 @@ fn connections_with_another_status_are_no_evidence() {
     assert_eq!(counts(WayKind::Plain), (20, 0, 20));
     let listed: Vec<WayKind> = evidence.unlike_answers.iter().map(|(kind, _)| *kind).collect();
     assert!(listed.contains(&WayKind::Reused) && !listed.contains(&WayKind::Plain));
-    // The first connection is among those that are told, and only an alike one is part of the evidence.
+    // The first connection is counted, but joins the evidence only if its status is the usual one.
     assert_eq!(evidence.unlike_answers[0].1.statuses(), [(200, 15), (429, 6)]);
     assert!(evidence.subject().unwrap().first.is_some());
     assert!(evidence.way(WayKind::Reused).unwrap().first.is_some());
@@ -204,8 +204,8 @@ fn what_servers_do_not_offer_is_found_by_trying() {
     assert_eq!(found, ["no-reuse"]);
 }
 
-/// A busy client acknowledged the server's settings 0.1 ms after its request. Of the sizes that were read, six bytes
-/// would not fit four segments.
+/// A busy client acknowledged the server's settings 0.1 ms after its request. Of the sizes that were read, six
+/// bytes would not fit in four segments.
 #[test]
 fn what_leaves_behind_the_request_is_not_answered_by_the_response() {
     let at = |us: i64| Stamp { at: Offset::from_nanos(us * 1_000), clock: Clock::Kernel };
@@ -394,14 +394,14 @@ fn witnesses_agree_within_what_the_estimate_is_good_for() {
         reconcile(Witness::Log, ms(said), ms(estimated), None, uncertainty).verdict()
     };
     assert_eq!(within(8.0, 10.0, 3.0), Verdict::Agree);
-    // Whatever the server had said, below 101 ms, would agree.
+    // Any server report below 101 ms would agree.
     assert_eq!(within(100.0, 50.5, 50.4), Verdict::CannotTell);
     assert_eq!(within(120.0, 50.5, 50.4), Verdict::Differ);
     assert_eq!(within(0.3, 0.2, 0.9), Verdict::Agree);
 }
 
 proptest! {
-    /// Whatever the connections were like, the terms add up to the total, to the nanosecond.
+    /// For any connections, the terms add up to the total exactly, to the nanosecond.
     #[test]
     fn terms_add_up(
         rtt in 100i64..300_000, stalls in 0i64..4, think in 0i64..500_000, pause in 0i64..300_000,
@@ -425,7 +425,7 @@ proptest! {
     }
 }
 
-/// As a browser's trace tells of them, in steps of 5 ms.
+/// The connections as a browser's trace reports them, in steps of 5 ms.
 fn as_reported(mut evidence: MeasuredWays) -> MeasuredWays {
     const STEP_NS: u32 = 5_000_000;
     let read = |stamp: Stamp| {
@@ -454,13 +454,13 @@ fn the_steps_of_a_clock_are_in_the_equation_and_no_finding() {
         let least = 5e6 * f64::from(term.round_trips.max(1));
         assert!(term.interval.unwrap().half_width() >= least, "{term:?}");
     }
-    // 6 ms more than usual are within two steps; 120 ms are not.
+    // An excess of 6 ms is within two clock steps; 120 ms is not.
     let slow = |think| kinds(&as_reported(healthy(&Path { think, ..Path::default() })));
     assert_eq!(slow(6_000), [""; 0]);
     assert_eq!(slow(120_000), ["slow-server"]);
 }
 
-/// A log of nginx that has these: client's port, milliseconds since 1970, milliseconds taken, resumed.
+/// An nginx log with these lines: client port, milliseconds since the Unix epoch, milliseconds taken, resumed.
 fn logged(lines: &[(u16, u64, u64, bool)]) -> Vec<firstbyte_sources::server_log::LoggedRequest> {
     let mut requests = Vec::new();
     for (port, at, took, resumed) in lines {
@@ -490,12 +490,12 @@ fn connections_are_found_in_a_log_by_port_and_time() {
     }
     evidence.ways.push((WayKind::Subject, way));
     let lines = logged(&[
-        // Another connection, with another port.
+        // Another connection, from another port.
         (40_000, BEGAN_MS, 999, true),
-        // The first two are in it; so is one with the same port an hour before.
+        // The log has the first two connections, and an older one from the same port an hour before.
         (50_000, BEGAN_MS - 3_600_000, 999, true),
         (50_000, BEGAN_MS + 100, 20, false),
-        // Nearer in time than the one behind it.
+        // This line is closer in time than the next one.
         (50_001, BEGAN_MS + 1_100, 20, true),
         (50_001, BEGAN_MS + 5_000, 999, false),
     ]);
@@ -509,7 +509,7 @@ fn connections_are_found_in_a_log_by_port_and_time() {
     assert_eq!((log.found, log.of, log.step), (2, 3, ms(1.0)));
     let difference = log.difference.unwrap().value / 1e6;
     assert!((difference - 22.0).abs() < 1.0, "{difference}");
-    // One of the two is logged as resumed, and neither was.
+    // The log says that one of the two was resumed; neither was.
     let said = Agreement { compared: 2, agree: 1, logged_yes: 1 };
     assert_eq!((log.resumed, log.early_data.agree), (said, 2));
     let none = ServerLogSearch::for_evidence(&evidence);

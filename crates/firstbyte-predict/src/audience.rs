@@ -1,28 +1,27 @@
-//! Audiences: visitors at many distances, played before and after a change.
+//! Audiences: visitors at many distances, simulated before and after a change.
 //!
-//! Input: a table of round trips with weights, two players. Output: both distributions, and who gained.
-//! A visitor meets the same losses before and after, as far as the packets correspond.
+//! Input: a table of round trips with weights, two players. Output: both distributions, and how many visitors
+//! gained. A visitor meets the same losses before and after, as far as the packets correspond.
 
 use std::time::Duration;
 
 use crate::{Outcome, Player, Range, derived_seed};
 
-/// Visitors at one distance.
+/// Visitors with the same round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Visitors {
-    /// Their round trip.
+    /// Their round-trip time.
     pub rtt: Duration,
     /// Their share, in any unit.
     pub weight: f64,
-    /// Their loss, each way; none when the table does not say.
+    /// Their loss rate in each direction; zero if the table does not say.
     pub loss: f64,
 }
 
-/// Connections over QUIC that are played for each round trip: the mean of what losses cost is then within a
-/// hundredth of the total.
+/// Number of QUIC connections simulated per round trip. It keeps the mean cost of losses within 1 % of the total.
 const MEMBERS: usize = 2_000;
 
-/// An audience.
+/// Visitors with their round trips, weights and loss rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audience {
     visitors: Vec<Visitors>,
@@ -30,11 +29,13 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Reads CSV with a header; the columns `rtt_ms` and `weight` are needed, `loss` (a share, or with
-    /// a percent sign) may be there, others are ignored. `loss` is what visitors lose where it is not.
+    /// Reads CSV with a header.
+    ///
+    /// The columns `rtt_ms` and `weight` are required. `loss` is optional (a share, or a number with a percent
+    /// sign) and defaults to the argument `loss`. Other columns are ignored.
     ///
     /// # Errors
-    /// The line and what is wrong with it.
+    /// Names the line and the problem.
     pub fn read(text: &[u8], loss: f64) -> Result<Self, String> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
         let header = reader.headers().map_err(|e| e.to_string())?.clone();
@@ -71,7 +72,7 @@ impl Audience {
         Ok(Self { visitors, weight })
     }
 
-    /// What players have to be prepared for.
+    /// The range of round trips and losses for which players must be prepared.
     pub fn range(&self) -> Range {
         let rtts = || self.visitors.iter().map(|v| v.rtt);
         let losses = || self.visitors.iter().map(|v| v.loss).filter(|loss| *loss > 0.0);
@@ -91,13 +92,15 @@ impl Audience {
         self.visitors.iter().map(|v| v.loss).fold(0.0, f64::max)
     }
 
-    /// Lines that count.
+    /// Number of table lines in use.
     pub fn lines(&self) -> usize {
         self.visitors.len()
     }
 
-    /// Plays `connections` visitors, every line as often as its weight says, on `threads` threads; for as long as
-    /// `goes_on`, which is asked [`PASSES`] times: every pass is spread over the whole audience.
+    /// Simulates `connections` visitors on `threads` threads, each table line in proportion to its weight.
+    ///
+    /// The work is divided into [`PASSES`] passes, each spread over the whole audience. `goes_on` is asked before
+    /// each pass, and returning false ends the work.
     pub fn play(
         &self,
         ways: [&Player; 2],
@@ -132,7 +135,7 @@ impl Audience {
         seed: u64,
     ) -> Vec<[Option<Outcome>; 2]> {
         let share = |number: u64| (number as f64 + 0.5) / f64::from(of) * self.weight;
-        // Weights are walked through once: visitors come in the order of the table.
+        // Walk through the weights once: visitors come in table order.
         let mut up_to = 0.0;
         let mut line = 0;
         let mut calm: Option<[Option<Outcome>; 2]> = None;
@@ -147,7 +150,7 @@ impl Audience {
                 }
                 let Visitors { rtt, loss, .. } = self.visitors[line];
                 let seed = derived_seed(seed, number);
-                // Where nothing is lost, visitors of one line all meet the same.
+                // Without losses, all visitors of one line have the same outcome.
                 let calmly = calm.filter(|_| loss == 0.0);
                 let outcomes = calmly.unwrap_or_else(|| ways.map(|way| way.play(rtt, loss, seed)));
                 calm = Some(outcomes);
@@ -157,27 +160,27 @@ impl Audience {
     }
 }
 
-/// Parts of the work, after each of which it can be ended.
+/// Number of passes; the work can be ended after each.
 pub const PASSES: usize = 64;
 
-/// How an audience fared. Times are sorted, nanoseconds; before and after.
+/// The outcomes of an audience: sorted times in nanoseconds, before and after the change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Played {
     /// To the first byte.
     pub first_byte: [Vec<u64>; 2],
     /// To the last byte.
     pub total: [Vec<u64>; 2],
-    /// Visitors whose total became shorter, longer, by more than a tenth of a millisecond.
+    /// Visitors whose total became shorter by more than a tenth of a millisecond.
     pub shorter: u64,
-    /// See `shorter`.
+    /// Visitors whose total became longer by more than that.
     pub longer: u64,
-    /// Visitors played.
+    /// Number of simulated visitors.
     pub visitors: u64,
-    /// Those who did not get through, before and after: every SYN was lost.
+    /// Visitors who could not connect, before and after: every SYN was lost.
     pub failed: [u64; 2],
 }
 
-/// Less than this is no change.
+/// Smaller differences do not count as a change.
 const SAME: Duration = Duration::from_micros(100);
 
 impl Played {

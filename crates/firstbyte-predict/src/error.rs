@@ -1,30 +1,30 @@
-//! Why there is no prediction.
+//! Reasons why there is no prediction.
 
 use std::fmt;
 
 /// Why there is no prediction.
 #[derive(Debug)]
 pub enum PredictError {
-    /// The way is none.
+    /// The combination of options is impossible.
     NoSuchWay {
-        /// What excludes what.
+        /// Which options exclude each other.
         why: &'static str,
     },
-    /// TLS refuses the certificate, or the two sides do not come together.
+    /// TLS rejects the certificate, or the two sides have nothing in common to negotiate.
     Tls(rustls::Error),
-    /// QUIC refuses it.
+    /// QUIC rejects the setup.
     Quic {
-        /// Why, in the state machine's words.
+        /// The state machine's error message.
         detail: String,
     },
-    /// The conversation came to rest before the response was there.
+    /// The exchange came to a halt before the response was complete.
     Stalled {
-        /// Who is waiting for what.
+        /// Which side waits for what.
         what: &'static str,
     },
-    /// What is asked for is not predicted.
+    /// The request is outside what can be predicted.
     NotPredicted {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Findings held against what removing a fault saves, over connections that are predicted.
+//! Compares findings with the time that removing a fault saves, over predicted connections.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{Setup, Tls, Way as Made, fixtures, predict};
 
 const COUNT: u32 = 5;
 
-/// A server on a path, and what is asked of it.
+/// A server on a path, and the TLS version to use.
 #[derive(Clone, Debug)]
 struct Case {
     setup: Setup,
@@ -22,7 +22,7 @@ struct Case {
 const MS: Duration = Duration::from_millis(1);
 
 impl Case {
-    /// 40 ms, ten segments, no limit to the rate; a chain and a response that fit.
+    /// 40 ms, ten segments, unlimited rate; a chain and a response that fit the window.
     fn sound() -> Self {
         let mut setup = fixtures::setup(1_000);
         setup.path.up.delay = Duration::from_millis(20);
@@ -51,7 +51,7 @@ impl Case {
         self.found_together().0
     }
 
-    /// What is found, and what a visit saves without all of that.
+    /// The findings, and the time that a visit saves without all of them.
     fn found_together(&self) -> (Vec<(FindingKind, Duration)>, Option<TimeSaved>) {
         let connection = self.made();
         let proven = (0..COUNT).map(|round| (round, connection.clone())).collect();
@@ -63,7 +63,7 @@ impl Case {
         (costs, found.together)
     }
 
-    /// What is found is this alone, and costs what `without` saves.
+    /// Asserts that this is the only finding, and that its cost is what `without` saves.
     fn costs(&self, kind: FindingKind, without: &Self) {
         let truth = self.total().saturating_sub(without.total());
         assert!(truth > 2 * MS, "{kind:?} costs {truth:?}");
@@ -91,7 +91,7 @@ fn a_slow_link_costs_what_its_rate_takes() {
         let slow = Case::sound().with(|setup| setup.path.down.rate = Some(mbit * 1_000_000));
         slow.costs(FindingKind::SlowLink, &Case::sound());
     }
-    // So quick that it does not matter.
+    // So fast that it does not matter.
     assert_eq!(Case::sound().with(|setup| setup.path.down.rate = Some(1_000_000_000)).found(), []);
 }
 
@@ -101,7 +101,7 @@ fn a_small_window_costs_the_round_trips_that_ten_segments_spare() {
         let small = Case::sound().with(|setup| setup.server.initial_window = window);
         small.costs(FindingKind::SmallWindow, &Case::sound());
     }
-    // A small one that never fills is not seen, and costs nothing.
+    // A small window that never fills is not visible and costs nothing.
     let short = Case::sound().with(|setup| {
         setup.exchange.response_bytes = 300;
         setup.server.initial_window = 8;
@@ -115,8 +115,8 @@ fn a_large_response_costs_what_a_small_one_would_save() {
     large.costs(FindingKind::SlowStart, &Case::sound().with(|s| s.exchange.response_bytes = 1_000));
 }
 
-/// Tickets and settings take part of the window: a response of ten segments or less may fill it. Where it does, and
-/// only there, the equation has the term and the finding is made.
+/// Tickets and settings use part of the window, so a response of ten segments or less may fill it. If and only if
+/// it does, the equation has the term and there is a finding.
 #[test]
 fn slow_start_is_found_where_the_equation_has_it() {
     for response_bytes in (8_000..18_000).step_by(500) {
@@ -149,7 +149,7 @@ fn thinking_is_told_from_what_the_window_holds() {
 #[test]
 fn each_of_two_faults_costs_what_it_alone_saves() {
     let both = Case::sound().with(|setup| {
-        // Ten segments take longer than a round trip: no window is ever full.
+        // Ten segments take longer than a round trip, so no window is ever full.
         setup.path.down.rate = Some(2_000_000);
         setup.exchange.response_bytes = 40_000;
     });
@@ -173,7 +173,7 @@ fn tls_1_2_costs_what_1_3_would_save() {
     let new = Case::sound();
     let old = Case { tls: Tls::V1_2, ..Case::sound() };
     old.costs(FindingKind::Tls12, &new);
-    // On a path on which nothing takes time there is nothing to save.
+    // On a path without any delay there is nothing to save.
     let near = |tls| Case {
         tls,
         ..Case::sound().with(|setup| {

@@ -12,7 +12,7 @@ use super::{Setup, certified};
 
 pub(super) const RTT: Duration = Duration::from_millis(80);
 
-/// One certificate of about so many bytes; always the same.
+/// A certificate of about `bytes` bytes, always the same.
 fn chain(bytes: usize) -> Arc<CertifiedKey> {
     static MADE: Mutex<BTreeMap<usize, Arc<CertifiedKey>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap();
@@ -20,7 +20,7 @@ fn chain(bytes: usize) -> Arc<CertifiedKey> {
 }
 
 fn make_chain(bytes: usize) -> Arc<CertifiedKey> {
-    // Unlike those of ECDSA, its signatures are all of one length: so are the flights.
+    // Unlike ECDSA signatures, these all have the same length, and so have the flights.
     let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     let mut params = CertificateParams::new(vec!["server.test".to_owned()]).unwrap();
     let bare = params.self_signed(&key).unwrap().der().len();
@@ -34,7 +34,7 @@ fn make_chain(bytes: usize) -> Arc<CertifiedKey> {
     certified(vec![certificate.der().clone()], der).unwrap()
 }
 
-/// 80 ms, a chain of about so many bytes, hosts that take no time.
+/// 80 ms, a chain of about `chain_bytes` bytes, and hosts without delays.
 pub(crate) fn setup(chain_bytes: usize) -> Setup {
     let mut setup = Setup::new(RTT, chain(chain_bytes));
     setup.server.hello_time = Default::default();

@@ -1,12 +1,12 @@
-//! What HTTP writes: real frame headers and lines, content of the sizes asked for.
+//! The bytes that HTTP writes: real frame headers and lines, content of the requested sizes.
 //!
-//! HPACK and QPACK are not run. Their shorter heads are estimated at three fifths of HTTP/1.1's, as
+//! HPACK and QPACK are not run. The size of their compressed heads is estimated at three fifths of HTTP/1.1's, as
 //! measured with this project's own client and nginx.
 
 use super::{Exchange, Http};
 use firstbyte_core::wire::http2::PREFACE;
 
-/// What is written together, by name.
+/// Bytes that are written together, with their names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written {
     pub bytes: Vec<u8>,
@@ -28,7 +28,7 @@ const HEADERS: u8 = 1;
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// SETTINGS_MAX_FRAME_SIZE that nobody changes (RFC 9113 §6.5.2).
+/// Default SETTINGS_MAX_FRAME_SIZE, which no known peer changes (RFC 9113 §6.5.2).
 const MAX_FRAME: u64 = 16_384;
 
 fn frame(kind: u8, flags: u8, stream: u8, payload: u64) -> Vec<u8> {
@@ -38,12 +38,12 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: u64) -> Vec<u8> {
     bytes
 }
 
-/// A head, compressed.
+/// Size of a head after compression.
 pub(super) const fn packed(head: u64) -> u64 {
     head * 3 / 5
 }
 
-/// The request; `first` on its connection.
+/// The request; `first` if it is the first on its connection.
 pub(super) fn request(http: Http, exchange: &Exchange, first: bool) -> Written {
     let mut written = Written::default();
     if http == Http::V1_1 {
@@ -67,10 +67,11 @@ pub(super) fn request(http: Http, exchange: &Exchange, first: bool) -> Written {
     written
 }
 
-/// A head like the one before it, compressed, as measured with this project's own client: HPACK's table has most of it.
+/// Compressed size of a head that resembles the previous one, as measured with this project's own client: HPACK's
+/// table already has most of it.
 const REPEATED_HEAD: u64 = 15;
 
-/// So many requests at once on a new HTTP/2 connection.
+/// `count` simultaneous requests on a new HTTP/2 connection.
 pub(super) fn requests_at_once(exchange: &Exchange, count: u32) -> Written {
     let mut written = request(Http::V2, exchange, true);
     let head = packed(exchange.request_head_bytes).min(REPEATED_HEAD);
@@ -80,8 +81,8 @@ pub(super) fn requests_at_once(exchange: &Exchange, count: u32) -> Written {
     written
 }
 
-/// The responses to so many, frame by frame in turn, heads first; and for each where its first byte stands, and how many
-/// bytes there are up to its last.
+/// The responses to `count` requests, heads first, then interleaved frame by frame. Also returns for each response
+/// the position of its first byte, and the number of bytes up to its last.
 pub(super) fn responses_at_once(exchange: &Exchange, count: u32) -> (Written, Vec<(u64, u64)>) {
     let mut written = Written::default();
     let head = Exchange { response_bytes: 0, ..exchange.clone() };
@@ -105,17 +106,16 @@ pub(super) fn responses_at_once(exchange: &Exchange, count: u32) -> (Written, Ve
     (written, places)
 }
 
-/// What an HTTP/2 server says before it is asked anything, as nginx does.
+/// Frames that an HTTP/2 server sends before any request, as nginx does.
 pub(super) fn server_settings() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, 18), frame(WINDOW_UPDATE, 0, 0, 4)].concat()
 }
 
-/// SETTINGS, acknowledged.
+/// The acknowledgement of SETTINGS.
 pub(super) fn settings_ack() -> Vec<u8> {
     frame(SETTINGS, 1, 0, 0)
 }
 
-/// The response.
 pub(super) fn response(http: Http, exchange: &Exchange) -> Written {
     let mut written = Written::default();
     if http == Http::V1_1 {
@@ -142,7 +142,7 @@ fn data(written: &mut Written, bytes: u64) {
     }
 }
 
-/// A head of so many bytes, if that is more than it has, up to the blank line.
+/// Pads a head to `bytes` bytes, including the blank line, if it is shorter.
 fn pad(head: &mut Vec<u8>, bytes: u64) {
     const END: &[u8] = b"\r\n\r\n";
     let filling = usize::try_from(bytes).unwrap_or(0).saturating_sub(END.len());

@@ -1,9 +1,9 @@
-//! Predictions: what a connection would take, without a network.
+//! Predicts how long a connection would take, without a network.
 //!
-//! Input: a [`Setup`] (path, server, client, exchange) and a [`Way`] to connect. Output: the
-//! [`Connection`] that it would be, with marks, flights and facts, so that every view works on it.
-//! rustls and quinn-proto make the real handshakes; packets go over a simulated path in virtual time.
-//! Nothing here reads a clock: quinn-proto is given instants counted from the caller's.
+//! Input: a [`Setup`] (path, server, client, exchange) and a [`Way`] to connect. Output: the predicted
+//! [`Connection`], with marks, flights and facts, so that every view works on it. rustls and quinn-proto make the
+//! real handshakes, and packets cross a simulated path in virtual time. Nothing here reads a clock: quinn-proto's
+//! instants are counted from the caller's.
 //!
 //! The model is described in `docs/prediction.md`.
 
@@ -31,10 +31,10 @@ pub use way::{Http, Reuse, Session, Several, Tls, Way};
 
 use firstbyte_core::timeline::{Connection, Sample};
 
-/// Predicts the sample that is taken this way: a connection, and, of several requests, all of them.
+/// Predicts a sample taken this way: a connection, and all requests if there are several.
 ///
 /// # Errors
-/// There is no such way, or the state machines refuse what they are given.
+/// If the combination of options is impossible, or the state machines reject the setup.
 pub fn predict_sample(setup: &Setup, way: &Way, base: Instant) -> Result<Sample, PredictError> {
     way.check()?;
     let (connection, requests) = match &way.several {
@@ -48,12 +48,13 @@ pub fn predict_sample(setup: &Setup, way: &Way, base: Instant) -> Result<Sample,
     Ok(Sample { requested_url, connection, requests, ..Sample::default() })
 }
 
-/// Predicts the connection that is made this way, of several requests the first one with its first exchange: one that has failed, where losses kept it from coming to
-/// its end. `base` stands for the origin where a protocol's state
-/// machine wants an instant: any will do, and none is compared with a clock.
+/// Predicts the connection made this way; of several requests, the first connection with its first exchange.
+///
+/// If losses kept the connection from completing, it is returned as a failed one. `base` is the origin of time for
+/// the protocols' state machines: any instant will do, because none is compared with a clock.
 ///
 /// # Errors
-/// There is no such way, or the state machines refuse what they are given.
+/// If the combination of options is impossible, or the state machines reject the setup.
 pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, PredictError> {
     way.check()?;
     if let Some(several) = &way.several {

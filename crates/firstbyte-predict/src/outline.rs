@@ -1,4 +1,4 @@
-//! A played dialogue as a [`Connection`]: marks, flights with their messages, facts.
+//! A simulated dialogue as a [`Connection`]: marks, flights with their messages, facts.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use firstbyte_core::timeline::{
     TcpFacts,
 };
 
-/// The connection that the dialogue makes over the path.
+/// The connection that results when the dialogue crosses the path.
 pub(super) fn connection(setup: &Setup, way: &Way, dialogue: &Dialogue) -> Connection {
     let mut record = Record { origin_step: dialogue.origin_step, ..Record::default() };
     let gave_up = tcp::play(dialogue, &setup.habits(), &setup.path, &mut record).err();
@@ -24,7 +24,7 @@ pub(super) fn stamp(ns: i64) -> Stamp {
     Stamp { at: Offset::from_nanos(ns), clock: Clock::Simulated }
 }
 
-/// Sets the marks that come before the first packet; gives how long that takes.
+/// Sets the marks that come before the first packet, and returns how long that takes.
 pub(super) fn before_first_packet(setup: &Setup, connection: &mut Connection) -> Duration {
     let Some(time) = setup.client.resolver_time else { return setup.client.start_time };
     let end = stamp(tcp::nanos(time).cast_signed());
@@ -50,7 +50,7 @@ struct Run {
     acknowledged: Option<Nanos>,
 }
 
-/// What is seen at the client of a connection.
+/// What the client observes of a connection.
 #[derive(Default)]
 pub(super) struct Record {
     /// When its first packet left.
@@ -59,7 +59,7 @@ pub(super) struct Record {
     connected_at: Option<Nanos>,
     retransmits: u32,
     origin_step: Option<usize>,
-    /// When the step was written that begins what is of interest.
+    /// When the step was written from which times are counted.
     origin: Option<Nanos>,
     runs: Vec<Run>,
 }
@@ -99,12 +99,12 @@ impl Observer for Record {
 }
 
 impl Record {
-    /// Of a connection whose first packet leaves then.
+    /// A record of a connection whose first packet leaves at `began_at`.
     pub(super) fn begun_at(began_at: Nanos) -> Self {
         Self { began_at, ..Self::default() }
     }
 
-    /// The connection that it is; `asks` for the name, where it is not known.
+    /// The recorded connection; with `asks`, it also looks up the name.
     pub(super) fn finish(
         &self,
         setup: &Setup,
@@ -184,7 +184,7 @@ impl Record {
         set(Mark::ResponseEnd, Received, Some(places.response_end));
     }
 
-    /// When so many bytes had left, or arrived.
+    /// When the bytes up to `place` had left or arrived.
     pub(super) fn at(&self, direction: Direction, place: u64) -> Option<Nanos> {
         let run = |run: &&Run| run.direction == direction && run.start < place && place <= run.end;
         self.runs.iter().find(run).map(|run| run.at)
@@ -212,7 +212,7 @@ impl Record {
     }
 }
 
-/// The messages that end within these bytes.
+/// The messages that end within this range of bytes.
 fn names(messages: &[Message], start: u64, end: u64) -> impl Iterator<Item = String> + '_ {
     let within = move |message: &&Message| start < message.end && message.end <= end;
     messages.iter().filter(within).map(|message| message.name.clone())

@@ -1,10 +1,9 @@
-//! Whole audiences: one way to connect, played for many visitors, each with a round trip and losses of
-//! its own.
+//! Whole audiences: one way to connect, simulated for many visitors who each have their own round trip and losses.
 //!
-//! Over TCP the dialogue is made once and every visitor's packets are simulated: what comes out is what
-//! [`predict`](super::predict) says, at a fraction of its cost. Over QUIC, where what is sent depends on
-//! when things arrive, the state machines are run for a row of round trips, and, where packets get lost, for a
-//! pool of connections with losses of their own; a visitor's time is read from these.
+//! Over TCP the dialogue is made once, and every visitor's packets are simulated: the result equals that of
+//! [`predict`](super::predict) at a fraction of the cost. Over QUIC, the data sent depends on arrival times, so the
+//! state machines run for a row of round trips and, if packets get lost, for a pool of connections with different
+//! losses. A visitor's time is read from these.
 
 mod table;
 
@@ -16,7 +15,7 @@ use super::{Http, Path, PredictError, Setup, Way, tls};
 use firstbyte_core::simulation::dialogue::Dialogue;
 use firstbyte_core::simulation::tcp::{self, Nanos, Observer};
 
-/// What a visitor met.
+/// The result for one visitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// From the origin to the first byte of the response.
@@ -25,10 +24,10 @@ pub struct Outcome {
     pub total: Duration,
 }
 
-/// Plays one way to connect.
+/// Simulates one way to connect.
 pub struct Player {
     setup: Setup,
-    /// Before the first packet leaves.
+    /// Time before the first packet leaves.
     before: Duration,
     kind: Kind,
 }
@@ -38,31 +37,29 @@ enum Kind {
     Table(Box<Table>),
 }
 
-/// The visitors there will be.
+/// The range of visitors to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The shortest round trip.
+    /// The shortest round-trip time.
     pub shortest: Duration,
-    /// The longest.
+    /// The longest round-trip time.
     pub longest: Duration,
-    /// The least and the largest loss of those who lose anything.
+    /// The smallest and the largest loss rate of visitors with losses.
     pub losses: Option<[f64; 2]>,
-    /// Over QUIC: so many connections that lose something are played for each of a few round trips, of large
-    /// responses fewer.
+    /// Number of QUIC connections with losses simulated at each of a few round trips; fewer for large responses.
     pub members: usize,
 }
 
-/// Does pieces of work that have nothing to do with each other, by their numbers, perhaps side by side; gives
-/// their results in order.
+/// Runs independent pieces of work, given by number and possibly in parallel, and returns their results in order.
 pub type Workers<'a> =
     &'a dyn Fn(usize, &(dyn Fn(usize) -> Option<[f64; 2]> + Sync)) -> Vec<Option<[f64; 2]>>;
 
 impl Player {
-    /// Prepares to play `way` for visitors within `range`. Everything but the path's delay and loss is
-    /// as `setup` has it.
+    /// Prepares to simulate `way` for visitors within `range`. Everything but the path's delay and loss is taken
+    /// from `setup`.
     ///
     /// # Errors
-    /// Those of [`predict`](super::predict).
+    /// The same as for [`predict`](super::predict).
     pub fn new(
         setup: &Setup,
         way: &Way,
@@ -81,8 +78,9 @@ impl Player {
         Ok(Self { setup: setup.clone(), before: setup.client.start_time + name, kind })
     }
 
-    /// What a visitor meets who is `rtt` away and loses packets with the probability `loss`, each way;
-    /// none when the connection does not come about. The same seed gives the same losses.
+    /// The outcome for a visitor with round trip `rtt` and loss rate `loss` in each direction.
+    ///
+    /// `None` if the connection fails. The same seed gives the same losses.
     pub fn play(&self, rtt: Duration, loss: f64, seed: u64) -> Option<Outcome> {
         match &self.kind {
             Kind::Table(table) => table.play(rtt, loss, seed),
@@ -99,7 +97,7 @@ impl Player {
     }
 }
 
-/// `path` for a visitor.
+/// `path` with the visitor's round trip and losses.
 fn path(path: &Path, rtt: Duration, loss: f64, seed: u64) -> Path {
     let mut path = Path { seed, ..path.clone() };
     (path.up.delay, path.down.delay) = (rtt / 2, rtt - rtt / 2);
@@ -107,7 +105,7 @@ fn path(path: &Path, rtt: Duration, loss: f64, seed: u64) -> Path {
     path
 }
 
-/// What a visitor's connection is reduced to.
+/// The times extracted from a visitor's connection.
 struct Times {
     response_start: u64,
     response_end: u64,

@@ -1,6 +1,6 @@
-//! What a prediction is made for: the path, the server, the client, what is asked for.
+//! Input of a prediction: the path, the server, the client, and the exchange.
 //!
-//! Plain data with defaults that are said where they are defined.
+//! Plain data; defaults are documented where they are defined.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use firstbyte_core::simulation::{CongestionControl, Path};
 
 use super::PredictError;
 
-/// Everything that a prediction needs to know besides the [`Way`](super::Way).
+/// Everything that a prediction needs besides the [`Way`](super::Way).
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The network between the two.
+    /// The network between client and server.
     pub path: Path,
-    /// Who answers.
+    /// The server.
     pub server: Server,
-    /// Who asks.
+    /// The client.
     pub client: Client,
-    /// What is asked for.
+    /// Sizes of the request and the response.
     pub exchange: Exchange,
 }
 
 impl Setup {
-    /// With the defaults of everything but what it is given.
+    /// A setup with the defaults for everything but the arguments.
     pub fn new(rtt: Duration, certified: Arc<CertifiedKey>) -> Self {
         Self {
             path: Path::with_rtt(rtt),
@@ -38,7 +38,7 @@ impl Setup {
         }
     }
 
-    /// What of it TCP needs to know.
+    /// The settings that concern TCP.
     pub fn habits(&self) -> Habits {
         let (server, client) = (&self.server, &self.client);
         Habits {
@@ -53,33 +53,33 @@ impl Setup {
     }
 }
 
-/// How a server behaves.
+/// Behaviour of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its certificates as TLS sends them, and the key to the first.
+    /// Its certificates as TLS sends them, and the first one's key.
     pub certified: Arc<CertifiedKey>,
-    /// Segments that may be under way before anything is acknowledged (RFC 6928: 10).
+    /// Segments that may be in flight before the first acknowledgement (RFC 6928: 10).
     pub initial_window: u32,
-    /// Over TCP.
+    /// Congestion control over TCP.
     pub congestion_control: CongestionControl,
-    /// Over TCP: Nagle's algorithm is on (RFC 9293 §3.7.4), as Linux has it.
+    /// Whether Nagle's algorithm is on over TCP (RFC 9293 §3.7.4), as implemented by Linux.
     pub nagle: bool,
-    /// Between the arrival of the request and the departure of the answer, as the server's log has it.
+    /// Time from the request's arrival until the answer leaves, as in the server's log.
     pub think_time: Duration,
-    /// What comes on top of every answer: from the arrival of a packet until the process has it, and back.
+    /// Added to every answer: time from a packet's arrival until the process has it, and back.
     pub wake_time: Duration,
-    /// Between the arrival of a ClientHello and the departure of the ServerHello.
+    /// Time from the ClientHello's arrival until the ServerHello leaves.
     pub hello_time: HandshakeTime,
-    /// NewSessionTickets after a full TLS 1.3 handshake.
+    /// Number of NewSessionTickets after a full TLS 1.3 handshake.
     pub tickets: usize,
-    /// Whether every QUIC connection has to prove its address by a Retry (RFC 9000 §8.1.2).
+    /// Whether every QUIC connection has to validate its address with a Retry (RFC 9000 §8.1.2).
     pub retry: bool,
-    /// Key-exchange groups it takes; empty for all there are.
+    /// Key-exchange groups it accepts; empty means all.
     pub groups: Vec<KexGroup>,
 }
 
 impl Server {
-    /// Ten segments, CUBIC, no time to think, two tickets.
+    /// Ten segments, CUBIC, no think time, two tickets.
     pub fn new(certified: Arc<CertifiedKey>) -> Self {
         Self {
             certified,
@@ -96,10 +96,10 @@ impl Server {
     }
 }
 
-/// A chain and its key, checked to belong together.
+/// A certificate chain and its key, checked to match.
 ///
 /// # Errors
-/// They do not, or one of them cannot be read.
+/// If they do not match, or one of them cannot be read.
 pub fn certified(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -108,12 +108,12 @@ pub fn certified(
     Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider)?))
 }
 
-/// The time that a host takes for its part of a handshake.
+/// A host's processing time in a handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandshakeTime {
-    /// With certificates: signing, checking signatures.
+    /// With certificates: creating and verifying signatures.
     pub full: Duration,
-    /// Of a session that is taken up again.
+    /// For a resumed session.
     pub resumed: Duration,
 }
 
@@ -123,25 +123,25 @@ impl HandshakeTime {
     }
 }
 
-/// How a client behaves.
+/// Behaviour of a client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Key-exchange groups it offers, most wanted first.
+    /// Key-exchange groups it offers, in order of preference.
     pub groups: Vec<KexGroup>,
-    /// Time that the name takes; nothing is asked when absent.
+    /// Time of the name lookup; no lookup if absent.
     pub resolver_time: Option<Duration>,
-    /// Before the first packet leaves.
+    /// Time before the first packet leaves.
     pub start_time: Duration,
-    /// Making key shares, over QUIC: over TCP that is done beforehand.
+    /// Time to make key shares, over QUIC; over TCP they are made beforehand.
     pub key_share_time: Duration,
-    /// What comes on top whenever it answers something.
+    /// Added whenever the client answers something.
     pub wake_time: Duration,
-    /// Between the arrival of the server's flight and the departure of the request.
+    /// Time from the arrival of the server's flight until the request leaves.
     pub finish_time: HandshakeTime,
-    /// Of several requests: from the end of a response until the next request leaves on its connection, beside
-    /// `wake_time`.
+    /// For several requests: time from the end of a response until the next request leaves on the same connection,
+    /// in addition to `wake_time`.
     pub next_time: Duration,
-    /// Of several connections: between the first packets of one and of the next.
+    /// For several connections: time between the first packets of one and of the next.
     pub connect_spacing: Duration,
 }
 
@@ -178,15 +178,15 @@ pub enum KexGroup {
     P256,
     /// secp384r1, also known as P-384.
     P384,
-    /// X25519 and ML-KEM-768 together, post-quantum.
+    /// Hybrid of X25519 and ML-KEM-768, post-quantum.
     X25519MlKem768,
 }
 
 impl KexGroup {
-    /// All there are.
+    /// All groups.
     pub const ALL: [Self; 4] = [Self::X25519, Self::P256, Self::P384, Self::X25519MlKem768];
 
-    /// Its name, as options and IANA spell it.
+    /// Its name as in options and at IANA.
     pub const fn name(self) -> &'static str {
         match self {
             Self::X25519 => "X25519",
@@ -196,7 +196,7 @@ impl KexGroup {
         }
     }
 
-    /// Its name in the IANA registry, as facts have it.
+    /// Its name in the IANA registry, as in a connection's facts.
     pub const fn iana_name(self) -> &'static str {
         match self {
             Self::X25519 => "X25519",
@@ -206,7 +206,7 @@ impl KexGroup {
         }
     }
 
-    /// The group with this name, whatever the case; OpenSSL's and IANA's are known too.
+    /// The group with this name, ignoring case; OpenSSL's and IANA's names are accepted.
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "x25519" => Some(Self::X25519),
@@ -218,18 +218,18 @@ impl KexGroup {
     }
 }
 
-/// What is asked for, and what comes back.
+/// The request and its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The URL that the connection will bear.
+    /// The URL that the connection will carry.
     pub url: String,
-    /// The request's head as HTTP/1.1 writes it; HTTP/2 and HTTP/3 make less of it.
+    /// Size of the request's head in HTTP/1.1 form; HTTP/2 and HTTP/3 compress it.
     pub request_head_bytes: u64,
-    /// The request's body.
+    /// Size of the request's body.
     pub upload_bytes: u64,
-    /// The response's head as HTTP/1.1 writes it.
+    /// Size of the response's head in HTTP/1.1 form.
     pub response_head_bytes: u64,
-    /// The response's body.
+    /// Size of the response's body.
     pub response_bytes: u64,
 }
 

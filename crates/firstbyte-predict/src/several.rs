@@ -1,8 +1,9 @@
-//! Several requests in one sample: what a user waits for all of them.
+//! Several requests in one sample: how long a user waits for all of them.
 //!
-//! On HTTP/1.1 connections the dialogue of one connection is made with two exchanges; all further ones are like the second.
-//! The connections are played together, over one path. As streams of one HTTP/2 connection the requests leave together, and
-//! the responses follow each other frame by frame; over HTTP/3 the state machines share the connection out by themselves.
+//! For HTTP/1.1, the dialogue of one connection is made with two exchanges, and all further exchanges repeat the
+//! second. The connections are simulated together, over one path. On one HTTP/2 connection the requests leave
+//! together, and the responses are interleaved frame by frame. Over HTTP/3 the state machines share the connection
+//! among the streams.
 
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use super::outline::{Record, before_first_packet, stamp};
 use super::tls::{Conversation, FirstExchange, talk};
 use super::{PredictError, Setup, Several, Way, quic};
 
-/// What all bodies together may have: they are made, and kept in memory.
+/// Maximum size of all bodies together, which are kept in memory.
 const MOST_BYTES: u64 = 100_000_000;
 
 /// The first connection with its first exchange, and all requests.
@@ -59,7 +60,7 @@ fn on_connections(
     several: &Several,
     connections: u16,
 ) -> Result<(Connection, Requests), PredictError> {
-    // One connection may have all requests that the others were not opened for.
+    // One connection might carry all requests except one for each other connection.
     let (dialogue, exchanges) =
         unrolled(talk(setup, way)?, several.count - u32::from(connections) + 1);
     let openings = exchanges.iter().map(|(client_steps, places)| Opening {
@@ -107,10 +108,10 @@ fn as_tcp_streams(
         })
         .collect();
     if let Some(last) = places.last_mut() {
-        // With the end of its record.
+        // Its end includes the end of its record.
         last.response_end = all.response_end;
     }
-    // All of it is one exchange, for the connection.
+    // For the connection, all requests form one exchange.
     let openings = vec![Opening { client_steps: usize::MAX, until: all.response_end }];
     let asked = SeveralRequests { requests: 1, connections: 1, spacing: 0, openings };
     dialogue.places = places.first().copied().unwrap_or(all);
@@ -136,7 +137,7 @@ fn as_quic_streams(
     Ok(whole(setup, several, first, Vec::new(), exchanges))
 }
 
-/// Plays the connections; gives what was seen of each.
+/// Simulates the connections. Returns the record of each.
 fn play(
     setup: &Setup,
     dialogue: &Dialogue,
@@ -148,8 +149,8 @@ fn play(
     (records, played)
 }
 
-/// A connection's dialogue with so many exchanges, and of each how many steps of the client's there are up to its request,
-/// and its places.
+/// A connection's dialogue with `exchanges` exchanges. Also returns for each the number of client steps up to its
+/// request, and its places.
 fn unrolled(conversation: Conversation, exchanges: u32) -> (Dialogue, Vec<(usize, Places)>) {
     let Conversation { mut dialogue, first, .. } = conversation;
     dialogue.origin_step = None;
@@ -178,7 +179,7 @@ fn unrolled(conversation: Conversation, exchanges: u32) -> (Dialogue, Vec<(usize
     (dialogue, places)
 }
 
-/// Takes the second exchange out of what a side says: all behind so many steps, and bytes.
+/// Removes and returns one side's second exchange: everything after the given number of steps and bytes.
 fn cut_off(lines: &mut Lines, steps: usize, bytes: u64) -> Lines {
     let cut = lines.steps.split_off(steps);
     let of_second = Lines { steps: cut, bytes: lines.bytes - bytes, ..Lines::default() };
@@ -187,14 +188,14 @@ fn cut_off(lines: &mut Lines, steps: usize, bytes: u64) -> Lines {
     of_second
 }
 
-/// Adds an exchange like the second, `later` bytes of the other side's later.
+/// Appends an exchange like `second`, which waits for `later` more bytes from the other side.
 fn repeat(lines: &mut Lines, second: &Lines, later: u64) {
     for step in &second.steps {
         lines.write(step.needs + later, step.after, step.bytes);
     }
 }
 
-/// One exchange of a connection, by its places.
+/// One exchange of a connection, from its places.
 fn exchange(setup: &Setup, record: &Record, number: u16, places: &Places) -> Exchange {
     let before = before_first_packet(setup, &mut Connection::default());
     let at = |direction, place| {
@@ -211,7 +212,7 @@ fn exchange(setup: &Setup, record: &Record, number: u16, places: &Places) -> Exc
     }
 }
 
-/// The first connection, and all of the requests, each with what was answered or why it was not.
+/// The first connection, and all requests, each with its answer or the reason why it has none.
 fn whole(
     setup: &Setup,
     several: &Several,
@@ -233,11 +234,11 @@ fn whole(
     (first, Requests { parallel, asked, further, exchanges })
 }
 
-/// What of a connection with several exchanges belongs to its first one, as a measurement has it.
+/// The part of a connection with several exchanges that belongs to the first one, as a measurement reports it.
 fn up_to_response_end(mut connection: Connection) -> Connection {
     let Some(end) = connection.marks.at(Mark::ResponseEnd) else { return connection };
     for flight in &mut connection.flights {
-        // What leaves the moment that the response is whole is the next request.
+        // Data sent at the very moment the response is complete is the next request.
         let sent = flight.direction == Direction::Sent;
         flight.chunks.retain(|chunk| chunk.stamp.at < end || (chunk.stamp.at == end && !sent));
     }
@@ -245,7 +246,7 @@ fn up_to_response_end(mut connection: Connection) -> Connection {
     connection
 }
 
-/// A further connection: how it was set up, and for what.
+/// A further connection: its set-up and its purpose.
 fn without_flights(mut connection: Connection) -> Connection {
     connection.flights = Vec::new();
     connection

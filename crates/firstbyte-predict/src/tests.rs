@@ -23,7 +23,7 @@ fn first_byte(connection: &Connection) -> Duration {
     connection.marks.at(Mark::ResponseStart).unwrap().since(Offset::ZERO)
 }
 
-/// Round trips until the first byte, by the textbook: no host takes time, and nothing overflows.
+/// Round trips until the first byte, by the textbook: hosts take no time, and no window overflows.
 #[test]
 fn round_trips_to_the_first_byte() {
     let mut setup = setup(2_000);
@@ -66,7 +66,7 @@ fn sessions_are_what_they_are_called() {
     assert!(early.bytes_before_server_hello > Some(80));
 }
 
-/// The classic: a chain that does not fit a small initial window costs a round trip.
+/// The classic case: a chain that exceeds a small initial window costs a round trip.
 #[test]
 fn a_chain_over_the_initial_window_costs_a_round_trip() {
     let mut setup = setup(5_000);
@@ -76,7 +76,7 @@ fn a_chain_over_the_initial_window_costs_a_round_trip() {
     assert_eq!(tls, 3);
     let first_packet = connection.marks.first_packet_of_response().unwrap();
     assert_eq!(first_packet.since(Offset::ZERO), RTT * 5);
-    // The response's record is larger than the window, too: it is whole a round trip later.
+    // The response's record exceeds the window, too, so it is complete one round trip later.
     assert_eq!(first_byte(&connection), RTT * 6);
 }
 
@@ -88,7 +88,8 @@ fn flights_name_their_messages() {
     insta::assert_snapshot!(flights.join("\n"));
 }
 
-/// The datagrams of one host leave within a fraction of the round trip.
+/// Asserts the number of round trips until the first byte. A host's datagrams leave within a fraction of a round
+/// trip.
 #[track_caller]
 fn assert_about(connection: &Connection, round_trips: u32, what: &str) {
     let (least, found) = (RTT * round_trips, first_byte(connection));
@@ -130,8 +131,8 @@ fn a_retry_costs_a_round_trip_and_so_does_a_chain_over_three_times_the_hello() {
     assert_about(&predicted(&setup, &full), 2, "5 kB after 2,400 bytes");
 }
 
-/// Where the server's clock is within a millisecond decides how long pacing waits; what is shown is neither the
-/// fastest nor the slowest. Without pacing it decides nothing.
+/// The duration of pacing depends on the offset of the server's clock within a millisecond. The shown connection is
+/// neither the fastest nor the slowest. Without pacing the offset has no effect.
 #[test]
 fn over_quic_the_middling_clock_is_shown() {
     let way = way(Tls::V1_3, Session::ZeroRtt, Http::V3);
@@ -173,7 +174,7 @@ mod audience {
         Outcome { first_byte: first_byte(connection), total }
     }
 
-    /// The same visitor, by the player and by a prediction of its own.
+    /// The same visitor, from the player and from an individual prediction.
     fn both(player: &Player, way: &Way, rtt: Duration, loss: f64, seed: u64) -> [Outcome; 2] {
         let mut one = setup(3_000);
         one.path = Path { seed, ..Path::with_rtt(rtt) };
@@ -201,7 +202,7 @@ mod audience {
             for rtt in [6, 17, 80, 211, 290].map(Duration::from_millis) {
                 let [fast, full] = both(&player, &way, rtt, 0.0, 3);
                 for (fast, full) in [(fast.first_byte, full.first_byte), (fast.total, full.total)] {
-                    // The server's timers go off at whole milliseconds.
+                    // The server's timers expire at whole milliseconds.
                     let allowed = full / 100 + Duration::from_millis(1);
                     assert!(
                         fast.abs_diff(full) < allowed,
@@ -213,7 +214,7 @@ mod audience {
         }
     }
 
-    /// Visitors as the player has them, and as the state machines do: sorted totals.
+    /// Sorted totals of visitors, from the player and from the state machines.
     fn under_loss(
         way: &Way,
         (rtt, loss, response): (u64, f64, u64),
@@ -251,20 +252,20 @@ mod audience {
         [fast, full]
     }
 
-    /// Under loss, the shares of visitors that are done within a time agree.
+    /// Under loss, both give the same distribution of times.
     #[test]
     fn over_quic_with_losses_the_distributions_agree() {
         let way = way(Tls::V1_3, Session::Full, Http::V3);
         for loss in [0.005, 0.03] {
             let [fast, full] = under_loss(&way, (70, loss, 20_000), [5_000, 300]);
-            // Kolmogorov and Smirnov: chance alone stays below 0.12 in 999 of 1,000 cases.
+            // Kolmogorov–Smirnov test: chance alone stays below 0.12 in 999 of 1,000 cases.
             let found = apart(&fast, &full);
             assert!(found < 0.12, "{loss}: {found}");
         }
     }
 
-    /// By how much the shares of those who are done within a time differ at most. A few milliseconds are given,
-    /// as pacing's steps are.
+    /// Largest difference between the two distributions. Times may differ by a few milliseconds, as pacing's steps
+    /// do.
     fn apart(fast: &[Duration], full: &[Duration]) -> f64 {
         let slack = Duration::from_millis(2);
         let share = |sorted: &[Duration], t: Duration| {
@@ -278,8 +279,8 @@ mod audience {
         full.iter().step_by(5).map(off).fold(0.0, f64::max)
     }
 
-    /// `cargo test -p firstbyte-predict -- --ignored --nocapture losses_table` prints by how much audiences over
-    /// HTTP/3 are off (with two standard errors), and the shares of those who are done within a time.
+    /// `cargo test -p firstbyte-predict -- --ignored --nocapture losses_table` prints the error of audiences over
+    /// HTTP/3 (with two standard errors), and the distribution of times.
     #[test]
     #[ignore = "minutes; prints the table of docs/prediction.md"]
     fn losses_table() {
@@ -312,7 +313,7 @@ mod audience {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Losses never make a connection faster by more than a packet's order, and everything ends.
+        /// Losses never make a connection faster, except by a reordered packet, and every connection ends.
         #[test]
         fn every_visitor_is_served(rtt in 1u64..400, loss in 0.0..0.1f64, seed: u64) {
             let way = way(Tls::V1_2, Session::Full, Http::V1_1);
@@ -326,7 +327,7 @@ mod audience {
     }
 }
 
-/// Eleven SYNs in a row, one in two of which is lost, and one in two of their answers.
+/// Eleven SYNs in a row; each is lost with probability one half, and so is each answer.
 #[test]
 fn who_is_never_answered_has_no_times() {
     let way = way(Tls::V1_3, Session::Full, Http::V2);
@@ -338,14 +339,14 @@ fn who_is_never_answered_has_no_times() {
     assert!((48..120).contains(&gone), "{gone} of 2,000");
 }
 
-/// What losses keep from coming about is data: how far it came, and in what it failed.
+/// Losses that prevent a connection are recorded in it: how far it came, and where it failed.
 #[test]
 fn what_does_not_come_about_is_a_failed_connection() {
     let mut setup = setup(3_000);
     setup.path.lose(0.999);
     let ways = [way(Tls::V1_3, Session::Full, Http::V2), way(Tls::V1_3, Session::Full, Http::V3)];
-    // 67 s until the last SYN, and 64 s more for its answer, both a little longer (ip-sysctl of Linux 6.18:
-    // 131 s in all).
+    // 67 s until the last SYN, and 64 s more to wait for its answer, both a little longer (ip-sysctl of Linux 6.18:
+    // 131 s in total).
     let expected = [(PhaseName::Connect, "connect-timed-out", 131), (PhaseName::Quic, "quic", 30)];
     for (way, (phase, name, seconds)) in ways.iter().zip(expected) {
         let connection = predicted(&setup, way);
@@ -357,7 +358,7 @@ fn what_does_not_come_about_is_a_failed_connection() {
         assert!(connection.marks.at(Mark::TcpConnected).is_none());
         assert!(connection.marks.at(Mark::HandshakeComplete).is_none());
     }
-    // Of those that lose less some fail later on: each in the phase that it had come to.
+    // With a lower loss rate, some fail later, in the phase that they had reached.
     setup.path.lose(0.6);
     setup.exchange.response_bytes = 3_000_000;
     let mut phases = std::collections::BTreeSet::new();

@@ -1,8 +1,8 @@
-//! The conversation of a connection over TCP, made by rustls on both sides.
+//! The dialogue of a connection over TCP, made by rustls on both sides.
 //!
-//! Input: the setup and the way. Output: a [`Dialogue`]. Records are handed over one by one, so that it
-//! is known which one each answer needed; as in the probe, what the client writes is held back until
-//! its request can leave with it.
+//! Input: the setup and the way. Output: a [`Dialogue`]. Records are passed one by one, so that the record that
+//! triggered each answer is known. As in the probe, the client's output is held back until its request can leave
+//! with it.
 
 mod config;
 mod conversation;
@@ -30,25 +30,25 @@ use firstbyte_core::wire::client_hello::ClientHello;
 use firstbyte_core::wire::http2::{FrameScanner, FrameType};
 use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};
 
-/// How long a connection rests between two exchanges: longer than any timer of its first.
+/// How long a connection rests between two exchanges: longer than any timer of the first.
 pub(super) const REST: Duration = Duration::from_secs(5);
 const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
-/// The server's name, in a domain that is nobody's (RFC 6761).
+/// The server's name, in a reserved domain (RFC 6761).
 pub(super) const HOST: &str = "server.test";
 
-/// The conversation of a connection that is made this way.
+/// The dialogue of a connection made this way.
 pub(super) fn dialogue(setup: &Setup, way: &Way) -> Result<Dialogue, PredictError> {
     Ok(talk(setup, way)?.dialogue)
 }
 
-/// The conversation that is made this way; of several requests one after the other, with the first two.
+/// The conversation of a connection made this way; for several consecutive requests, with the first two.
 pub(super) fn talk(setup: &Setup, way: &Way) -> Result<Conversation, PredictError> {
     if way.tls == Tls::None {
         return Ok(plain(setup, way));
     }
     let machines = Machines::new(setup, way)?;
     if way.session != Session::Full {
-        // The one before leaves the session.
+        // An earlier connection provides the session.
         let full = Way { session: Session::Full, several: None, ..*way };
         Talk::new(setup, &full, &machines)?.run()?;
     }
@@ -80,17 +80,17 @@ pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> Http
     }
 }
 
-/// Bytes under way in one direction.
+/// Bytes in flight in one direction.
 #[derive(Default)]
 struct Pipe {
     bytes: Vec<u8>,
-    /// How many of them were taken out.
+    /// Number of bytes already taken out.
     taken: usize,
     scanner: RecordScanner,
 }
 
 impl Pipe {
-    /// The next record, whole.
+    /// The next record, if it is complete.
     fn next_record(&self) -> Option<std::ops::Range<usize>> {
         let rest = &self.bytes[self.taken..];
         let [_, _, _, high, low, ..] = rest else { return None };
@@ -106,35 +106,35 @@ struct Talk<'a> {
     server: ServerConnection,
     up: Pipe,
     down: Pipe,
-    /// What the client has ready and does not send yet.
+    /// Output of the client that is not sent yet.
     held: Vec<u8>,
     held_names: Vec<String>,
     dialogue: Dialogue,
     hello: Option<ClientHello>,
     had_tls12_session: bool,
     early: Option<EarlyData>,
-    /// Bytes of the request that went out early.
+    /// Bytes of the request sent as early data.
     early_bytes: usize,
-    /// Exchanges still to come after this one.
+    /// Exchanges left after this one.
     exchanges_left: u32,
-    /// How long the client rests between two of them.
+    /// How long the client rests between two exchanges.
     rest: Duration,
     first: Option<FirstExchange>,
-    /// Of requests at once: where each response begins and ends in the server's plaintext.
+    /// For simultaneous requests: where each response begins and ends in the server's plaintext.
     responses: Vec<(u64, u64)>,
     request: Written,
-    /// Plaintext that the server has received, of the exchange under way.
+    /// Bytes of plaintext received by the server in the current exchange.
     asked: usize,
     server_settings_sent: bool,
     settings_acknowledged: bool,
     answered: bool,
-    /// The server's plaintext: how much was written, how much received, where the response begins, how much there will be.
+    /// The server's plaintext: bytes written and received, start of the response, and expected end.
     spoken: u64,
     decrypted: u64,
     head_at: u64,
     end_at: Option<u64>,
     begun: bool,
-    /// Where records with plaintext stand: on the stream, among the plaintext.
+    /// Records with plaintext: start and end on the stream, and offset in the plaintext.
     records: Vec<(u64, u64, u64)>,
     frames: FrameScanner,
     tickets: u32,
@@ -202,7 +202,7 @@ impl<'a> Talk<'a> {
                 return Err(PredictError::Stalled { what: "neither side has anything to say" });
             }
         }
-        // Tickets may stand behind the response.
+        // Tickets may follow the response.
         while let Some(record) = self.down.next_record() {
             self.hear_server(record)?;
         }
@@ -216,13 +216,13 @@ impl<'a> Talk<'a> {
         Ok(Conversation { first: self.first, responses, dialogue: self.dialogue })
     }
 
-    /// The ClientHello, with the request where early data is possible.
+    /// The ClientHello, together with the request if early data is possible.
     fn begin(&mut self) -> Result<(), PredictError> {
         if self.way.session == Session::ZeroRtt {
             let Some(mut early) = self.client.early_data() else {
                 return Err(PredictError::Stalled { what: "no session that allows early data" });
             };
-            // As much as the server's limit allows.
+            // Writes as much as the server's limit allows.
             self.early_bytes = early.write(&self.request.bytes).map_err(internal)?;
             self.held_names.clone_from(&self.request.names);
         }
@@ -240,14 +240,14 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// The request begins after so many bytes of what is held, and ends with it.
+    /// Records that the request begins `before` bytes into the held output and ends with it.
     fn note_request(&mut self, before: u64) {
         let places = &mut self.dialogue.places;
         places.request_start = self.dialogue.client.bytes + before + 1;
         places.request_end = self.dialogue.client.bytes + self.held.len() as u64;
     }
 
-    /// Takes from the client what it has to send.
+    /// Takes the client's pending output.
     fn collect(&mut self) -> Result<(), PredictError> {
         while self.client.wants_write() {
             self.client.write_tls(&mut self.held).map_err(internal)?;
@@ -255,7 +255,7 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// What is held leaves.
+    /// Sends the held output.
     fn release(&mut self, after: Duration) {
         let bytes = std::mem::take(&mut self.held);
         if bytes.is_empty() {
@@ -307,7 +307,7 @@ impl<'a> Talk<'a> {
         self.up.bytes.extend(bytes);
     }
 
-    /// The server gets one record.
+    /// Passes one record to the server.
     fn hear_client(&mut self, record: std::ops::Range<usize>) -> Result<(), PredictError> {
         let first = self.up.taken == 0;
         read_all(&self.up.bytes[record.clone()], |bytes| self.server.read_tls(bytes))?;
@@ -319,13 +319,13 @@ impl<'a> Talk<'a> {
         let mut plaintext = Vec::new();
         let early = match self.server.early_data() {
             Some(mut early) => {
-                // Its end is none: more may come as long as the handshake goes on.
+                // Ends without an end of file: more may come as long as the handshake continues.
                 let _ = early.read_to_end(&mut plaintext);
                 true
             }
             None => false,
         };
-        // What has been read so far stays when there is no more.
+        // The bytes read so far are kept if no more are available.
         let _ = self.server.reader().read_to_end(&mut plaintext);
         self.asked += plaintext.len();
         if self.server.is_handshaking() && !early {
@@ -374,7 +374,7 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// The client gets one record.
+    /// Passes one record to the client.
     fn hear_server(&mut self, record: std::ops::Range<usize>) -> Result<(), PredictError> {
         let handshaking = self.client.is_handshaking();
         let bytes = &self.down.bytes[record.clone()];
@@ -395,14 +395,14 @@ impl<'a> Talk<'a> {
             self.dialogue.server.name(end, name);
         }
         let mut plaintext = Vec::new();
-        // What has been read so far stays when there is no more.
+        // The bytes read so far are kept if no more are available.
         let _ = self.client.reader().read_to_end(&mut plaintext);
         let settings = self.note_plaintext(record.start as u64, end, &plaintext);
         if complete {
             self.finish(end)?;
         } else {
             self.collect()?;
-            // A ChangeCipherSpec alone has time until what it goes before.
+            // A ChangeCipherSpec alone waits for the message that it precedes.
             if self.held != CHANGE_CIPHER_SPEC {
                 self.release(self.work_before(false));
             }
@@ -419,8 +419,8 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// The client's work before it sends, with its handshake complete by then or not. In a full handshake
-    /// TLS 1.2 checks certificates and makes keys before its key exchange, and TLS 1.3 at the end.
+    /// The client's work before it sends, depending on whether its handshake is then complete. In a full handshake,
+    /// TLS 1.2 verifies certificates and makes keys before its key exchange, TLS 1.3 at the end.
     fn work_before(&self, complete: bool) -> Duration {
         let resumed = self.client.handshake_kind() == Some(HandshakeKind::Resumed);
         let tls12 = self.client.protocol_version() == Some(ProtocolVersion::TLSv1_2);
@@ -430,7 +430,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// The client's handshake is complete.
+    /// Handles the completion of the client's handshake.
     fn finish(&mut self, end: u64) -> Result<(), PredictError> {
         let after = self.work_before(true);
         if let Some(early) = &mut self.early {
@@ -454,7 +454,7 @@ impl<'a> Talk<'a> {
         self.ask(after)
     }
 
-    /// The request leaves, with what is held.
+    /// Sends the request, together with the held output.
     fn ask(&mut self, after: Duration) -> Result<(), PredictError> {
         write_all(&mut self.client.writer(), &self.request.bytes)?;
         self.held_names.clone_from(&self.request.names);
@@ -465,7 +465,7 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// The response is whole.
+    /// Handles the completion of the response.
     fn end_exchange(&mut self, end: u64) -> Result<(), PredictError> {
         self.dialogue.places.response_end = end;
         if self.exchanges_left == 0 {
@@ -482,7 +482,7 @@ impl<'a> Talk<'a> {
         self.ask(self.rest)
     }
 
-    /// Takes note of decrypted bytes; whether SETTINGS that are to be acknowledged were among them.
+    /// Processes decrypted bytes. Returns whether they contain SETTINGS that have to be acknowledged.
     fn note_plaintext(&mut self, start: u64, end: u64, plaintext: &[u8]) -> bool {
         if plaintext.is_empty() {
             return false;
@@ -513,8 +513,8 @@ impl<'a> Talk<'a> {
         settings && !std::mem::replace(&mut self.settings_acknowledged, true)
     }
 
-    /// The place on the stream of the plaintext at `offset`, that of the record's own first byte where it begins the
-    /// record; and that of the record's last byte, without which it cannot be read.
+    /// Stream positions for the plaintext at `offset`: its own position (the record's first byte if it begins the
+    /// record), and that of the record's last byte, which is needed to decrypt it.
     fn stream_places(&self, offset: u64) -> [u64; 2] {
         let record = self.records.iter().rev().find(|(.., plaintext)| *plaintext <= offset);
         record.map_or([0; 2], |(start, end, plaintext)| match offset - plaintext {
@@ -565,7 +565,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// The name of what the record layer shows.
+/// The name of an event that the record layer shows.
 fn received_name(event: &Event) -> Option<&'static str> {
     match event {
         Event::Handshake { name, .. } => Some(name),
@@ -578,7 +578,7 @@ fn received_name(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// What a TLS 1.3 server's flight holds besides what the record layer shows (RFC 8446 §2).
+/// Messages in a TLS 1.3 server's flight that the record layer cannot show (RFC 8446 §2).
 fn encrypted_handshake(client: &ClientConnection) -> &'static [&'static str] {
     match (client.protocol_version(), client.handshake_kind()) {
         (Some(ProtocolVersion::TLSv1_3), Some(HandshakeKind::Resumed)) => {
@@ -607,7 +607,7 @@ fn write_all(into: &mut impl Write, bytes: &[u8]) -> Result<(), PredictError> {
     into.write_all(bytes).map_err(internal)
 }
 
-/// Memory does not fail to be read or written: TLS has refused.
+/// Reading and writing memory cannot fail, so the error comes from TLS.
 fn internal(error: std::io::Error) -> PredictError {
     PredictError::Tls(rustls::Error::General(error.to_string()))
 }

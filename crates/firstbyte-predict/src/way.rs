@@ -1,12 +1,12 @@
-//! The ways to make a connection that predictions compare.
+//! The ways to connect that predictions compare.
 
 use super::{KexGroup, PredictError};
 use firstbyte_core::timeline::{Connection, Handshake, Parallel, TlsFacts};
 
-/// The protection of a connection.
+/// Encryption of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tls {
-    /// None: plain HTTP.
+    /// Plain HTTP.
     None,
     /// TLS 1.2 (RFC 5246).
     V1_2,
@@ -14,14 +14,14 @@ pub enum Tls {
     V1_3,
 }
 
-/// What becomes of earlier sessions.
+/// Use of an earlier session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Session {
-    /// Nothing: a full handshake.
+    /// No session: a full handshake.
     Full,
-    /// One is resumed.
+    /// A session is resumed.
     Resumed,
-    /// One is resumed, with the request as early data.
+    /// A session is resumed, with the request as early data.
     ZeroRtt,
 }
 
@@ -36,49 +36,48 @@ pub enum Http {
     V3,
 }
 
-/// Whether the connection has to be made.
+/// Whether a new connection is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reuse {
-    /// It has.
+    /// A new connection.
     New,
-    /// It is there: the exchange is its second, at rest after the first.
+    /// An open connection: the exchange is its second, after a rest.
     Reused,
 }
 
-/// Several requests, which a user waits for together.
+/// Several requests whose total time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Several {
-    /// How many.
+    /// Number of requests.
     pub count: u32,
-    /// How they are made.
+    /// How they are distributed over connections.
     pub parallel: Parallel,
 }
 
 impl Several {
-    /// As many streams of one connection as servers allow at once: quinn 100, nginx 128, hyper 200.
+    /// Streams that servers allow at once on one connection: quinn 100, nginx 128, hyper 200.
     pub const MOST_STREAMS: u32 = 100;
 }
 
-/// One way to make a connection.
+/// One way to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
-    /// Its protection.
+    /// Encryption.
     pub tls: Tls,
-    /// What becomes of earlier sessions.
+    /// Use of an earlier session.
     pub session: Session,
     /// The version of HTTP.
     pub http: Http,
-    /// The only key-exchange group the client offers; what the [`Client`](super::Client) offers when
-    /// absent.
+    /// The only key-exchange group that the client offers; if absent, the groups of the [`Client`](super::Client).
     pub group: Option<KexGroup>,
-    /// Whether the connection has to be made.
+    /// Whether a new connection is opened.
     pub reuse: Reuse,
-    /// Several requests in place of one.
+    /// Several requests instead of one.
     pub several: Option<Several>,
 }
 
 impl Default for Way {
-    /// What most visits are: TLS 1.3, full, HTTP/2, new.
+    /// The most common kind of visit: TLS 1.3, full handshake, HTTP/2, new connection.
     fn default() -> Self {
         let (tls, session, http) = (Tls::V1_3, Session::Full, Http::V2);
         Self { tls, session, http, group: None, reuse: Reuse::New, several: None }
@@ -86,7 +85,7 @@ impl Default for Way {
 }
 
 impl Way {
-    /// The way that `connection` took, with the client's groups. Absent where its facts do not say.
+    /// The way that `connection` was made, with the client's groups. Absent if its facts do not say.
     pub fn from_connection(connection: &Connection) -> Option<Self> {
         let facts = &connection.facts;
         let tls = match facts.tls.as_ref().map(|tls| tls.version.as_deref()) {
@@ -112,7 +111,7 @@ impl Way {
         way.check().is_ok().then_some(way)
     }
 
-    /// Every way that can be taken, with the client's groups.
+    /// Every valid way, with the client's groups.
     pub fn all() -> Vec<Self> {
         let mut ways = Vec::new();
         for tls in [Tls::None, Tls::V1_2, Tls::V1_3] {
@@ -128,10 +127,10 @@ impl Way {
         ways
     }
 
-    /// Whether there is such a way.
+    /// Checks that the combination of options is valid.
     ///
     /// # Errors
-    /// What excludes what.
+    /// Names the options that exclude each other.
     pub fn check(&self) -> Result<(), PredictError> {
         let impossible = |why| Err(PredictError::NoSuchWay { why });
         match self {
@@ -189,7 +188,7 @@ impl Way {
         Ok(())
     }
 
-    /// In words: `TLS 1.3 resumed, HTTP/2, X25519`.
+    /// Text such as `TLS 1.3 resumed, HTTP/2, X25519`.
     pub fn label(&self) -> String {
         let mut words = String::new();
         words += match self.tls {

@@ -1,7 +1,7 @@
-//! What to do about a failure or a finding, in the words of the command line.
+//! Advice about a failure or a finding, phrased for the command line.
 //!
-//! In: a cause, or a finding. Out: a sentence, where there is something to say. The core says what happened and
-//! knows no flag; whoever shows it to somebody who has flags asks here.
+//! Input: a cause or a finding. Output: a sentence, if there is any advice. The core reports what happened and
+//! knows no flags; views for users who can set flags get their advice here.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use firstbyte_core::timeline::{
 };
 use firstbyte_explain::{Finding, FindingKind, WayKind};
 
-/// What to do about a sample's failure, by all that is known of its connection.
+/// Advice about a sample's failure, from everything known about its connection.
 pub fn for_sample(sample: &Sample) -> Option<String> {
     match &sample.connection.failure {
         Some(_) => for_connection(&sample.connection),
@@ -19,7 +19,7 @@ pub fn for_sample(sample: &Sample) -> Option<String> {
     }
 }
 
-/// The same of a connection.
+/// The same for a connection.
 pub fn for_connection(connection: &Connection) -> Option<String> {
     let failure = connection.failure.as_ref()?;
     let cause = &failure.cause;
@@ -34,7 +34,7 @@ pub fn for_connection(connection: &Connection) -> Option<String> {
     let Some(bytes) = connection.unanswered_large_hello().filter(|_| facts.client.is_none()) else {
         return other;
     };
-    // Without the ticket of a session only such a key share makes it so large.
+    // Without a session ticket, only a post-quantum key share makes the hello this large.
     let is_new = facts.tls.as_ref().is_some_and(|tls| tls.session_offered.is_none());
     let why = if is_new { ", with a key share such as X25519MLKEM768's" } else { "" };
     let effect = match cause {
@@ -47,7 +47,7 @@ pub fn for_connection(connection: &Connection) -> Option<String> {
     ))
 }
 
-/// What to do about a failure; for one that is read back, what was said when it was recorded.
+/// Advice about a failure. For a failure read from a file, the advice that was recorded with it.
 pub fn for_failure(cause: &Cause) -> Option<String> {
     let advice = match cause {
         Cause::Recorded { advice, .. } => return advice.clone(),
@@ -165,7 +165,7 @@ pub fn for_failure(cause: &Cause) -> Option<String> {
     Some(advice.into())
 }
 
-/// What to change about a finding.
+/// Advice about a finding.
 pub fn for_finding(finding: &Finding) -> Cow<'_, str> {
     match (finding.kind, finding.avoided_by.and_then(flag)) {
         (FindingKind::SlowDns, _) => {
@@ -185,7 +185,7 @@ pub fn for_finding(finding: &Finding) -> Cow<'_, str> {
     }
 }
 
-/// The flag that has connections go a way.
+/// The flag that makes connections go this way.
 const fn flag(way: WayKind) -> Option<&'static str> {
     match way {
         WayKind::Ipv4 => Some("--ipv4"),
@@ -194,7 +194,7 @@ const fn flag(way: WayKind) -> Option<&'static str> {
     }
 }
 
-/// `connection`, with what to do about its failure where it has one: for outputs that store failures.
+/// `connection` with advice added if it failed; for outputs that store failures.
 pub fn on_connection(connection: &Connection) -> Cow<'_, Connection> {
     let Some(failure) = &connection.failure else { return Cow::Borrowed(connection) };
     let Some(advice) = for_connection(connection) else { return Cow::Borrowed(connection) };
@@ -211,7 +211,7 @@ pub fn on_connection(connection: &Connection) -> Cow<'_, Connection> {
     Cow::Owned(told)
 }
 
-/// `sample`, with what to do about its failure where it has one.
+/// `sample` with advice added if it failed.
 pub fn on_sample(sample: &Sample) -> Cow<'_, Sample> {
     match on_connection(&sample.connection) {
         Cow::Borrowed(_) => Cow::Borrowed(sample),
@@ -219,7 +219,7 @@ pub fn on_sample(sample: &Sample) -> Cow<'_, Sample> {
     }
 }
 
-/// `taken`, with what to do about its failure where it has one.
+/// `taken` with advice added if it failed.
 pub fn on_taken(taken: &Taken) -> Cow<'_, Taken> {
     match on_sample(&taken.sample) {
         Cow::Borrowed(_) => Cow::Borrowed(taken),
@@ -311,7 +311,7 @@ mod tests {
         assert!(for_failure(&cause).unwrap().contains("tracepath"));
         let alert = Cause::TlsAlert { alert: "internal_error".into() };
         assert_eq!(for_connection(&after_hello(1_462, alert)), None);
-        // Nothing shows that it left: the server's window may be closed.
+        // Nothing proves that it was sent: the server's window may be closed.
         let unsent = timed_out(LastSeen::Nothing);
         assert_eq!(for_connection(&after_hello(1_462, unsent.clone())), for_failure(&unsent));
     }

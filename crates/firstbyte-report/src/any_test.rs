@@ -1,4 +1,4 @@
-//! Whatever a source puts into a sample, every view of it is text and not a panic.
+//! For any sample from any source, every view of it is text and does not panic.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn any_offset() -> impl Strategy<Value = i64> {
     prop_oneof![-1_000i64..1_000, -1_000_000i64..3_000_000_000, any::<i64>()]
 }
 
-/// Marks in any order, before the origin, centuries later; failures anywhere.
+/// Marks in any order, before the origin or centuries later; failures at any point.
 fn any_sample() -> impl Strategy<Value = Sample> {
     let marks = proptest::collection::vec(proptest::option::of(any_offset()), Mark::ALL.len());
     let runs = proptest::collection::vec(
@@ -153,7 +153,7 @@ fn any_ns() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), -1e3..1e3f64, -3e8..3e8f64, -1e18..1e18f64]
 }
 
-/// Rounds in any order and far apart, cells that are not there, times of centuries.
+/// Rounds in any order and far apart, nonexistent cells, times of centuries.
 fn any_row() -> impl Strategy<Value = Row> {
     let time = || proptest::option::of(prop_oneof![0u64..1_000, 0u64..3_000_000_000, any::<u64>()]);
     let times = proptest::collection::vec(time(), Metric::ALL.len());

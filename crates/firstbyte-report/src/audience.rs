@@ -1,4 +1,4 @@
-//! A whole audience before and after a change: the table, and one JSON object.
+//! An audience before and after a change: a table, and one JSON object.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::units::{Scale, grouped};
 use crate::warning::Warning;
 use firstbyte_predict::audience::{Played, mean};
 
-/// Percentiles that are shown.
+/// The percentiles shown.
 const PERCENTILES: [usize; 7] = [10, 25, 50, 75, 90, 95, 99];
 
-/// The table: mean and percentiles before and after, and who gained. `labels` name the two ways.
+/// The table: mean and percentiles before and after, and how many visitors gained. `labels` name the two ways.
 pub fn table(played: &Played, labels: [&str; 2], style: &Style) -> String {
     let mut out = String::new();
     let largest = played.total.iter().filter_map(|sorted| percentile(sorted, 99)).max();
@@ -80,7 +80,7 @@ fn signed(ns: f64, scale: Scale) -> String {
     format!("{sign}{}", figure(ns.abs(), scale))
 }
 
-/// A page with the chart and the table: it loads nothing and runs no script.
+/// A page with the chart and the table. It loads nothing and runs no script.
 pub fn page(played: &Played, labels: [&str; 2]) -> String {
     let style = Style { color: false, width: 100, unicode: true };
     let title = format!("{} → {}", escape(labels[0]), escape(labels[1]));
@@ -120,7 +120,7 @@ struct Side<'a> {
 #[derive(Serialize)]
 struct Distribution {
     mean_ns: Option<u64>,
-    /// From the 0th percentile, which is the least, to the 100th.
+    /// The percentiles from 0 (the minimum) to 100.
     percentiles_ns: Vec<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Distribution {
 /// One JSON object, as described in `docs/formats.md`.
 ///
 /// # Errors
-/// None that memory does not have.
+/// Never fails in practice: it writes to memory only.
 pub fn json(
     played: &Played,
     labels: [&str; 2],

@@ -1,4 +1,4 @@
-//! The time axis of the waterfall: which column a time falls into, where the round trips lie.
+//! The time axis of the waterfall: maps times to columns, and places the round trips.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use firstbyte_core::timeline::{Connection, Mark, Offset};
 use super::style::{Ink, Style};
 use super::units::Scale;
 
-/// From the origin to the end of the connection, over so many columns.
+/// A linear scale from the origin to the end of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     total: Duration,
     columns: usize,
 }
 
-/// A column of a row and how it is drawn.
+/// A character of a row, and its colour.
 pub(crate) type Cell = (char, Ink);
 
 impl Axis {
@@ -23,17 +23,17 @@ impl Axis {
         Self { total: total.max(Duration::from_nanos(1)), columns }
     }
 
-    /// Where `at` lies, in columns.
+    /// The position of `at`, in columns.
     fn position(&self, at: Offset) -> f64 {
         at.since(Offset::ZERO).as_secs_f64() / self.total.as_secs_f64() * self.columns as f64
     }
 
-    /// The column whose left edge is nearest to `at`; there is one for the end, too.
+    /// The column whose left edge is closest to `at`; the end has a column, too.
     pub(crate) fn column(&self, at: Offset) -> usize {
         (self.position(at).round() as usize).min(self.columns)
     }
 
-    /// A row with nothing but the round trips' lines.
+    /// A row that shows only the round trips' grid lines.
     pub(crate) fn blank(&self, grid: &Grid, style: &Style) -> Vec<Cell> {
         let mut row = vec![(' ', Ink::Plain); self.columns + 1];
         for (_, column) in &grid.lines {
@@ -42,9 +42,8 @@ impl Axis {
         row
     }
 
-    /// Draws the parts of `phase`, one behind the other. A column shows the part that has most of
-    /// it; a stretch too short for a column is a thin line. Round trips are told apart by a cross
-    /// where one ends and the next begins.
+    /// Draws the parts of `phase` one after the other. A column shows the part that covers most of it; a stretch
+    /// too short for a column is a thin line. A cross separates consecutive round trips.
     pub(crate) fn draw(&self, row: &mut [Cell], phase: &PhaseSplit, style: &Style) {
         let parts = &phase.parts;
         let start = phase.phase.start;
@@ -91,7 +90,7 @@ impl Axis {
         }
     }
 
-    /// Two lines below the rows: a rule with ticks, and their times.
+    /// Two lines below the rows: a ruler with ticks, and their times.
     pub(crate) fn ticks(&self, scale: Scale, style: &Style) -> [Vec<Cell>; 2] {
         let step = self.tick_step();
         let mut rule = vec![(style.glyph('─', '-'), Ink::Faint); self.columns + 1];
@@ -106,7 +105,7 @@ impl Axis {
         [rule, labels.cells]
     }
 
-    /// 1, 2 or 5 times a power of ten: the smallest that leaves ten columns between ticks.
+    /// The smallest of 1, 2 and 5 times a power of ten that leaves ten columns between ticks.
     fn tick_step(&self) -> Duration {
         let least = self.total.as_nanos() * 10 / self.columns.max(1) as u128;
         let mut step = 1u64;
@@ -120,7 +119,7 @@ impl Axis {
     }
 }
 
-/// A figure without the zeros after its point that say nothing.
+/// A figure without trailing zeros after the decimal point.
 fn trimmed(figure: &str) -> String {
     if figure.contains('.') {
         return figure.trim_end_matches('0').trim_end_matches('.').to_owned();
@@ -128,26 +127,26 @@ fn trimmed(figure: &str) -> String {
     figure.to_owned()
 }
 
-/// The round trips, counted from the SYN that was answered.
+/// Grid lines at the round trips, counted from the SYN that was answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
-    /// Number of the round trip and its column.
+    /// Round-trip numbers and their columns.
     pub lines: Vec<(u64, usize)>,
-    /// Round trips between two lines; 1 where there is room.
+    /// Round trips between two lines; 1 if there is enough space.
     pub every: u64,
 }
 
 impl Grid {
-    /// Lines at least this many columns apart.
+    /// Minimum number of columns between two lines.
     const ROOM: f64 = 3.0;
-    /// Beyond this, lines would be no help in counting.
+    /// With more round trips between two lines, the lines would not help to count.
     const MOST_BETWEEN: u64 = 50;
 
     pub(crate) fn lay_out(connection: &Connection, split: &Split, axis: &Axis) -> Self {
         let mut grid = Self { lines: Vec::new(), every: 1 };
         let Some(rtt) = split.rtt.filter(|rtt| !rtt.is_zero()) else { return grid };
-        // From the answered SYN, not from the first one: a lost SYN or a losing attempt before it
-        // would shift every line against the flights.
+        // Count from the answered SYN, not from the first one: a lost SYN or a lost address race before it would
+        // shift every line relative to the flights.
         let origin = match connection.marks.at(Mark::TcpConnected) {
             Some(connected) => (connected - rtt).max(Offset::ZERO),
             None => return grid,
@@ -169,14 +168,14 @@ impl Grid {
             number += grid.every;
             at = at + Duration::from_nanos((rtt.as_nanos() as u64).saturating_mul(grid.every));
         }
-        // A lone origin counts nothing.
+        // A single line at the origin is useless.
         if grid.lines.len() < 2 {
             grid.lines.clear();
         }
         grid
     }
 
-    /// The line above the rows: the numbers of the round trips.
+    /// The line above the rows with the numbers of the round trips.
     pub(crate) fn numbers(&self, axis: &Axis) -> Vec<Cell> {
         let mut labels = Labels::new(axis.columns + 1);
         for (number, column) in &self.lines {
@@ -186,7 +185,7 @@ impl Grid {
     }
 }
 
-/// A line of labels, each centred on its column, left out where it would touch another.
+/// A line of labels, each centred on its column, or left out if it would touch another.
 struct Labels {
     cells: Vec<Cell>,
     free_from: usize,
@@ -210,7 +209,7 @@ impl Labels {
     }
 }
 
-/// How a part is drawn: a line for the wire, blocks for whoever is at work.
+/// How a part is drawn: a line for the network, blocks for a host at work.
 #[derive(Clone, Copy)]
 pub(crate) struct PartLook {
     pub name: &'static str,
@@ -236,12 +235,12 @@ const fn look(
     PartLook { name, ink, unicode, ascii, of }
 }
 
-/// How the part with this name is drawn.
+/// The look of the part with this name.
 pub(crate) fn look_of(name: &str) -> PartLook {
     PARTS.into_iter().find(|look| look.name == name).unwrap_or(PARTS[PARTS.len() - 1])
 }
 
-/// The parts in the order in which they lie in a bar.
+/// The parts in the order in which they appear in a bar.
 pub(crate) const PARTS: [PartLook; 9] = [
     look("resolver", Ink::Resolver, '▒', '%', |p| p.resolver),
     look("fallback", Ink::Loss, '╍', 'f', |p| p.fallback),

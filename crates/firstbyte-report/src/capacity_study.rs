@@ -1,6 +1,8 @@
-//! What a load on a server shows of its capacity, step by step, and beside it what a capture of that load says.
+//! A server's capacity as measured by a load test, step by step, compared with the estimate from a capture of the
+//! test.
 //!
-//! In: steps of a load, the capture's estimate. Out: text. Definitions: `docs/measurement.md`, "Capacity".
+//! Input: steps of a load test, and the capture's estimate. Output: text. Definitions: `docs/measurement.md`,
+//! "Capacity".
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,74 +13,75 @@ use crate::Style;
 use crate::style::{Ink, wrap};
 use crate::units::grouped;
 
-/// A server that has its processor for so much of the time is limited by it.
+/// A server that uses its processor for at least this share of the time is limited by it.
 const PROCESSOR_BOUND: f64 = 0.85;
-/// A step that has so much of the best one's throughput is one of those that rise no more.
+/// Throughput has levelled off in steps that reach this share of the best step's throughput.
 const FLAT: f64 = 0.95;
 
-/// So many clients at once.
+/// A step of the load test, with a fixed number of concurrent clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// How many.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// Connections that had their response: with a full handshake, resumed; and that failed.
+    /// Number of connections that got their response, with a full and with a resumed handshake; and of those that
+    /// failed.
     pub counts: [u64; 3],
-    /// How long it took.
+    /// Duration of the step.
     pub elapsed: Duration,
-    /// What the server took of the processor; absent where that is not known.
+    /// The server's processor time; absent if unknown.
     pub processor: Option<Duration>,
 }
 
 impl Step {
-    /// One in which nothing was done yet.
+    /// A step without any connections yet.
     pub const fn new(clients: usize) -> Self {
         Self { clients, counts: [0; 3], elapsed: Duration::ZERO, processor: Some(Duration::ZERO) }
     }
 
-    /// Adds connections that were made in `elapsed`: full, resumed, failed.
+    /// Adds connections made in `elapsed`: full, resumed, failed.
     pub fn add(&mut self, counts: [u64; 3], elapsed: Duration, processor: Option<Duration>) {
         self.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         self.elapsed += elapsed;
         self.processor = self.processor.zip(processor).map(|(sum, more)| sum + more);
     }
 
-    /// Connections with a response in a second; absent without any.
+    /// Successful connections per second; absent if there are none.
     pub fn per_second(&self) -> Option<f64> {
         let (made, seconds) = (self.counts[0] + self.counts[1], self.elapsed.as_secs_f64());
         (made > 0 && seconds > 0.0).then(|| made as f64 / seconds)
     }
 
-    /// Share of the time in which the server had a processor.
+    /// Share of the time in which the server used a processor.
     pub fn processor_share(&self) -> Option<f64> {
         let elapsed = self.elapsed.as_secs_f64();
         (elapsed > 0.0).then_some(self.processor?.as_secs_f64() / elapsed)
     }
 
-    /// Processor time of a connection, seconds.
+    /// Processor time per connection, seconds.
     pub fn processor_each(&self) -> Option<f64> {
         let made = self.counts[0] + self.counts[1];
         (made > 0).then_some(self.processor?.as_secs_f64() / made as f64)
     }
 }
 
-/// Steps with more and more clients.
+/// Steps with an increasing number of clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps {
-    /// With resumed handshakes; with full ones otherwise.
+    /// Whether handshakes are resumed; otherwise they are full.
     pub resumed: bool,
-    /// In their order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 impl Steps {
-    /// Those with which throughput rises no more: the first that has nearly the most, and all with more clients.
+    /// The steps after throughput levelled off: the first that is close to the best, and all with more clients.
     fn flat(&self) -> impl Iterator<Item = &Step> {
         let best = self.steps.iter().filter_map(Step::per_second).fold(0.0, f64::max);
         let below = move |step: &&Step| step.per_second().is_none_or(|rate| rate < FLAT * best);
         self.steps.iter().skip_while(below)
     }
 
-    /// Connections a second that the server sustains: of the steps in which throughput rises no more.
+    /// Connections per second that the server sustains, from the steps after throughput levelled off.
     pub fn sustained(&self) -> Option<f64> {
         let (made, seconds) = self.flat().fold((0, 0.0), |(made, seconds), step| {
             (made + step.counts[0] + step.counts[1], seconds + step.elapsed.as_secs_f64())
@@ -86,7 +89,7 @@ impl Steps {
         (seconds > 0.0).then(|| made as f64 / seconds)
     }
 
-    /// Processor time of a connection in these steps, seconds.
+    /// Processor time per connection in these steps, seconds.
     pub fn processor_each(&self) -> Option<f64> {
         let mut sum = (0.0, 0);
         for step in self.flat() {
@@ -103,19 +106,19 @@ impl Steps {
         (sum.1 > 0.0).then(|| sum.0 / sum.1)
     }
 
-    /// By how much the capture's estimate is beside what the server sustained, as a part of that.
+    /// Relative error of the capture's estimate against the sustained rate.
     pub fn error(&self, seen: Option<&ServerCapacity>) -> Option<f64> {
         let (estimate, _) = seen?.sustained(self.resumed)?;
         Some(estimate / self.sustained()? - 1.0)
     }
 
-    /// What its handshakes are called.
+    /// Name of the kind of handshake.
     pub const fn name(&self) -> &'static str {
         if self.resumed { "resumed" } else { "full" }
     }
 }
 
-/// All of it, for people.
+/// The whole report as text.
 pub fn text(steps: &[Steps; 2], seen: Option<&ServerCapacity>, style: &Style) -> String {
     let mut text = String::from("\n");
     let head = ["handshake", "clients", "n", "a second", "failed", "processor", "for each"];
@@ -216,7 +219,7 @@ mod tests {
 
     fn step(clients: usize, made: u64, processor_ms: u64) -> Step {
         let mut step = Step::new(clients);
-        // In two rounds.
+        // Add the step's connections in two halves.
         for _ in 0..2 {
             let processor = Some(Duration::from_millis(processor_ms / 2));
             step.add([made / 2, 0, 0], Duration::from_millis(500), processor);

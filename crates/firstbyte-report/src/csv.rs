@@ -1,6 +1,7 @@
-//! `--csv`: tidy, one row per sample, times in microseconds. Quoted as RFC 4180 says, but with the
-//! line ends of the system's other tools, so that `cut` and `awk` see clean last columns; a value
-//! that is not known is an empty field, never zero. Columns are described in `docs/formats.md`.
+//! `--csv`: tidy data, one row per sample, times in microseconds.
+//!
+//! Quoted according to RFC 4180, but with Unix line ends, so that `cut` and `awk` see clean last columns. An
+//! unknown value is an empty field, never zero. Columns are described in `docs/formats.md`.
 
 use std::io::{self, Write};
 
@@ -10,7 +11,7 @@ use firstbyte_core::timeline::Sample;
 use super::columns::delimited;
 use super::columns::sample::{SampleField, SampleRow, csv_fields};
 
-/// Writes the header and a row for each sample to a sink, as they come.
+/// Writes the header and one row per sample to a sink, as they arrive.
 pub struct CsvWriter<W: Write> {
     out: W,
     fields: Vec<SampleField>,
@@ -21,7 +22,7 @@ impl<W: Write> CsvWriter<W> {
     /// Writes the header to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let mut writer = Self { out, fields: csv_fields(None), row: Vec::new() };
         header(&mut writer.row, &writer.fields);
@@ -29,10 +30,10 @@ impl<W: Write> CsvWriter<W> {
         Ok(writer)
     }
 
-    /// Writes the row of `sample` and flushes it: an interrupted run loses nothing.
+    /// Writes the row of `sample` and flushes it, so that an interrupted run loses nothing.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn sample(&mut self, sample: &Sample) -> io::Result<()> {
         row(&mut self.row, &self.fields, &SampleRow::new(sample));
         self.flush()
@@ -56,7 +57,7 @@ impl<W: Write> RunCsvWriter<W> {
     /// Writes the header to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
         let fields = csv_fields(Some(axes));
         let mut writer = Self { out: io::BufWriter::new(out), fields, row: Vec::new() };
@@ -68,26 +69,26 @@ impl<W: Write> RunCsvWriter<W> {
     /// Writes the row of `taken`, a visit to `cell`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
         self.row.clear();
         row(&mut self.row, &self.fields, &SampleRow::of_run(cell, taken));
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is left.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Header and rows of `samples` at once.
+/// Writes the header and the rows of `samples`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn samples(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
     let mut writer = CsvWriter::new(out)?;
     samples.iter().try_for_each(|sample| writer.sample(sample))

@@ -1,4 +1,4 @@
-//! Points in time as text, in UTC. Only conversions: nothing here reads a clock.
+//! Points in time as text, in UTC. These are only conversions: nothing here reads a clock.
 
 use time::OffsetDateTime;
 
@@ -9,7 +9,7 @@ pub(crate) fn rfc3339_micros(unix_ns: u64) -> Option<String> {
     String::from_utf8(out).ok().filter(|text| !text.is_empty())
 }
 
-/// Appends the same to `out`, without a detour: there is one in every row.
+/// Appends the same to `out` directly, because every row has one.
 pub(crate) fn write_rfc3339_micros(out: &mut Vec<u8>, unix_ns: u64) {
     let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
     let Ok(t) = OffsetDateTime::from_unix_timestamp(seconds) else { return };
@@ -28,7 +28,7 @@ pub(crate) fn write_rfc3339_micros(out: &mut Vec<u8>, unix_ns: u64) {
     number(micros, 6, b'Z');
 }
 
-/// `unix_ns` to the minute, for people: `20 November 2026, 14:05 UTC`.
+/// `unix_ns` to the minute, for human readers: `20 November 2026, 14:05 UTC`.
 pub fn minute(unix_ns: u64) -> Option<String> {
     let t = utc(i128::from(unix_ns))?;
     let (day, month, year) = (t.day(), t.month(), t.year());
@@ -48,7 +48,7 @@ pub(crate) fn date(unix_seconds: i64) -> Option<String> {
     utc(i128::from(unix_seconds) * 1_000_000_000).map(day)
 }
 
-/// `unix_seconds` as certificates' dates are printed: `Dec 31 23:59:59 2026 GMT`.
+/// `unix_seconds` in the format of certificates' dates: `Dec 31 23:59:59 2026 GMT`.
 pub(crate) fn certificate_date(unix_seconds: i64) -> Option<String> {
     let t = utc(i128::from(unix_seconds) * 1_000_000_000)?;
     let (hour, minute, second) = t.to_hms();

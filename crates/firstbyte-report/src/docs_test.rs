@@ -1,4 +1,5 @@
-//! `docs/formats.md` describes every field and variable, and forms that share names share meanings. Columns are held against it where they are defined.
+//! Checks that `docs/formats.md` describes every field and variable, and that equally named fields mean the same in
+//! all formats. Columns are checked where they are defined.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -50,7 +51,8 @@ fn write_out_variables() {
     assert_described("## Write-out", write_out::variable_names().map(String::from).chain(special));
 }
 
-/// A connection has two stored forms (`docs/decisions/stored-forms.md` says why): what both have by the same name is the same.
+/// A connection has two stored forms (see `docs/decisions/stored-forms.md`); fields with the same name in both are
+/// equal.
 #[test]
 fn run_files_and_json_agree() {
     let others = [fixtures::every_fact(), fixtures::proxied()];
@@ -73,7 +75,7 @@ fn run_files_and_json_agree() {
             .map(|l| serde_json::from_slice(l).unwrap())
             .collect();
         let stored = &lines.last().unwrap()["sample"]["connection"];
-        // TLS is a line of its own, the first of its kind, and so is a proxy.
+        // TLS facts are a separate line, the first of their kind, and so are a proxy's.
         let of_kind =
             |kind: &str| lines.iter().find(|line| line["kind"] == kind).map(|line| &line["value"]);
         for (name, stored) in stored.as_object().unwrap() {
@@ -88,7 +90,7 @@ fn run_files_and_json_agree() {
     assert!(compared.len() > 45, "{compared:?}");
 }
 
-/// Every member of `stored` is one of `record`; but for what is a number there, of a line of its own.
+/// Every member of `stored` is in `record`, except numbers that refer to separate lines.
 fn assert_part_of(stored: &Value, record: &Value, path: &str, compared: &mut BTreeSet<String>) {
     match (stored, record) {
         _ if path.ends_with("headers") || path.ends_with("certificates") => {}

@@ -1,10 +1,9 @@
 //! The equation of each phase: `tls 166.3 ms = 2 round trips × 81.1 ms + server 2.9 ms + …`.
 //!
-//! Input: a [`Split`], whose parts add up in nanoseconds. Output: the same in printed figures that
-//! still add up, along each line and down to the total. Figures are whole steps of the table's
-//! last decimal; the round trip is printed once and for all, and the other parts are rounded to
-//! what it leaves by largest remainder (Hamilton's method). Where that would shift a part by more
-//! than a step and a half, the whole table gets one more decimal.
+//! Input: a [`Split`], whose parts add up in nanoseconds. Output: printed figures that still add up, along each
+//! line and down to the total. Figures are whole steps of the table's last decimal. The round trip is rounded once,
+//! and the other parts share the remainder by largest remainder (Hamilton's method). If that would shift a part by
+//! more than a step and a half, the whole table gets one more decimal.
 
 use std::time::Duration;
 
@@ -14,18 +13,18 @@ use firstbyte_core::timeline::Offset;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count};
 
-/// A connection's phases and total, in printed figures that add up.
+/// A connection's phases and total, as printed figures that add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub scale: Scale,
-    /// One for each phase of the split, in its order.
+    /// One equation per phase of the split, in order.
     pub phases: Vec<Equation>,
     pub total: Equation,
-    /// Where redirects came before: what the visit consists of.
+    /// The parts of the visit, if redirects came before.
     pub visit: Option<Equation>,
 }
 
-/// A time and the terms that it is the sum of, in steps of the ledger's scale.
+/// A time and the terms that add up to it, in steps of the ledger's scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Equation {
     pub name: &'static str,
@@ -33,12 +32,12 @@ pub(crate) struct Equation {
     pub terms: Vec<Term>,
 }
 
-/// What is added.
+/// A term of the sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
-    /// A number of round trips, each so many steps.
+    /// A number of round trips of `each` steps.
     RoundTrips { count: u32, each: u64 },
-    /// A part by its name, and how far it may be off.
+    /// A named part, and how far it may be off.
     Part { name: &'static str, steps: u64, uncertainty: Option<u64> },
 }
 
@@ -71,7 +70,7 @@ impl Term {
 }
 
 impl Ledger {
-    /// The figures of `split`, as coarse as they may be.
+    /// The figures of `split`, as coarse as possible.
     pub(crate) fn from_split(split: &Split) -> Self {
         let mut scale = Scale::for_largest(split.total());
         loop {
@@ -83,7 +82,7 @@ impl Ledger {
                     return Self { scale, phases, total, visit: None };
                 }
                 (None, Some(finer)) => scale = finer,
-                // Not reached: whole nanoseconds need no rounding.
+                // Unreachable: whole nanoseconds need no rounding.
                 (None, None) => {
                     let phases = Vec::new();
                     let total = total(split, &phases, scale);
@@ -93,8 +92,9 @@ impl Ledger {
         }
     }
 
-    /// The same of a connection that redirects have led to, or beside which other requests were made that took so much
-    /// longer, where all of it took as long as `visit`: the total is then the visit's.
+    /// Adds the equation of a visit of length `visit`, whose total then replaces the connection's.
+    ///
+    /// This applies if redirects led to the connection, or if other requests beside it took `others` longer.
     pub(crate) fn of_visit(mut self, visit: Duration, others: Duration) -> Self {
         let steps = self.scale.steps(visit);
         let beside = steps.saturating_sub(self.total.steps);
@@ -113,8 +113,8 @@ impl Ledger {
         self
     }
 
-    /// Every equation, one under the other with their equals signs aligned, and the total's last.
-    /// One of no length has nothing to say and is left out.
+    /// Every equation, one per line with aligned equals signs, the total last. Equations of zero length are left
+    /// out.
     pub(crate) fn lines(&self, style: &Style) -> Vec<String> {
         let shown = || {
             let all = self.phases.iter().chain([&self.total]).chain(&self.visit);
@@ -138,7 +138,7 @@ impl Ledger {
 }
 
 impl Equation {
-    /// Whether a part by this name is among the terms.
+    /// Whether the terms include a part of this name.
     pub(crate) fn has(&self, wanted: &str) -> bool {
         self.terms.iter().any(|term| match term {
             Term::RoundTrips { .. } => wanted == NETWORK,
@@ -146,7 +146,7 @@ impl Equation {
         })
     }
 
-    /// The right side: the terms, each but the first behind its plus.
+    /// The right-hand side: the terms, joined with plus signs.
     pub(crate) fn words(&self, scale: Scale, style: &Style) -> Vec<String> {
         self.terms
             .iter()
@@ -191,24 +191,23 @@ fn equation(split: &Split, phase: &PhaseSplit, scale: Scale) -> Option<Equation>
 const NETWORK: &str = "network";
 const SERVER: &str = "server";
 
-/// Where the network's term goes: right behind the resolver's.
+/// Index of the network's term: right after the resolver's.
 fn network_place(terms: &[Term]) -> usize {
     terms.iter().take_while(|t| matches!(t, Term::Part { name: "resolver", .. })).count()
 }
 
-/// How many round trips of which length the phase's network part is; absent where it is no whole
-/// number of them.
+/// Number and length of the round trips in the phase's network part; absent if it is not a whole number of them.
 fn whole_round_trips(split: &Split, phase: &PhaseSplit) -> Option<(u32, Duration)> {
     let rtt = split.rtt.filter(|rtt| !rtt.is_zero())?;
     let count = phase.round_trips;
     (count > 0 && rtt.checked_mul(count) == Some(phase.parts.network)).then_some((count, rtt))
 }
 
-/// `parts` as whole steps that add up to `sum`, none more than one and a half steps off.
+/// `parts` as whole steps that add up to `sum`, each at most one and a half steps off.
 pub(crate) fn apportion(parts: &[Duration], sum: u64, scale: Scale) -> Option<Vec<u64>> {
     let step = i128::from(scale.step_ns());
     let mut steps: Vec<i128> = parts.iter().map(|d| d.as_nanos() as i128 / step).collect();
-    // How far below its true value each part is, in nanoseconds.
+    // How far each part is below its true value, in nanoseconds.
     let short = |steps: &[i128], i: usize| parts[i].as_nanos() as i128 - steps[i] * step;
     let mut missing = i128::from(sum) - steps.iter().sum::<i128>();
     while missing > 0 {
@@ -232,7 +231,7 @@ pub(crate) fn apportion(parts: &[Duration], sum: u64, scale: Scale) -> Option<Ve
     steps.into_iter().map(|s| u64::try_from(s).ok()).collect()
 }
 
-/// The total's equation: the phases' terms, added up by name.
+/// The total's equation: the phases' terms, summed by name.
 fn total(split: &Split, phases: &[Equation], scale: Scale) -> Equation {
     let mut terms: Vec<Term> = split
         .parts
@@ -307,8 +306,8 @@ mod tests {
         assert_eq!(apportion(&[], 1, scale), None);
     }
 
-    /// A connection with every phase, over a path of `rtt`, with a server and a client that take
-    /// their time: what a measurement looks like.
+    /// A connection with every phase over a path of `rtt`, with delays at server and client, like a real
+    /// measurement.
     fn measured() -> impl Strategy<Value = Connection> {
         let time = || prop_oneof![0u64..50_000, 0u64..5_000_000, 0u64..3_000_000_000];
         (proptest::collection::vec(time(), 9), 1u64..400_000_000, 0usize..4).prop_map(
@@ -344,7 +343,7 @@ mod tests {
         )
     }
 
-    /// Reads the printed figures of a line back, in steps, and evaluates both sides.
+    /// Parses the printed figures of a line, in steps, and evaluates both sides.
     fn evaluate(line: &str, scale: Scale) -> (u64, u64) {
         let (left, right) = line.split_once(" = ").unwrap();
         let figure = |text: &str| -> u64 {

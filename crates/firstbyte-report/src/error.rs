@@ -1,13 +1,13 @@
-//! A failure in two lines: what, and what to do about it.
+//! A failure in two lines: the cause, and advice.
 
 use firstbyte_core::timeline::Sample;
 
 use super::style::{Ink, Style};
 use crate::advice;
 
-/// `error: PHASE: CAUSE (FAULT fault)` and, where there is one, `hint: …` on its own line.
+/// `error: PHASE: CAUSE (FAULT fault)` and, if there is advice, `hint: …` on its own line.
 ///
-/// Not wrapped: scripts and people search for these lines. Empty where the sample has not failed.
+/// The lines are not wrapped, because scripts and people search for them. Empty if the sample did not fail.
 pub fn failure(sample: &Sample, style: &Style) -> String {
     let Some(failure) = sample.failure() else { return String::new() };
     let label = style.paint(Ink::Loss, "error:");

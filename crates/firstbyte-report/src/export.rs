@@ -1,6 +1,6 @@
-//! All samples of a run, in the forms that hold them: parts are made by whichever thread, and put together in order.
+//! Writes all samples of a run in several formats. Any thread can make parts, and they are put together in order.
 //!
-//! Input: samples, a run of them at a time. Output: files. A sample's split is made once for all forms.
+//! Input: samples, one run of them at a time. Output: files. A sample's split is computed once for all formats.
 
 use std::cell::OnceCell;
 use std::io::{self, Write};
@@ -13,22 +13,22 @@ use super::har::{self, HarWriter};
 use super::ndjson;
 use super::parquet::{self, ParquetWriter, SampleGrouper};
 
-/// The forms that hold samples.
+/// The formats that hold samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// NDJSON: a sample a line.
+    /// NDJSON: one sample per line.
     Json,
-    /// A sample a row.
+    /// CSV: one sample per row.
     Csv,
-    /// The same columns, packed.
+    /// Parquet: the same columns, compressed.
     Parquet,
     /// HTTP archive 1.2.
     Har,
 }
 
 impl Form {
-    /// How many samples a part is made of, at most. Those of Parquet are groups of rows, and CSV beside it is made of the
-    /// same samples, split once; a part of all others is small enough for a processor's cache.
+    /// Maximum number of samples in a part. A Parquet part is a row group, and CSV written beside it uses the same
+    /// samples, so that they are split once. Parts of the other formats are small enough for a processor's cache.
     pub const fn samples_at_once(self, beside_parquet: bool) -> usize {
         match self {
             Self::Parquet => parquet::GROUP,
@@ -38,17 +38,17 @@ impl Form {
     }
 }
 
-/// A file on its way.
+/// A file being written.
 pub enum SampleWriter<W: Write + Send> {
-    /// Parts need nothing but to be put together.
+    /// Formats whose parts are simply concatenated.
     Plain(W),
-    /// Groups of rows, and a footer.
+    /// Row groups and a footer.
     Parquet(Box<ParquetWriter<W>>),
-    /// Entries between a head and an end.
+    /// Entries between a header and an end.
     Har(HarWriter<W>),
 }
 
-/// What makes parts of a file.
+/// Makes parts of a file.
 pub struct PartMaker(Maker);
 
 enum Maker {
@@ -58,7 +58,7 @@ enum Maker {
     Har,
 }
 
-/// A part of a file, made.
+/// A finished part of a file.
 pub struct FilePart(Made);
 
 enum Made {
@@ -71,10 +71,10 @@ enum Unfinished {
     Group(parquet::GroupRows),
 }
 
-/// Begins the file of a run with these axes; gives what makes its parts.
+/// Begins the file of a run with these axes. Returns it with the maker of its parts.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn begin<W: Write + Send>(
     form: Form,
     mut out: W,
@@ -99,10 +99,10 @@ pub fn begin<W: Write + Send>(
 }
 
 impl<W: Write + Send> SampleWriter<W> {
-    /// Adds a part, one of its own form.
+    /// Appends a part of the same format.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn append(&mut self, part: FilePart) -> io::Result<()> {
         match (self, part.0) {
             (Self::Plain(out), Made::Bytes(bytes)) => out.write_all(&bytes),
@@ -112,10 +112,10 @@ impl<W: Write + Send> SampleWriter<W> {
         }
     }
 
-    /// Writes the end.
+    /// Writes the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(mut out) => out.flush(),
@@ -125,10 +125,11 @@ impl<W: Write + Send> SampleWriter<W> {
     }
 }
 
-/// A part of each of the files that `makers` are of: of all `samples`, with their cells.
+/// Makes one part for each file in `makers` from all `samples` and their cells.
 ///
 /// # Errors
-/// The first among `samples`. Making parts has none that can occur; it would be turned by `failed`.
+/// The first error among `samples`. Making parts cannot fail in practice; if it did, `failed` would convert the
+/// error.
 pub fn parts<'a, E>(
     makers: &[PartMaker],
     samples: impl Iterator<Item = Result<Taken, E>>,
@@ -163,7 +164,7 @@ pub fn parts<'a, E>(
 }
 
 impl PartMaker {
-    /// Whether it needs no more of a sample than its columns are made of.
+    /// Whether the format needs only those parts of a sample that its columns use.
     pub const fn is_of_columns(&self) -> bool {
         matches!(self.0, Maker::Csv(_) | Maker::Parquet(_))
     }

@@ -1,4 +1,4 @@
-//! The facts of a sample: what was negotiated, proven and counted, each on a labelled line.
+//! The facts of a sample: negotiated, proven and counted properties, each on a labelled line.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::style::{Ink, Style, wrap};
 use super::units::{Scale, bytes, count};
 use firstbyte_core::shown_url::shown_url;
 
-/// The letters of a header field that are shown.
+/// Maximum number of characters shown of a header field.
 const LONGEST_VALUE: usize = 60;
 const LABEL_WIDTH: usize = 12;
-/// A shorter time does not get a clause.
+/// Shorter times do not get a clause.
 const WHILE: Duration = Duration::from_millis(1);
 
-/// Every fact that is known, as lines.
+/// All known facts, as lines.
 pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String> {
     let connection = &sample.connection;
     let mut facts = Facts { style, lines: Vec::new() };
@@ -48,7 +48,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// One labelled line of `words`, wrapped behind the label. The words are made safe here.
+    /// Adds one labelled line of `words`, wrapped after the label. The words are sanitised here.
     fn put(&mut self, label: &str, words: &[String]) {
         let words: Vec<String> = words
             .iter()
@@ -65,7 +65,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Clauses, each but the last with a separator behind it.
+    /// Adds clauses with separators between them.
     fn clauses(&mut self, label: &str, clauses: Vec<String>) {
         let separator = self.style.glyph(" ·", ",");
         let clauses: Vec<String> = clauses.into_iter().filter(|c| !c.is_empty()).collect();
@@ -97,7 +97,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Another client than ours.
+    /// Names the client, if it is not ours.
     fn client(&mut self, connection: &Connection) {
         let Some(client) = &connection.facts.client else { return };
         let version = client.version.as_deref().unwrap_or_default();
@@ -154,8 +154,8 @@ impl Facts<'_> {
         self.clauses("round trip", clauses);
     }
 
-    /// The interim response, the first packet and the end of the head, if they came 1 ms or more before or after the head's
-    /// first byte could be read; and whether the response came too soon to be an answer.
+    /// The interim response, the first packet and the end of the head, if they came 1 ms or more before or after
+    /// the head's first byte could be read; and a note if the response came too early to be an answer.
     fn first_byte(&mut self, connection: &Connection, split: &Split) {
         let at = |mark| connection.marks.at(mark);
         let Some(readable) = at(Mark::ResponseStart) else { return };
@@ -179,7 +179,7 @@ impl Facts<'_> {
         clauses.extend(complete);
         let exchange = connection.marks.first_packet_of_response().zip(at(Mark::RequestStart));
         let came_unasked = exchange.zip(split.rtt).is_some_and(|((came, asked), round_trip)| {
-            // Some leeway: the round trip was seen at another time.
+            // Allow for variation: the round trip was measured at another time.
             connection.facts.client.is_none() && came <= asked + round_trip * 3 / 4
         });
         if came_unasked {
@@ -226,7 +226,7 @@ impl Facts<'_> {
         self.put("issuer", std::slice::from_ref(&leaf.issuer));
     }
 
-    /// What QUIC did besides carrying the exchange; its stalls by name.
+    /// QUIC features beyond the exchange itself, and stalls by name.
     fn quic(&mut self, connection: &Connection) {
         let Some(quic) = &connection.facts.quic else { return };
         let stall = quic.amplification_stall.map(|stall| {
@@ -318,7 +318,7 @@ impl Facts<'_> {
         }
     }
 
-    /// A line for each question that was sent.
+    /// Adds one line per query sent.
     fn tries(&mut self, tries: &[LookupTry]) {
         for one in tries {
             let transport = match one.transport {
@@ -335,7 +335,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Only worth a line where there was more than the one that worked.
+    /// Address attempts, shown only if there was more than the successful one.
     fn attempts(&mut self, attempts: &[Attempt]) {
         if let [only] = attempts
             && only.outcome == AttemptOutcome::Won
@@ -390,7 +390,7 @@ impl Facts<'_> {
     }
 }
 
-/// "expires 2026-12-31, 41 days later": counted from the sample, which makes it reproducible.
+/// "expires 2026-12-31, 41 days later": relative to the sample's time, so that the output is reproducible.
 fn expiry(not_after_unix: i64, started_unix_ns: Option<u64>) -> String {
     let Some(date) = dates::date(not_after_unix) else { return String::new() };
     let Some(started) = started_unix_ns.and_then(|ns| i64::try_from(ns / 1_000_000_000).ok())
@@ -404,7 +404,7 @@ fn expiry(not_after_unix: i64, started_unix_ns: Option<u64>) -> String {
     }
 }
 
-/// A time on its own, in the unit that suits it.
+/// A single time, in a suitable unit.
 fn time(duration: Duration, style: &Style) -> String {
     Scale::for_largest(duration).time(duration, style)
 }

@@ -1,7 +1,7 @@
-//! Field data: what people's own browsers said, as text, as one object, and new connections as rows.
+//! Field data (reports from users' browsers) as text, as one JSON object, and new connections as rows.
 //!
 //! Input: a [`FieldSummary`], or the beacons of a file. Output: text for the style's width; JSON; CSV whose columns
-//! `rtt_ms` and `weight` are those of an audience (`predict --population`).
+//! `rtt_ms` and `weight` form an audience (`predict --population`).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,9 +17,9 @@ use super::dates;
 use super::style::{Ink, Style, wrap};
 use super::units::{count, grouped};
 
-/// Groups whose phases are shown; JSON has all.
+/// Maximum number of groups whose phases are shown; JSON has all.
 const MOST_GROUPS: usize = 8;
-/// Groups that are counted.
+/// Maximum number of groups whose counts are shown.
 const MOST_COUNTED: usize = 16;
 
 /// The summary as text.
@@ -36,7 +36,7 @@ struct View<'a> {
     style: &'a Style,
 }
 
-/// Cells of a table, the first to the left, others to the right.
+/// Cells of a table row: the first is left-aligned, the others right-aligned.
 type Line = Vec<(String, Ink)>;
 
 impl View<'_> {
@@ -62,7 +62,7 @@ impl View<'_> {
         lines.iter().map(|line| self.style.paint(Ink::Strong, line)).collect()
     }
 
-    /// Groups, those with most entries first.
+    /// Groups, those with the most entries first.
     fn by_entries(&self) -> Vec<&FieldGroup> {
         let mut groups: Vec<&FieldGroup> = self.summary.groups.iter().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.all_entries()));
@@ -114,7 +114,7 @@ impl View<'_> {
         line
     }
 
-    /// New connections: a block for each group that has some.
+    /// New connections: one block per group that has any.
     fn phases(&self) -> Vec<String> {
         let mut groups: Vec<&FieldGroup> =
             self.summary.groups.iter().filter(|group| !group.phases.is_empty()).collect();
@@ -275,7 +275,7 @@ impl View<'_> {
         wrap(first, &words, self.style.columns())
     }
 
-    /// Columns as wide as they need to be; the first as wide as there is room.
+    /// Aligns a table: columns are as wide as needed, the first as wide as possible.
     fn laid_out(&self, table: &[Line]) -> Vec<String> {
         let columns = table.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -303,7 +303,7 @@ impl View<'_> {
         table.iter().map(line).collect()
     }
 
-    /// What is too long loses its middle: origins differ at both ends.
+    /// Shortens text in the middle, because origins differ at both ends.
     fn cut(&self, text: &str, width: usize) -> String {
         let length = text.chars().count();
         if length <= width {
@@ -345,7 +345,7 @@ const fn heading(class: EntryClass) -> &'static str {
     }
 }
 
-/// What a heading that is short for something says.
+/// The full meaning of an abbreviated heading.
 fn meaning(class: EntryClass) -> Option<String> {
     let words = match class {
         EntryClass::BegunBefore => "the connection was opened earlier, or this is unknown",
@@ -389,7 +389,7 @@ fn ms(us: f64) -> String {
     format!("{:.1}", us / 1e3)
 }
 
-/// A time; one that no clock has shown is less than what it can have been.
+/// A time, or an upper bound if no clock showed the time itself.
 fn shown(range: &TimeRange) -> String {
     match range.seen_us > 0.0 {
         true => ms(range.seen_us),
@@ -402,7 +402,7 @@ fn percent(share: f64) -> String {
     if percent >= 9.95 { format!("{percent:.0}") } else { format!("{percent:.2}") }
 }
 
-/// The summary as one JSON object, on a line.
+/// The summary as one JSON object on a line.
 pub fn field_json(summary: &FieldSummary) -> String {
     let groups: Vec<Value> = summary.groups.iter().map(group_json).collect();
     let failures: Vec<Value> = summary
@@ -487,13 +487,13 @@ fn group_json(group: &FieldGroup) -> Value {
     })
 }
 
-/// The shortest round trip that an audience can have, milliseconds.
+/// The shortest round trip allowed in an audience, milliseconds.
 const SHORTEST_RTT_MS: f64 = 0.01;
 
-/// Writes the first row of [`field_rows`].
+/// Writes the header row of [`field_rows`].
 ///
 /// # Errors
-/// The writer's.
+/// Returns errors of the writer.
 pub fn field_rows_header(out: &mut dyn Write) -> io::Result<()> {
     let mut line = Vec::new();
     let of_phases = FieldPhase::ALL.map(|phase| format!("{}_us", phase.as_str().replace('-', "_")));
@@ -503,10 +503,10 @@ pub fn field_rows_header(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&line)
 }
 
-/// Writes a row for each new connection of a beacon whose round trip is known: TCP's handshake, or QUIC's.
+/// Writes one row per new connection of a beacon whose round trip (of the TCP or QUIC handshake) is known.
 ///
 /// # Errors
-/// The writer's.
+/// Returns errors of the writer.
 pub fn field_rows(beacon: &BeaconRecord, out: &mut dyn Write) -> io::Result<()> {
     let mut lines = Vec::new();
     for new in &beacon.new {

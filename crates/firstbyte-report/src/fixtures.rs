@@ -1,4 +1,4 @@
-//! Samples made by hand, with the shapes that outputs have to cope with.
+//! Hand-made samples with the shapes that views have to handle.
 #![allow(missing_docs, clippy::unwrap_used, reason = "for tests, also those of the program")]
 
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub fn micros(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-/// Chunks: microseconds and bytes.
+/// Chunks are given as microseconds and bytes.
 pub fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
     let chunks = chunks.iter().map(|&(at, bytes)| Chunk::new(kernel(at), bytes)).collect();
     Flight { direction, chunks, messages: messages.iter().map(ToString::to_string).collect() }
@@ -106,7 +106,7 @@ pub fn set(connection: &mut Connection, marks: &[(Mark, Stamp)]) {
     }
 }
 
-/// TLS 1.2, in full, over 81.1 ms: two round trips for the handshake.
+/// TLS 1.2 with a full handshake over 81.1 ms: two round trips for the handshake.
 pub fn tls12_sydney() -> Sample {
     let mut c = Connection {
         url: "https://sydney.gov.example/".into(),
@@ -258,7 +258,7 @@ pub fn tls13_http2() -> Sample {
     sample(c)
 }
 
-/// The same through a proxy that speaks TLS: 8.2 ms for the tunnel, and a server 9 ms behind it.
+/// The same through a proxy with TLS: 8.2 ms for the tunnel, and a server 9 ms behind it.
 pub fn proxied() -> Sample {
     let mut c = tls13_http2().connection;
     c.attempts = vec![won("[2001:db8::51]:3129", 1_010, 11_260)];
@@ -299,7 +299,7 @@ pub fn proxied() -> Sample {
     sample(c)
 }
 
-/// `http://` to an IPv4 literal: no name, no TLS.
+/// `http://` to an IPv4 literal: no name lookup, no TLS.
 pub fn plain_http() -> Sample {
     let mut c = Connection {
         url: "http://192.0.2.80:8080/status".into(),
@@ -347,7 +347,7 @@ pub fn plain_http() -> Sample {
     sample(c)
 }
 
-/// The handshake fails at the client: the certificate has expired.
+/// The client aborts the handshake: the certificate has expired.
 pub fn expired_certificate() -> Sample {
     let mut c = tls13_http2().connection;
     c.url = "https://expired.example/".into();
@@ -375,7 +375,7 @@ pub fn expired_certificate() -> Sample {
     sample(c)
 }
 
-/// Nothing answers.
+/// No answer to any SYN.
 pub fn connect_timeout() -> Sample {
     let mut c = tls12_sydney().connection;
     let remote: SocketAddr = "198.51.100.7:443".parse().unwrap();
@@ -404,7 +404,7 @@ pub fn connect_timeout() -> Sample {
     sample(c)
 }
 
-/// The first SYN is lost; its repetition after a second is answered.
+/// The first SYN is lost; its retransmission after a second is answered.
 pub fn syn_loss() -> Sample {
     let mut sample = tls13_http2();
     let c = &mut sample.connection;
@@ -448,7 +448,7 @@ fn delay(c: &mut Connection, from: Mark, by: u64) {
     }
 }
 
-/// From `http` by way of the bare name to `www`.
+/// From `http` through the bare name to `www`.
 pub fn redirects() -> Sample {
     let mut first = plain_http().connection;
     first.url = "http://gov.example/".into();
@@ -471,7 +471,7 @@ pub fn redirects() -> Sample {
     }
 }
 
-/// TLS 1.3 over loopback: microseconds.
+/// TLS 1.3 over loopback, with times in microseconds.
 pub fn loopback() -> Sample {
     let mut c = tls13_http2().connection;
     c.url = "https://localhost:8443/".into();
@@ -540,7 +540,7 @@ pub fn slow_server() -> Sample {
     sample(c)
 }
 
-/// A run over two URLs: warm-up, `n` good samples of each, and two failures of the second.
+/// A run over two URLs: warm-up, `n` successful samples of each, and two failures of the second.
 pub fn run(n: u32) -> Vec<Sample> {
     let mut samples =
         vec![Sample { warmup: true, ..tls12_sydney() }, Sample { warmup: true, ..tls13_http2() }];
@@ -560,7 +560,7 @@ pub fn run(n: u32) -> Vec<Sample> {
     samples
 }
 
-/// The answer comes later by `by` microseconds.
+/// Delays the answer by `by` microseconds.
 fn delay_response(c: &mut Connection, by: u64) {
     for mark in [Mark::ResponseStart, Mark::ResponseEnd] {
         if let Some(stamp) = c.marks.stamp(mark) {
@@ -590,8 +590,8 @@ pub fn all() -> Vec<Sample> {
     ]
 }
 
-/// Every fact there is, each with a value of its own: no real connection, but one in which a column
-/// that shows another's value is seen.
+/// A sample with a distinct value for every possible fact. It is not a realistic connection, but it reveals a
+/// column that shows another column's value.
 pub fn every_fact() -> Sample {
     let mut sample = Sample { sequence: 11, warmup: true, ..redirects() };
     let c = &mut sample.connection;
@@ -651,7 +651,7 @@ pub fn every_fact() -> Sample {
     sample
 }
 
-/// `text` without colours, and without the blanks that then end its lines.
+/// `text` without colours and trailing blanks.
 pub fn undressed(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

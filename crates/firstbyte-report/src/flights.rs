@@ -1,4 +1,4 @@
-//! `--verbose`: every flight, in time order, with the marks between them.
+//! `--verbose`: every flight, in chronological order, with the marks between them.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use firstbyte_core::timeline::{
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, Unit, grouped};
 
-/// The flights and marks of `connection`, one a line, wrapped to the width.
+/// The flights and marks of `connection`, one per line, wrapped to the width.
 ///
-/// Columns: direction, time of the first byte and, where it differs, of the last; time since the
-/// end of the line before; bytes; the clock; when the last byte was acknowledged; the messages.
+/// Columns: direction; time of the first byte and, if different, of the last; time since the end of the previous
+/// line; bytes; the clock; time when the last byte was acknowledged; the messages.
 pub fn flights(connection: &Connection, style: &Style) -> String {
     let events = events(connection);
     let scale = scale(&events);
@@ -39,7 +39,7 @@ pub(crate) fn processor_time(time: ProcessorTime) -> String {
     format!("{} ({} user, {} system)", ms(time.sum()), ms(time.user), ms(time.system))
 }
 
-/// Something that has a time.
+/// Something that happened at a time.
 enum Event<'a> {
     Mark(Mark, Stamp),
     Flight(&'a Flight),
@@ -61,7 +61,7 @@ impl Event<'_> {
     }
 }
 
-/// Marks and flights in time order. A mark that a flight brings about stands behind it.
+/// Marks and flights in chronological order. A mark follows the flight that causes it.
 fn events(connection: &Connection) -> Vec<Event<'_>> {
     let mut events: Vec<Event<'_>> = connection.flights.iter().map(Event::Flight).collect();
     events.extend(connection.marks.iter().map(|(mark, stamp)| Event::Mark(mark, stamp)));
@@ -69,7 +69,7 @@ fn events(connection: &Connection) -> Vec<Event<'_>> {
     events
 }
 
-/// Always to the microsecond, in the unit of the largest time.
+/// Microsecond resolution, in the unit of the largest time.
 fn scale(events: &[Event<'_>]) -> Scale {
     let largest = events.iter().map(|e| e.end().since(Offset::ZERO)).max();
     match largest.unwrap_or_default() {
@@ -79,11 +79,11 @@ fn scale(events: &[Event<'_>]) -> Scale {
     }
 }
 
-/// A line's cells, not yet aligned.
+/// A line's cells before alignment.
 struct Row {
     arrow: (&'static str, Ink),
     time: String,
-    /// Of the last byte, where it came later than the first.
+    /// Time of the last byte, if later than the first.
     until: String,
     since: String,
     bytes: String,
@@ -136,7 +136,7 @@ impl Row {
     }
 }
 
-/// The messages in order, repeated ones counted.
+/// The messages in order, with repeated ones counted.
 pub(super) fn counted(messages: &[String], style: &Style) -> Vec<String> {
     let last = messages.chunk_by(|a, b| a == b).count().saturating_sub(1);
     messages
@@ -169,14 +169,13 @@ const fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// A stamp may lie a little before the origin.
+/// Formats a time with its sign: a timestamp may be slightly before the origin.
 fn signed(offset: Offset, scale: Scale) -> String {
     let ns = offset.as_nanos();
     let steps = scale.steps(Duration::from_nanos(ns.unsigned_abs()));
     format!("{}{}", if ns < 0 { "-" } else { "" }, scale.figure(steps))
 }
 
-/// The widths of the columns.
 struct Columns {
     time: usize,
     until: usize,

@@ -1,12 +1,12 @@
-//! Responses' headers as text.
+//! Response headers as text.
 
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{Connection, Header, Sample};
 
 use crate::Style;
 
-/// The head of each response, redirects first: a status line, the fields, an empty line. URLs of redirects are without
-/// users and the values of their queries.
+/// The head of each response, redirects first: status line, fields, empty line. User information and query values
+/// are removed from URLs.
 pub fn headers(sample: &Sample, style: &Style) -> String {
     let show = |field: &Header| match field.name.eq_ignore_ascii_case("location") {
         true => shown_url(&field.value),
@@ -17,7 +17,7 @@ pub fn headers(sample: &Sample, style: &Style) -> String {
     heads.map(|head| style.safe_lines(&head)).collect()
 }
 
-/// The head of one response as it came, if there was one; names are in the letters of HTTP/2.
+/// The head of one response as received, if there was one. Names are in lower case, as in HTTP/2.
 pub fn head(connection: &Connection) -> Option<String> {
     write_head(connection, |field| field.value.clone())
 }

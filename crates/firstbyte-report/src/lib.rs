@@ -1,8 +1,7 @@
 //! Views of samples: one file per format, each a pure function from samples to text.
 //!
-//! Input: [`Sample`](firstbyte_core::timeline::Sample)s, from whatever source. Output: text. No
-//! view reads a clock, the environment or a file; all but [`write_out::deliver`] write nowhere
-//! themselves.
+//! Input: [`Sample`](firstbyte_core::timeline::Sample)s from any source. Output: text. No view reads a clock, the
+//! environment or a file, and apart from [`write_out::deliver`] none writes its output anywhere itself.
 
 pub mod advice;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `--export-markdown`: the medians of a comparison as one Markdown table, and its verdicts as a list.
 //!
-//! Input: a [`Study`]. Output: GitHub's Markdown, in which names are text and no markup.
+//! Input: a [`Study`]. Output: GitHub's Markdown, in which names are escaped so that they are text and not markup.
 
 use firstbyte_core::shown_url::shown_urls_within;
 
@@ -8,7 +8,7 @@ use super::Style;
 use super::study::Study;
 use super::study_table::medians_of_all;
 
-/// The table of medians, and the verdicts under it; nothing without variants.
+/// The table of medians with the verdicts below; empty without variants.
 pub fn table(study: &Study<'_>) -> String {
     if study.cells.is_empty() {
         return String::new();
@@ -32,7 +32,7 @@ fn table_row(cells: &[String]) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// Underscores stay: within words they are text, and GitHub links URLs as they are written.
+/// Underscores are not escaped: within words they are text, and GitHub links URLs as they are written.
 fn escape_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,6 @@
-//! A period of a monitor as one page that needs nothing else: what changed, a picture and the figures of each series.
+//! A monitor's period as one self-contained page: what changed, and for each series a picture and its figures.
 //!
-//! Input: a [`MonitorPeriod`], which `report` sums up from a store. Output: HTML without a script.
+//! Input: a [`MonitorPeriod`], which `report` computes from a store. Output: HTML without a script.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use super::html::{begin, draw, tables};
 use super::svg::escape;
 use super::units::{count, grouped};
 
-/// Everything on the page. Times are seconds since the Unix epoch.
+/// Content of the page. Times are seconds since the Unix epoch.
 #[derive(Clone, Debug)]
 pub struct MonitorPeriod {
-    /// Begin and end.
+    /// Begin and end of the period.
     pub period: [i64; 2],
-    /// The same, for people.
+    /// The period, formatted.
     pub period_text: String,
-    /// Samples of all series.
+    /// Number of samples of all series.
     pub samples: u64,
-    /// Events and annotations, the oldest first.
+    /// Events and annotations, oldest first.
     pub entries: Vec<PeriodEntry>,
-    /// In the order of their names.
+    /// The series, ordered by name.
     pub series: Vec<SeriesPeriod>,
-    /// Headings of the columns of [`SeriesPeriod::figures`].
+    /// Headings for the columns of [`SeriesPeriod::figures`].
     pub columns: Vec<String>,
 }
 
@@ -32,45 +32,45 @@ pub struct MonitorPeriod {
 pub struct PeriodEntry {
     /// When it began.
     pub at: i64,
-    /// When an outage ended; the end of the period if it lasts.
+    /// When an outage ended; the end of the period if it continues.
     pub until: Option<i64>,
-    /// The same, for people.
+    /// The time, formatted.
     pub at_text: String,
     /// `confirmed`, `annotation`, …
     pub state: String,
-    /// In words.
+    /// Description.
     pub text: String,
-    /// Numbers of the series that it is about; absent if it is about all.
+    /// Numbers of the affected series; absent if it concerns all.
     pub series: Option<Vec<u64>>,
 }
 
-/// A target, measured in one way.
+/// A target measured in one way.
 #[derive(Clone, Debug)]
 pub struct SeriesPeriod {
     /// Its number in the store.
     pub number: u64,
-    /// Target, variant and place.
+    /// Names of target, variant and place.
     pub name: String,
-    /// A text for each column, absent if it is unknown.
+    /// One text per column; absent if unknown.
     pub figures: Vec<Option<String>>,
-    /// Of each metric, the quantiles of [`QUANTILES`], absent if they are unknown.
+    /// For each metric, the quantiles listed in [`QUANTILES`]; absent if unknown.
     pub times: Vec<(String, [Option<String>; QUANTILES.len()])>,
-    /// Other properties: a name and a text each.
+    /// Other properties, each with a name and a text.
     pub properties: Vec<(String, String)>,
-    /// How it went; without points there is no picture.
+    /// The course of the series; without points there is no picture.
     pub points: Vec<PeriodPoint>,
 }
 
-/// The samples of a part of the period.
+/// The samples in a part of the period.
 #[derive(Clone, Copy, Debug)]
 pub struct PeriodPoint {
     /// Begin and end of the part.
     pub between: [i64; 2],
-    /// Half of the samples have their first byte sooner.
+    /// Median time to the first byte.
     pub median: Option<Duration>,
-    /// Nine of ten have.
+    /// 90th percentile of the time to the first byte.
     pub p90: Option<Duration>,
-    /// The share of time that failed.
+    /// Share of the time that failed.
     pub failed: Option<f64>,
 }
 
@@ -225,11 +225,11 @@ mod tests {
         assert_eq!(html.matches("<svg class=\"panel\"").count(), 1, "{html}");
         assert!(html.contains("1 series is without a picture: --target draws it."), "{html}");
         assert!(html.contains("shop is &lt;slower&gt;") && !html.contains("<slower>"), "{html}");
-        // The median has a gap where nothing was measured.
+        // The median's line has a gap if nothing was measured.
         let median = html.lines().find(|line| line.starts_with("<path class=\"s0\"")).unwrap();
         assert_eq!(median.matches('M').count(), 2, "{median}");
         assert!(html.contains("23 Nov 05:00: 100.0 % failed"), "{html}");
-        // The outage has an area, and both changes have their numbers.
+        // The outage has an area, and both changes are numbered.
         assert_eq!(html.matches("<rect class=\"b\" ").count(), 2, "key and outage: {html}");
         for number in ["1", "2"] {
             assert!(html.contains(&format!("text-anchor=\"middle\">{number}</text>")), "{html}");

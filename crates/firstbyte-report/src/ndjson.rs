@@ -1,4 +1,4 @@
-//! `--json`: one JSON object a line for each sample, as described in `docs/formats.md`.
+//! `--json`: one JSON object per line and sample, as described in `docs/formats.md`.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::advice;
 /// Writes `sample` as one line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
     line(SampleRecord::from_sample(&advice::on_sample(sample)), out)
 }
@@ -22,12 +22,12 @@ pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
 /// Writes `taken`, a visit to `cell`, as one line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
     line(SampleRecord::from_taken(&advice::on_taken(taken), cell), out)
 }
 
-/// The stored form of `connection`, for a document that is shown.
+/// The stored form of `connection`, for a document that is displayed.
 pub(super) fn shown_connection(attributed: &AttributedConnection) -> ConnectionRecord {
     let AttributedConnection { connection, split, .. } = attributed;
     ConnectionRecord {

@@ -1,7 +1,7 @@
-//! A page load for the terminal: its connections and requests on one time axis, and what set-up cost.
+//! A page load for the terminal: its connections and requests on one time axis, and the cost of set-up.
 //!
-//! Input: a [`Navigation`]. Output: text. Below each connection stand the requests that went over it; a request whose
-//! connection is not known stands by itself.
+//! Input: a [`Navigation`]. Output: text. Each connection is followed by its requests; a request whose connection
+//! is unknown stands alone.
 
 mod html;
 
@@ -24,7 +24,8 @@ pub fn page_load(page: &Navigation, style: &Style) -> String {
     page_load_laid_out(page, &PageLoad::from_navigation(page), true, style)
 }
 
-/// The page as text, laid out by who knows more of its source, and may have shown its origins already.
+/// The page as text with a given layout, from a caller who knows more about its source, and who may have shown its
+/// origins already.
 pub(crate) fn page_load_laid_out(
     page: &Navigation,
     load: &PageLoad,
@@ -58,22 +59,22 @@ fn whole(load: &PageLoad) -> Duration {
     load.end.since(Offset::ZERO)
 }
 
-/// What a stretch of a row's bar is.
+/// The meaning of a stretch of a row's bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Of a connection: the name was looked up.
+    /// Of a connection: the name lookup.
     Name,
     /// The TCP handshake.
     Tcp,
-    /// The TLS handshake, or QUIC's.
+    /// The handshake of TLS or QUIC.
     Handshake,
-    /// It failed, or was given up: until then nothing more was seen of it.
+    /// The connection failed or was abandoned; nothing more was seen of it until then.
     InVain,
-    /// Of a request: it was asked for, and not sent yet.
+    /// Of a request: it waited to be sent.
     Unsent,
-    /// It was sent, and the first byte had not come.
+    /// Of a request: it was sent, and its first byte had not arrived.
     Waiting,
-    /// From the first byte to the last.
+    /// Of a response: from the first byte to the last.
     Receiving,
 }
 
@@ -113,21 +114,21 @@ impl Piece {
     }
 }
 
-/// From when to when a row's bar is of one kind.
+/// Begin, end and kind of a stretch of a row's bar.
 pub(crate) type Stretch = (Offset, Offset, Piece);
 
-/// A connection, or a request below the one that it went over.
+/// A connection, or one of the requests listed below it.
 pub(crate) struct PageRow {
-    /// The host with what is to be known of the connection; a request's path, or without a connection its URL.
+    /// The host with facts about the connection; or a request's path, or its URL if there is no connection.
     pub name: String,
-    /// What is to be known of a request's end: "404", "failed".
+    /// Outcome of a request: "404", "failed".
     pub end: Option<String>,
     pub is_connection: bool,
     pub failed: bool,
     pub bar: Vec<Stretch>,
 }
 
-/// The rows of a page, each connection before what went over it.
+/// The rows of a page, each connection followed by its requests.
 pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
     let mut rows = Vec::new();
     for (place, connection) in page.connections.iter().enumerate() {
@@ -144,7 +145,7 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
     let without = load.requests.iter().filter(|request| request.connection.is_none());
     let mut without = without.map(request_row).peekable();
     if !rows.is_empty() && without.peek().is_some() {
-        // What stands below is not of the connection before.
+        // A heading, because the requests below do not belong to the connection above.
         rows.push(PageRow {
             name: "no known connection".to_owned(),
             end: None,
@@ -180,25 +181,25 @@ fn connection_name(connection: &PageConnection, fate: Fate) -> String {
     words.join(" ")
 }
 
-/// Whether requests went in early data, and were taken.
+/// Whether the server accepted requests in early data.
 fn took_early_data(connection: &PageConnection) -> bool {
     let early = connection.tls.as_ref().and_then(|tls| tls.early_data.as_ref());
     early.is_some_and(|early| early.accepted == Some(true))
 }
 
-/// The family of one that was tried in vain over IPv6: another address may have been used.
+/// "IPv6" for an unsuccessful attempt over IPv6, because another address may have been used instead.
 fn family(connection: &PageConnection, fate: Fate) -> Option<&'static str> {
     let gone = matches!(fate, Fate::Lost { .. } | Fate::Failed { .. });
     let ipv6 = connection.remote.is_some_and(|remote| remote.is_ipv6());
     (gone && ipv6).then_some("IPv6")
 }
 
-/// What a connection spoke, or would have.
+/// The protocol of a connection, or the one it would have used.
 fn carrier(connection: &PageConnection) -> &str {
     connection.protocol.as_deref().unwrap_or("TCP")
 }
 
-/// What was used in the place of one that failed or lost: by what is other.
+/// What replaced a connection that failed or lost the race: the protocol, and the address if it is different.
 fn in_place_of(page: &Navigation, lost: &PageConnection, fate: Fate) -> Option<String> {
     let winner = &page.connections[fate.winner()?];
     let address = winner.remote.filter(|remote| Some(*remote) != lost.remote);
@@ -206,7 +207,7 @@ fn in_place_of(page: &Navigation, lost: &PageConnection, fate: Fate) -> Option<S
     Some(format!("{}{}", carrier(winner), address.unwrap_or_default()))
 }
 
-/// Why a connection was not used: its failure, or that it was too late.
+/// Why a connection was not used: its failure, or because it was too late.
 fn why_in_vain(connection: &PageConnection, fate: Fate) -> String {
     let there = connection.marks.at(Mark::HandshakeComplete).is_some();
     match (&connection.failure, fate.winner()) {
@@ -217,7 +218,7 @@ fn why_in_vain(connection: &PageConnection, fate: Fate) -> String {
     }
 }
 
-/// What became of the connections that were begun, in words.
+/// The outcome of the started connections, in words.
 fn setup_sentence(load: &PageLoad) -> String {
     let number = |wanted: &dyn Fn(Fate) -> bool| {
         load.set_ups.iter().filter(|set_up| wanted(set_up.fate)).count()
@@ -239,11 +240,11 @@ fn stretches(of: [(Option<Offset>, Option<Offset>, Piece); 3]) -> Vec<Stretch> {
     of.into_iter().filter_map(known).collect()
 }
 
-/// What was still tried in vain when the page was loaded is drawn until then: `end`.
+/// An unsuccessful attempt that was still going on when the page had loaded is drawn until `end`.
 fn connection_bar(connection: &PageConnection, fate: Fate, end: Offset) -> Vec<Stretch> {
     let at = |mark| connection.marks.at(mark);
     let (begun, connected) = (at(Mark::ConnectStart), at(Mark::TcpConnected));
-    // QUIC's handshake is both.
+    // QUIC's handshake serves as both.
     let secure = connected.or(begun).max(at(Mark::SecureConnectionStart));
     let mut bar = stretches([
         (at(Mark::DomainLookupStart), at(Mark::DomainLookupEnd), Piece::Name),
@@ -331,7 +332,7 @@ impl View<'_> {
         lines
     }
 
-    /// Columns for what a row is of.
+    /// Columns for a row's name.
     fn name_width(&self) -> usize {
         (self.style.columns() * 3 / 8).min(48)
     }
@@ -349,7 +350,7 @@ impl View<'_> {
     fn row(&self, row: &PageRow) -> String {
         let mut cells = vec![(' ', Ink::Plain); self.columns()];
         for (from, to, piece) in &row.bar {
-            // What is short is seen all the same; what follows it covers it.
+            // Draw even short stretches; later ones overwrite them.
             for cell in &mut cells[self.column(*from)..=self.column(*to)] {
                 *cell = piece.look(self.style);
             }
@@ -413,7 +414,7 @@ impl View<'_> {
         lines.into_iter().map(|(line, _)| line).collect()
     }
 
-    /// The round trip to each origin, and what went there.
+    /// The round trip to each origin, and its requests.
     fn origins(&self) -> Vec<String> {
         let width = self.name_width();
         let row = |name: &str, [trip, requests, opened]: [&str; 3]| {
@@ -433,7 +434,7 @@ impl View<'_> {
         lines
     }
 
-    /// Attempts that failed, and races that were lost, with what they cost.
+    /// Failed attempts and lost races, with their cost.
     fn in_vain(&self) -> Vec<String> {
         if self.load.in_vain().next().is_none() {
             return Vec::new();
@@ -483,14 +484,14 @@ impl View<'_> {
     }
 }
 
-/// The next larger of 1, 2 and 5 times a power of ten.
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `at_least`.
 fn tick_ns(at_least: f64) -> f64 {
     let power = 10_f64.powf(at_least.max(1.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
     steps.into_iter().find(|step| *step >= at_least).unwrap_or(10.0 * power)
 }
 
-/// `text`, or as much of its end as there is room for: paths differ there.
+/// `text`, or as much of its end as fits, because paths differ there.
 fn cut(text: &str, room: usize, style: &Style) -> String {
     let length = text.chars().count();
     if length <= room {

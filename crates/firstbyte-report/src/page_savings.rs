@@ -1,7 +1,7 @@
-//! What would save a page time: for the terminal, and as a section of a page.
+//! Changes that would save a page time: for the terminal, and as a section of a page.
 //!
-//! Input: predictions on the page's own graph. Output: a line a change, what saves most first; what does not apply is
-//! named with why.
+//! Input: predictions on the page's own dependency graph. Output: one line per change, the largest saving first,
+//! and the changes that do not apply, with reasons.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::style::{Ink, Style, cut_end};
 use crate::svg::escape;
 use crate::units::Scale;
 
-/// Less than so much is nothing: loads differ by more.
+/// Smaller savings are ignored: page loads vary by more.
 const NOTHING_NS: i64 = 500_000;
 
-/// What would save the page time, as text.
+/// The page's potential savings as text.
 pub fn page_savings(savings: &PageSavings, style: &Style) -> String {
     let scale = scale(savings);
     let width = style.columns().saturating_sub(32).max(24);
@@ -39,7 +39,7 @@ pub fn page_savings(savings: &PageSavings, style: &Style) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The same as a section of a page.
+/// The same as a section of an HTML page.
 pub fn page_savings_section(savings: &PageSavings) -> String {
     let (scale, style) = (scale(savings), Style::default());
     let unit = scale.name(&style);
@@ -103,7 +103,7 @@ fn cells(savings: &PageSavings, saving: &Saving, scale: Scale, style: &Style) ->
     }
 }
 
-/// A change in words, and why it saves.
+/// A description of a change and why it saves time.
 fn words(change: &Change, scale: Scale, style: &Style) -> String {
     let host = |authority: &str| authority.trim_end_matches(":443").to_owned();
     match change {

@@ -1,7 +1,7 @@
-//! `--percentiles`: two ways to connect, percentile by percentile, as CSV.
+//! `--percentiles`: two ways to connect, compared by percentile, as CSV.
 //!
-//! Input: the cells of a run, and differences. Output: a row for each percentile of each metric of each comparison. A value
-//! that is not known is an empty field. Columns are described in `docs/formats.md`.
+//! Input: the cells of a run, and differences. Output: one row per percentile, metric and comparison. An unknown
+//! value is an empty field. Columns are described in `docs/formats.md`.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use super::columns::delimited::as_text_alone;
 const COLUMNS: &str = "role,base,variant,AXES,metric,rounds,percentile,base_us,variant_us,\
                        difference_us,difference_low_us,difference_high_us,change,change_low,change_high";
 
-/// The table of all differences, of a run with these axes.
+/// The table of all differences in a run with these axes.
 pub fn csv(cells: &[Cell], axes: &[String], effects: &[PercentileEffects]) -> String {
     let names: Vec<String> = axes.iter().map(|axis| quoted(&format!("axis_{axis}"))).collect();
     let mut out = match names.is_empty() {
@@ -41,7 +41,7 @@ pub fn csv(cells: &[Cell], axes: &[String], effects: &[PercentileEffects]) -> St
     out
 }
 
-/// The value of both on an axis; of what they differ in both, the base's first.
+/// The cells' value on an axis; both values if they differ, the base's first.
 fn shared(base: &Cell, variant: &Cell, axis: &str) -> String {
     let value = |cell: &Cell| {
         let factor = cell.factors.iter().find(|factor| factor.axis == axis);
@@ -61,7 +61,7 @@ const fn role(role: Role) -> &'static str {
 
 fn figures(effect: &QuantileEffect) -> String {
     let us = |ns: f64| format!("{:.3}", ns / 1e3);
-    // Nothing is relative to zero.
+    // A base of zero has no relative difference.
     let share = |ns: f64| match effect.base > 0.0 {
         true => format!("{:.6}", ns / effect.base),
         false => String::new(),
@@ -83,7 +83,7 @@ fn figures(effect: &QuantileEffect) -> String {
     .join(",")
 }
 
-/// As RFC 4180 has it.
+/// Quoted according to RFC 4180.
 fn quoted(text: &str) -> String {
     let text = as_text_alone(text);
     match text.contains(['"', ',', '\n', '\r']) {
@@ -130,7 +130,7 @@ mod tests {
         }];
         let cells = [cell("1.2", "sydney"), cell("1.3", "sydney")];
         let text = csv(&cells, &["tls".into(), "edge".into()], &effects);
-        // Names with commas in them are quoted.
+        // Quote names that contain commas.
         let text = text.replace("\"1.2, sydney\"", "before").replace("\"1.3, sydney\"", "after");
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{text}");

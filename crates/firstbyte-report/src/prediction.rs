@@ -1,4 +1,4 @@
-//! Predictions as a table: a line for each way, with a bar of its phases.
+//! Predictions as a table: one line per way, with a bar of its phases.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use firstbyte_core::timeline::Sample;
 use super::style::{Ink, Style};
 use super::units::{Scale, grouped};
 
-/// A way, and what it would take.
+/// A way, and its predicted times.
 #[derive(Clone, Debug)]
 pub struct Predicted {
-    /// What the way is called.
+    /// Label of the way.
     pub label: String,
-    /// The connection, and of several requests all of them; nothing lost.
+    /// The connection without losses, including all requests if there are several.
     pub sample: Sample,
-    /// Where packets get lost.
+    /// The prediction with packet loss, if there is any.
     pub lossy: Option<Lossy>,
 }
 
-/// Many connections, each with losses of its own.
+/// Many connections, each with different losses.
 #[derive(Clone, Debug, Default)]
 pub struct Lossy {
-    /// To the first byte, of those that came about: sorted, nanoseconds.
+    /// Times to the first byte of the successful connections: sorted, nanoseconds.
     pub first_byte: Vec<u64>,
-    /// To the last byte.
+    /// Times to the last byte.
     pub total: Vec<u64>,
-    /// Those that did not come about.
+    /// Number of failed connections.
     pub failed: u64,
 }
 
-/// The phases of a bar, and how each is drawn: with colours, and without.
+/// The phases of a bar, with their glyphs with and without colours.
 const PHASES: [(Metric, char, char, Ink); 6] = [
     (Metric::Resolve, '░', 'd', Ink::Resolver),
     (Metric::Connect, '▒', 'c', Ink::Network),
@@ -41,11 +41,11 @@ const PHASES: [(Metric, char, char, Ink); 6] = [
     (Metric::Wait, '█', 'w', Ink::Server),
     (Metric::Receive, '▄', 'r', Ink::Transfer),
 ];
-/// What is left of the total when the first of several responses is whole.
+/// The time after the first of several responses is complete.
 const OTHERS: (char, char, Ink) = ('░', 'o', Ink::Faint);
 const HEADINGS: [&str; 5] = ["set-up", "first byte", "total", "vs row 1", "trips"];
 
-/// The table. The first way is what the others are compared with.
+/// The table. The other ways are compared with the first.
 pub fn table(ways: &[Predicted], style: &Style) -> String {
     let totals = ways.iter().filter_map(|way| time(way, Metric::Total));
     let scale = Scale::for_largest(totals.max().unwrap_or_default());
@@ -79,7 +79,7 @@ fn cells(row: [String; 5], widths: [usize; 5]) -> String {
     row.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}")).collect()
 }
 
-/// A time of a way: the median where packets get lost.
+/// A time of a way; the median if packets get lost.
 fn time(way: &Predicted, metric: Metric) -> Option<Duration> {
     let lossy = way.lossy.as_ref().and_then(|lossy| match metric {
         Metric::Ttfb => Some(&lossy.first_byte),
@@ -106,13 +106,13 @@ fn figures(way: &Predicted, base: &Predicted, scale: Scale) -> [String; 5] {
     [figure(Metric::Setup), figure(Metric::Ttfb), figure(Metric::Total), difference, trips]
 }
 
-/// The total, nothing lost.
+/// The total without losses.
 fn without_losses(way: &Predicted) -> Duration {
     let total = Metrics::from_sample(&way.sample).get(Metric::Total);
     total.map_or_else(|| split::total(&way.sample.connection), Duration::from_nanos)
 }
 
-/// A bar as long as the way takes.
+/// A bar whose length is the way's time.
 fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Vec<(char, Ink)> {
     let metrics = Metrics::from_sample(&way.sample);
     let mut bar = Vec::new();
@@ -137,7 +137,7 @@ fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Ve
     bar
 }
 
-/// What the bars' glyphs are, where there are `bars`, and what is to be known of the figures.
+/// The legend of the bars' glyphs (if `bars` are shown), and notes on the figures.
 fn legend(ways: &[Predicted], bars: bool, style: &Style) -> String {
     let has =
         |metric| ways.iter().any(|way| Metrics::from_sample(&way.sample).get(metric) > Some(0));
@@ -188,22 +188,22 @@ fn legend(ways: &[Predicted], bars: bool, style: &Style) -> String {
     text
 }
 
-/// What ways would take over one access network.
+/// Predicted times of the ways over one access network.
 #[derive(Clone, Debug)]
 pub struct AccessRow {
     /// The access network.
     pub title: &'static str,
-    /// Its round trip and the path's behind it.
+    /// Its round trip plus that of the path behind it.
     pub round_trip: Duration,
     /// Every way, in the same order in all rows.
     pub predicted: Vec<Predicted>,
 }
 
-/// Wide enough for most names of ways, in lines.
+/// Wide enough for most names of ways, wrapped.
 const LEAST_COLUMN: usize = 10;
 
-/// How much for whom: a row for each access network, a column for each way, totals. With losses also what one in twenty
-/// waits longer than. Ways that do not fit beside each other stand below.
+/// Totals, with one row per access network and one column per way; with losses also the 95th percentile. Ways that
+/// do not fit side by side are listed below.
 pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     let mut out = String::new();
     let ways = rows.first().map_or(&[][..], |row| &row.predicted);
@@ -250,7 +250,7 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     out
 }
 
-/// Names of ways above their columns, a word or two a line, the last line lowest.
+/// Names of ways above their columns, one or two words per line, aligned at the bottom.
 fn heads(what: &str, ways: &[Predicted], title: usize, column: usize, style: &Style) -> String {
     let names: Vec<Vec<String>> = ways.iter().map(|way| in_lines(&way.label, column)).collect();
     let high = names.iter().map(Vec::len).max().unwrap_or(1);

@@ -1,8 +1,8 @@
-//! `--qlog`: QUIC connections as qlog, for viewers of such.
+//! `--qlog`: QUIC connections as qlog, for qlog viewers.
 //!
-//! Input: connections whose packets were noted. Output: a file each, JSON text sequences (RFC 7464) as
-//! draft-ietf-quic-qlog-main-schema-13 has them, with events of draft-ietf-quic-qlog-quic-events-12. What is not known is
-//! not there, and no event is made up to fill a viewer's picture.
+//! Input: connections whose packets were recorded. Output: one file each, JSON text sequences (RFC 7464) according
+//! to draft-ietf-quic-qlog-main-schema-13, with events of draft-ietf-quic-qlog-quic-events-12. Unknown data is
+//! absent, and no event is invented to complete a viewer's picture.
 
 mod frame;
 #[cfg(test)]
@@ -20,23 +20,23 @@ use serde_json::{Map, Value, json};
 
 use super::dates::rfc3339_micros;
 
-/// The ending of files of this form.
+/// File name extension of this format.
 pub const ENDING: &str = "sqlog";
 
-/// What begins a record (RFC 7464 §2.2).
+/// First byte of a record (RFC 7464 §2.2).
 const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// The log of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The connection ID that the client first sent to, which such files are named by; absent where it is not known.
+    /// The connection ID that the client first sent to, used as the file name; absent if unknown.
     pub original_connection_id: Option<String>,
-    /// All of the file.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
-/// The logs of a visit's connections, redirects first; none where none of them was over QUIC. `way` is what the visit
-/// stands for in a run, where it does.
+/// The logs of a visit's connections, redirects first; empty if none was over QUIC. `way` describes the visit's
+/// role in a run, if it has one.
 pub fn traces(sample: &Sample, way: Option<&str>) -> Vec<Trace> {
     let connections = sample.redirects.iter().chain([&sample.connection]);
     connections.filter_map(|connection| trace(connection, way)).collect()
@@ -99,7 +99,7 @@ fn header(connection: &Connection, log: &QuicLog, way: Option<&str>) -> Value {
 
 type Event = (Offset, &'static str, Value);
 
-/// All events, in the order of their times.
+/// All events, in chronological order.
 fn events(connection: &Connection, quic: &QuicFacts, log: &QuicLog) -> Vec<Event> {
     let mut events = Vec::new();
     let marks = &connection.marks;
@@ -141,7 +141,8 @@ fn events(connection: &Connection, quic: &QuicFacts, log: &QuicLog) -> Vec<Event
             "smoothed_rtt": rounded(recovery.smoothed_rtt),
             "congestion_window": recovery.congestion_window,
         });
-        // The path's, by the kernel's stamps where these are better: known at the end.
+        // The path's minimum round trip, from the kernel's timestamps if these are better; it is only known at the
+        // end.
         if let Some(min_rtt) = quic.min_rtt.filter(|_| log.recovery.last() == Some(recovery)) {
             data["min_rtt"] = rounded(min_rtt).into();
         }
@@ -153,7 +154,7 @@ fn events(connection: &Connection, quic: &QuicFacts, log: &QuicLog) -> Vec<Event
         let data = json!({ "reason": failure.cause.to_string() });
         events.push((at, "quic:connection_closed", data));
     }
-    // One after the other where two are at the same time.
+    // A stable sort keeps the order of events with equal times.
     events.sort_by_key(|(at, ..)| *at);
     events
 }
@@ -197,7 +198,7 @@ fn endpoint(address: SocketAddr) -> Value {
     }
 }
 
-/// As hexadecimal digits.
+/// The version number as hexadecimal digits.
 fn version(name: &str) -> Option<String> {
     match name {
         "1" => Some("00000001".into()),
@@ -206,7 +207,7 @@ fn version(name: &str) -> Option<String> {
     }
 }
 
-/// Names of transport parameters that are numbers (RFC 9000 §18.2, RFC 9221 §3).
+/// Names of numeric transport parameters (RFC 9000 §18.2, RFC 9221 §3).
 const PARAMETERS: [(u64, &str); 12] = [
     (0x01, "max_idle_timeout"),
     (0x03, "max_udp_payload_size"),
@@ -221,7 +222,7 @@ const PARAMETERS: [(u64, &str); 12] = [
     (0x0e, "active_connection_id_limit"),
     (0x20, "max_datagram_frame_size"),
 ];
-/// Those that are there or not (RFC 9287 §3).
+/// Transport parameters without a value (RFC 9287 §3).
 const FLAGS: [(u64, &str); 2] = [(0x0c, "disable_active_migration"), (0x2ab2, "grease_quic_bit")];
 
 fn parameters(initiator: &str, all: &[TransportParameter], cipher: Option<&str>) -> Value {
@@ -247,7 +248,7 @@ fn parameters(initiator: &str, all: &[TransportParameter], cipher: Option<&str>)
     Value::Object(data)
 }
 
-/// A number as QUIC sends it (RFC 9000 §16), as hexadecimal digits.
+/// A variable-length integer as QUIC encodes it (RFC 9000 §16), in hexadecimal digits.
 fn as_sent(value: u64) -> String {
     match value {
         0..0x40 => format!("{value:02x}"),
@@ -257,7 +258,7 @@ fn as_sent(value: u64) -> String {
     }
 }
 
-/// To the microsecond, which is what kernels' stamps are good for.
+/// To the microsecond, the precision of kernel timestamps.
 fn milliseconds(at: Offset) -> f64 {
     (at.as_nanos() as f64 / 1e3).round() / 1e3
 }

@@ -1,6 +1,6 @@
-//! The requests of one sample on one time axis: who waited for what, and over which connection.
+//! The requests of one sample on one time axis: which waited for which, and on which connection.
 //!
-//! Up to so many have a row each; of more, each connection has one.
+//! Up to `ROWS` requests have a row each; if there are more, each connection has one.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use firstbyte_core::timeline::{Connection, Exchange, Mark, Offset, Requests, Sam
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count};
 
-/// So many requests have a row each.
+/// Maximum number of requests with a row each.
 const ROWS: usize = 24;
-/// Columns of the legend.
+/// Columns for the legend.
 const LEGEND_COLUMNS: usize = 27;
 
 /// A stretch of time in a row.
@@ -23,7 +23,7 @@ struct Stretch {
 }
 
 struct Row {
-    /// What it is of: a request's number, or how many; the connection's number.
+    /// The request's number or the number of requests; and the connection's number.
     of: [String; 2],
     first_byte: Option<Offset>,
     last_byte: Option<Offset>,
@@ -31,7 +31,7 @@ struct Row {
     failed: bool,
 }
 
-/// The requests of `sample`: what was seen of them together, and a drawing; nothing where it is of one.
+/// The requests of `sample`: a summary and a drawing; empty if there is only one.
 pub(crate) fn lines(sample: &Sample, style: &Style) -> Vec<String> {
     let Some(requests) = &sample.requests else { return Vec::new() };
     let last = requests.exchanges.iter().filter_map(|e| e.response_end).map(|end| end.at).max();
@@ -86,7 +86,8 @@ pub(crate) fn lines(sample: &Sample, style: &Style) -> Vec<String> {
     lines
 }
 
-/// "12 requests answered · 6 connections · 6 at once · last byte after 215.3 ms", in pieces between which a line may break.
+/// "12 requests answered · 6 connections · 6 at once · last byte after 215.3 ms", in pieces between which lines may
+/// break.
 fn summary(requests: &Requests, scale: Scale, style: &Style) -> Vec<String> {
     let dot = style.glyph(" ·", ",");
     let (answered, asked) = (requests.answered(), requests.asked);
@@ -113,7 +114,7 @@ fn numbered<'a>(sample: &'a Sample, requests: &'a Requests, number: u16) -> Opti
     }
 }
 
-/// From when a connection was begun until its first request could leave.
+/// Time from a connection's begin until its first request could be sent.
 fn set_up(connection: &Connection, until: Option<Offset>, style: &Style) -> Option<Stretch> {
     let marks = &connection.marks;
     let begins = [Mark::DomainLookupStart, Mark::ConnectStart];
@@ -193,7 +194,7 @@ fn bar(row: &Row, span: Duration, columns: usize, style: &Style) -> Vec<(char, I
     let mut filled = 0;
     for stretch in &row.stretches {
         let (from, to) = (column(stretch.from), column(stretch.to));
-        // However short, it is seen; what came before stays.
+        // Even the shortest stretch is visible, but earlier ones are not overwritten.
         let to = to.max(from + 1).min(columns);
         for cell in cells.iter_mut().take(to).skip(from.min(columns - 1)) {
             *cell = (stretch.glyph, stretch.ink);
@@ -233,7 +234,7 @@ mod tests {
         Some(Stamp { at: Offset::from_nanos(ms * 1_000_000), clock: Clock::Kernel })
     }
 
-    /// Two connections that are open after 80 ms, with exchanges of 45 ms, the first 40 of which are waited.
+    /// Two connections that are open after 80 ms, with exchanges of 45 ms, which include 40 ms of waiting.
     fn sample(asked: u32) -> Sample {
         let mut sample = fixtures::tls13_http2();
         let mut second = sample.connection.clone();

@@ -1,4 +1,5 @@
-//! Rows of a monitor's rollups: CSV, or a JSON object a line. Columns are described in `docs/formats.md`, "Rollups".
+//! Rows of a monitor's rollups: CSV, or one JSON object per line. Columns are described in `docs/formats.md`,
+//! "Rollups".
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,47 +9,47 @@ use serde_json::{Map, Value};
 use super::columns::{Column, ColumnType, ColumnValue, delimited, integer, text, time, timestamp};
 use super::dates::rfc3339_micros;
 
-/// Text that is JSON.
+/// Columns whose text is JSON.
 const OBJECTS: [&str; 3] = ["tags", "failures_by_type", "facts"];
 
-/// A series, a period and a metric.
+/// One series, period and metric.
 #[derive(Clone, Copy, Debug)]
 pub struct RollupRow<'r> {
-    /// Where the period begins, seconds since the Unix epoch.
+    /// Begin of the period, seconds since the Unix epoch.
     pub start: i64,
-    /// What the period is called.
+    /// Name of the period.
     pub step: &'static str,
-    /// What the target is called.
+    /// Name of the target.
     pub target: &'r str,
-    /// As axes are written.
+    /// Variant in the notation of axes.
     pub variant: &'r str,
-    /// For people.
+    /// Variant for human readers.
     pub variant_label: &'r str,
-    /// What the vantage point is called.
+    /// Name of the vantage point.
     pub place: &'r str,
-    /// As JSON.
+    /// Tags as JSON.
     pub tags: &'r str,
-    /// All samples.
+    /// Number of all samples.
     pub samples: u64,
-    /// Those that failed.
+    /// Number of failed samples.
     pub failures: u64,
-    /// As JSON.
+    /// Failures by type, as JSON.
     pub failures_by_type: &'r str,
-    /// Those that were something else than what was asked for.
+    /// Number of samples that were not made as requested.
     pub unproven: u64,
-    /// What the figures are of; nothing has any when absent.
+    /// Metric of the figures below; absent if no metric has any.
     pub metric: Option<&'r str>,
-    /// Samples that the figures are of.
+    /// Number of samples behind the figures.
     pub count: u64,
-    /// Half take no longer.
+    /// Median.
     pub median: Option<Duration>,
-    /// Nine in ten take no longer.
+    /// 90th percentile.
     pub p90: Option<Duration>,
-    /// 19 in 20 take no longer.
+    /// 95th percentile.
     pub p95: Option<Duration>,
-    /// 99 in 100 take no longer.
+    /// 99th percentile.
     pub p99: Option<Duration>,
-    /// As JSON.
+    /// Facts as JSON.
     pub facts: &'r str,
 }
 
@@ -150,7 +151,7 @@ static COLUMNS: &[RollupColumn] = &[
     },
 ];
 
-/// Writes rows as they come.
+/// Writes rows as they arrive.
 pub struct RollupWriter<W: Write> {
     out: W,
     as_json: bool,
@@ -158,10 +159,10 @@ pub struct RollupWriter<W: Write> {
 }
 
 impl<W: Write> RollupWriter<W> {
-    /// CSV: writes the header to `out`.
+    /// Creates a CSV writer and writes the header to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn csv(mut out: W) -> io::Result<Self> {
         let mut line = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -170,7 +171,7 @@ impl<W: Write> RollupWriter<W> {
         Ok(Self { out, as_json: false, line })
     }
 
-    /// An object a line.
+    /// Creates a writer of one JSON object per line.
     pub const fn ndjson(out: W) -> Self {
         Self { out, as_json: true, line: Vec::new() }
     }
@@ -178,7 +179,7 @@ impl<W: Write> RollupWriter<W> {
     /// Writes `row`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, row: &RollupRow<'_>) -> io::Result<()> {
         self.line.clear();
         if self.as_json {
@@ -193,16 +194,16 @@ impl<W: Write> RollupWriter<W> {
         self.out.write_all(&self.line)
     }
 
-    /// Writes what is left.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// The member of a line's object; none where it is not known.
+/// A column's member of a line's object; `None` if its value is unknown.
 fn member(column: &RollupColumn, row: &RollupRow<'_>) -> Option<(String, Value)> {
     let value = match (column.get)(row)? {
         ColumnValue::Integer(number) => number.into(),

@@ -1,6 +1,6 @@
-//! Commands as one would type them.
+//! Commands as a user would type them.
 
-/// `words` as a shell takes them (POSIX).
+/// `words` quoted for a POSIX shell.
 pub fn line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     let quoted = words.iter().map(|word| {

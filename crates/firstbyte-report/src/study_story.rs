@@ -1,7 +1,7 @@
-//! The story of a study in the terminal: a title, a table, a picture, a sentence, and how many figures were reproduced.
+//! The story of a study for the terminal: title, table, picture, sentence, and how many figures were reproduced.
 //!
-//! In: a [`StudyStory`]. Out: text laid out for the style's width. What is on which row, and whether the sentence is told,
-//! the story itself says.
+//! Input: a [`StudyStory`]. Output: text laid out for the style's width. The story itself determines the rows, and
+//! whether the sentence is told.
 
 use firstbyte_core::stats::FEWEST_ROUNDS;
 
@@ -32,7 +32,7 @@ struct StoryView<'a> {
     style: &'a Style,
 }
 
-/// Columns of the table, each with its ink: figure, published, measured, mark.
+/// Columns of the table with their inks: figure, published, measured, mark.
 type StoryRow = [(String, Ink); 4];
 
 /// A line of the table.
@@ -41,9 +41,9 @@ enum StoryLine {
     Text(String, Ink),
 }
 
-/// Columns between columns.
+/// Columns between two table columns.
 const GAP: usize = 2;
-/// With fewer columns for them, names of figures cannot be told apart.
+/// With fewer columns, names of figures cannot be distinguished.
 const NARROWEST_NAME: usize = 16;
 
 impl StoryView<'_> {
@@ -60,7 +60,7 @@ impl StoryView<'_> {
         let estimates = || self.story.figures.iter().filter_map(|f| f.measured.estimate());
         let intervals = estimates().any(|estimate| estimate.interval.is_some());
         let lines = self.table_lines(intervals);
-        // A narrow terminal has no room for intervals.
+        // A narrow terminal has no space for intervals.
         let is_wide = self.room_for_names(&lines) >= NARROWEST_NAME;
         let lines = if is_wide { lines } else { self.table_lines(false) };
         let mut lines = self.align(&lines);
@@ -124,7 +124,7 @@ impl StoryView<'_> {
         ]
     }
 
-    /// Columns of a line that remain for the names of figures.
+    /// Columns of a line that are left for the names of figures.
     fn room_for_names(&self, lines: &[StoryLine]) -> usize {
         let others: usize = (1..4).map(|column| column_width(lines, column) + GAP).sum();
         self.style.columns().saturating_sub(others)
@@ -148,7 +148,7 @@ impl StoryView<'_> {
         lines.iter().map(line).collect()
     }
 
-    /// Bars of published figures, each followed by those of the measured ones.
+    /// Bars of published figures, each followed by the measured ones.
     fn picture(&self) -> Vec<String> {
         let groups = self.story.bar_groups();
         let figures = || groups.iter().flat_map(|group| &group.figures).flatten();
@@ -192,7 +192,7 @@ impl StoryView<'_> {
         lines
     }
 
-    /// A bar up to the nearer end, and a fainter one up to the farther.
+    /// A bar up to the nearer end, continued by a fainter one up to the farther end.
     fn range_bar(&self, ends: [f64; 2], scale: f64) -> String {
         let sizes = ends.map(f64::abs);
         let [near, far] = [sizes[0].min(sizes[1]), sizes[0].max(sizes[1])];
@@ -204,7 +204,7 @@ impl StoryView<'_> {
         self.style.paint(Ink::Faint, &(solid + &rest))
     }
 
-    /// A bar of so many columns, to an eighth of one.
+    /// A bar of `columns` columns, with a resolution of an eighth.
     fn bar(&self, columns: f64) -> String {
         const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         if !self.style.unicode {
@@ -240,7 +240,7 @@ impl StoryView<'_> {
         self.style.safe(&self.style.plain(text)).split(' ').map(str::to_owned).collect()
     }
 
-    /// With the sign of negative figures as the terminal has it.
+    /// Replaces the sign of negative figures by the terminal's glyph.
     fn signs(&self, text: &str) -> String {
         self.style.safe(text).replace('-', self.style.glyph("−", "-"))
     }
@@ -254,7 +254,7 @@ fn column_width(lines: &[StoryLine], column: usize) -> usize {
     rows.max().unwrap_or(0)
 }
 
-/// The study's own bounds in brackets.
+/// The study's own bounds are shown in brackets.
 fn bracketed(published: &PublishedFigure) -> String {
     match published.is_own_bound {
         true => format!("({})", published.text),

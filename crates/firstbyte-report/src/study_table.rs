@@ -1,7 +1,7 @@
-//! A comparison in the terminal: what was found, phases of each cell, differences, proofs.
+//! A comparison in the terminal: findings, phases of each cell, differences, proofs.
 //!
-//! Input: a [`Study`]. Output: text laid out for the style's width. It says what the page says, in
-//! figures; the page has the pictures.
+//! Input: a [`Study`]. Output: text laid out for the style's width. It contains the same figures as the page, which
+//! adds pictures.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::units::{Scale, count, grouped};
 /// The comparison as text.
 pub fn table(study: &Study<'_>, style: &Style) -> String {
     let view = View::from_study(study, style);
-    // On a terminal what comes last is what is seen.
+    // On a terminal the last block is the visible one.
     let blocks = [
         view.phases(),
         view.answers(),
@@ -40,7 +40,7 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
     blocks.join("\n")
 }
 
-/// The medians of all variants in one table, whose first line is the head, and their unit.
+/// The medians of all variants in one table, whose first line is the header, and their unit.
 pub(crate) fn medians_of_all(study: &Study<'_>, style: &Style) -> (Vec<Vec<String>>, &'static str) {
     let view = View::from_study(study, style);
     let groups = view.grouping.groups.iter();
@@ -56,10 +56,10 @@ pub(crate) fn medians_of_all(study: &Study<'_>, style: &Style) -> (Vec<Vec<Strin
     (table.into_iter().map(texts).collect(), scale.name(style))
 }
 
-/// More differences than these are left to the page, but for those of the total.
+/// With more differences than this, only those of the total are shown; the page has all.
 const MANY: usize = 12;
 
-/// With more ways to connect than these, clients are shown with all of theirs together.
+/// With more ways to connect than this, each client gets one line for all of its ways.
 const MANY_WAYS: usize = 8;
 
 struct View<'a> {
@@ -69,7 +69,7 @@ struct View<'a> {
     style: &'a Style,
 }
 
-/// Cells of a table, right-aligned but for the first, each with its ink.
+/// Cells of a table, right-aligned except the first, each with its ink.
 type Line = Vec<(String, Ink)>;
 
 impl<'a> View<'a> {
@@ -100,7 +100,7 @@ impl View<'_> {
         lines
     }
 
-    /// One table for each group: medians of phases, quantiles of the total.
+    /// One table per group: medians of phases, quantiles of the total.
     fn phases(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for group in &self.grouping.groups {
@@ -120,7 +120,7 @@ impl View<'_> {
             heading => format!("{}: medians, {unit}", self.style.safe(heading)),
         };
         let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
-        // The name lookup is the least telling, p95 between the median and p99.
+        // The name lookup is the least informative column, and p95 lies between the median and p99.
         let p95 = table[0].len() - 2;
         let no_p99 = group.cells.iter().all(|c| self.quantile(*c, Metric::Total, 0.99).is_none());
         let first = no_p99.then_some(p95 + 1);
@@ -145,7 +145,7 @@ impl View<'_> {
         summary.and_then(|s| s.quantile(q)).map(|estimate| estimate.value)
     }
 
-    /// Medians of phases and quantiles of the total: the head, and a line for each cell.
+    /// Medians of phases and quantiles of the total: a header, and one line per cell.
     fn medians(&self, cells: &[usize]) -> (Vec<Line>, Scale) {
         let is_used =
             |cell: &usize, metric| self.study.summary(*cell, metric).is_some_and(|s| s.samples > 0);
@@ -201,7 +201,7 @@ impl View<'_> {
         lines
     }
 
-    /// One table for each metric that a headline is about.
+    /// One table for each metric in the headlines.
     fn differences(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for metric in [Metric::Total, Metric::Ttfb, Metric::Setup] {
@@ -291,7 +291,7 @@ impl View<'_> {
         self.grouping.labels.get(cell).map_or("", String::as_str)
     }
 
-    /// Whether every group has one variant: then the paths tell the lines apart.
+    /// Whether every group has one variant, so that the paths distinguish the lines.
     fn one_each(&self, effects: &[&EffectView]) -> bool {
         effects.iter().all(|e| self.label(e.variant) == self.label(effects[0].variant))
     }
@@ -333,7 +333,7 @@ impl View<'_> {
         ]
     }
 
-    /// A line for each cell that fell short of what it was asked, one for all others.
+    /// One line for each cell that fell short of the request, and one for all others.
     fn proofs(&self) -> Vec<String> {
         let cells = || self.study.cells.iter().zip(&self.digest.cells);
         let asked: u64 = cells().map(|(_, s)| s.asked).sum();
@@ -379,7 +379,7 @@ impl View<'_> {
         lines
     }
 
-    /// What browsers' network panels show.
+    /// Times from browsers' network panels.
     fn panels(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for panel in self.study.panels {
@@ -395,10 +395,10 @@ impl View<'_> {
         lines
     }
 
-    /// What visits take of the client's processor.
+    /// Client processor time per visit.
     fn processors(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        // The page has those of more.
+        // If there are more ways, only the page shows them.
         let shown = self.study.processors.iter().filter(|_| self.study.cells.len() <= MANY_WAYS);
         for processor in shown {
             if lines.is_empty() {
@@ -419,7 +419,7 @@ impl View<'_> {
         lines
     }
 
-    /// What clients say of their connections, held against a capture.
+    /// Clients' reports about their connections, compared with a capture.
     fn examined(&self) -> Vec<String> {
         let Some(examined) = self.study.examined else { return Vec::new() };
         let heading = "The clients' own times minus the capture's";
@@ -445,8 +445,7 @@ impl View<'_> {
         lines
     }
 
-    /// What the figures do not show by themselves: rounds that count for nothing, comparisons that there are
-    /// none of, values far out, rounds that hang together.
+    /// Caveats: excluded rounds, comparisons without data, outliers, and correlated rounds.
     fn doubts(&self) -> Vec<String> {
         const NAMED: usize = 3;
         let mut lines = Vec::new();
@@ -497,9 +496,8 @@ impl View<'_> {
         lines.extend(wrapped.iter().map(|line| self.style.paint(ink, line)));
     }
 
-    /// Columns as wide as their widest cell. Where a line is too long, the columns in `dispensable`
-    /// go, the first one first, and then the end of the first column. A line of one cell is a
-    /// heading.
+    /// Aligns columns by their widest cell. If a line is too long, removes the columns in `dispensable`, in that
+    /// order, and then cuts the end of the first column. A line with one cell is a heading.
     fn align(&self, mut table: Vec<Line>, dispensable: &[usize]) -> Vec<String> {
         let mut gone: Vec<usize> = Vec::new();
         let widths = loop {
@@ -537,10 +535,10 @@ impl View<'_> {
     }
 }
 
-/// Columns of a table of differences.
+/// Header of a table of differences.
 const HEAD: [&str; 6] = ["", "median", "", "", "p95", "p99"];
 
-/// The scale that the medians and their intervals need.
+/// The scale for the medians and their intervals.
 fn scale_of(effects: &[&EffectView]) -> Scale {
     let ends = |e: &&EffectView| {
         let interval = e.difference.interval.map(|i| i.low.abs().max(i.high.abs()));

@@ -1,16 +1,16 @@
-//! How text is dressed: width, colour, and which glyphs the terminal has.
+//! Terminal text style: width, colour, and available glyphs.
 //!
-//! Nothing here looks at the environment; who calls decides (`NO_COLOR`, `is_terminal`, locale).
+//! Nothing here reads the environment; the caller decides (`NO_COLOR`, `is_terminal`, locale).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// How text is dressed for the terminal.
+/// Style of text for the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether ANSI colours may be used.
     pub color: bool,
-    /// Terminal columns. Output is laid out for 60 to 200.
+    /// Terminal columns. The layout supports 60 to 200.
     pub width: usize,
     /// Whether glyphs outside ASCII may be used.
     pub unicode: bool,
@@ -22,16 +22,16 @@ impl Default for Style {
     }
 }
 
-/// What a piece of text means; the colour follows from it.
+/// Meaning of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// As the terminal prints.
+    /// The terminal's default.
     Plain,
     /// What a reader looks for first.
     Strong,
-    /// Scaffolding: axes, labels, units.
+    /// Secondary text: axes, labels, units.
     Faint,
-    /// Waiting for the name service.
+    /// Waiting for the name server.
     Resolver,
     /// Round trips.
     Network,
@@ -39,7 +39,7 @@ pub(crate) enum Ink {
     Server,
     /// The client at work.
     Client,
-    /// Bytes under way.
+    /// Bytes in transit.
     Transfer,
     /// Time lost: retries, fallback, failures.
     Loss,
@@ -65,10 +65,10 @@ impl Ink {
 }
 
 impl Style {
-    /// The narrowest and the widest layout there is.
+    /// The supported layout widths.
     pub(crate) const WIDTHS: std::ops::RangeInclusive<usize> = 60..=200;
 
-    /// The width laid out for.
+    /// The width used for layout.
     pub fn columns(&self) -> usize {
         self.width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end())
     }
@@ -81,7 +81,7 @@ impl Style {
         format!("\x1b[{}m{text}\x1b[0m", ink.code())
     }
 
-    /// Cells of a bar, each with its ink, in as few escape sequences as it takes.
+    /// Cells of a bar, each with its ink, with as few escape sequences as possible.
     pub(crate) fn cells(&self, cells: &[(char, Ink)]) -> String {
         let mut out = String::new();
         for run in cells.chunk_by(|a, b| a.1 == b.1) {
@@ -91,12 +91,12 @@ impl Style {
         out
     }
 
-    /// `unicode`, or `ascii` where the terminal has only that.
+    /// `unicode`, or `ascii` if the terminal supports only that.
     pub fn glyph<T>(&self, unicode: T, ascii: T) -> T {
         if self.unicode { unicode } else { ascii }
     }
 
-    /// Our own `text` as the terminal can show it: its few signs outside ASCII written with letters.
+    /// Our own `text`, with its few non-ASCII characters replaced if the terminal does not support them.
     pub fn plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
         const SIGNS: [(char, &str); 6] =
             [('µ', "u"), ('×', "x"), ('…', "..."), ('·', ","), ('–', "-"), ('→', "->")];
@@ -114,8 +114,8 @@ impl Style {
         plain.into()
     }
 
-    /// `text` as the terminal can show it: no control characters, which could move its cursor or
-    /// change its colours, and without `unicode` nothing outside ASCII.
+    /// `text` made safe for the terminal: no control characters, which could move the cursor or change colours, and
+    /// only ASCII if `unicode` is off.
     pub fn safe(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
@@ -134,14 +134,16 @@ impl Style {
 }
 
 impl Style {
-    /// The same of each of the lines of `text`.
+    /// Applies [`Style::safe`] to each line of `text`.
     pub fn safe_lines(&self, text: &str) -> String {
         text.split('\n').map(|line| self.safe(line)).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// `text` without what could move a terminal's cursor or reorder its text; lines and our own colours stay. A second
-/// defence for output whose parts should already be [safe](Style::safe).
+/// Removes everything that could move a terminal's cursor or reorder its text, except line breaks and our own
+/// colours.
+///
+/// This is a second line of defence for output whose parts should already be [safe](Style::safe).
 pub fn without_controls(text: &str) -> Cow<'_, str> {
     let is_fine =
         |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction_control(c));
@@ -170,7 +172,7 @@ pub fn without_controls(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// How long the escape sequence is that `text` begins with, if it is one that [`Style::paint`] writes.
+/// Length of the escape sequence at the start of `text`, if [`Style::paint`] writes such a sequence.
 fn own_colour(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\x1b[")?;
     let (codes, _) = codes.split_once('m')?;
@@ -178,14 +180,16 @@ fn own_colour(text: &str) -> Option<usize> {
     (codes.len() <= 5 && codes.split(';').all(is_code)).then_some(codes.len() + 3)
 }
 
-/// Characters that reorder what stands around them (Unicode TR 9 §2).
+/// Characters that reorder the surrounding text (Unicode TR 9 §2).
 pub(crate) fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Lays `words` out on lines of at most `width` columns: the first behind `first`, the others
-/// behind as many blanks as `first` is wide. A word with blanks in it is kept whole where a line
-/// can hold it; one without that is too long (a URL, to be copied whole) stands alone on its line.
+/// Wraps `words` into lines of at most `width` columns. The first line begins with `first`, the others with as many
+/// blanks.
+///
+/// A word that contains blanks is kept whole if it fits on a line. A word without blanks that is too long (a URL,
+/// to be copied whole) gets its own line.
 pub fn wrap(first: &str, words: &[String], width: usize) -> Vec<String> {
     let indent = first.chars().count();
     let words = words.iter().flat_map(|word| {
@@ -213,7 +217,7 @@ pub fn wrap(first: &str, words: &[String], width: usize) -> Vec<String> {
     lines
 }
 
-/// `text`, or as much of its beginning and end as there is room for: hosts differ there, and so do paths.
+/// `text`, or as much of its beginning and end as fits, because hosts and paths differ there.
 pub(crate) fn cut_middle(text: &str, room: usize, style: &Style) -> String {
     let length = text.chars().count();
     if length <= room {
@@ -226,7 +230,7 @@ pub(crate) fn cut_middle(text: &str, room: usize, style: &Style) -> String {
     format!("{begin}{ellipsis}{end}")
 }
 
-/// `text`, or as much of its beginning as there is room for.
+/// `text`, or as much of its beginning as fits.
 pub(crate) fn cut_end(text: &str, room: usize, style: &Style) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -1,15 +1,15 @@
-//! Writing SVG: elements, escaping, and how wide a text will be.
+//! SVG output: elements, escaping, and the width of texts.
 //!
-//! Nothing here knows what is drawn. Widths are those of DejaVu Sans, which is wider than the
-//! fonts that systems bring: what fits by these fits.
+//! Nothing here depends on the content drawn. Widths are those of DejaVu Sans, which is wider than system fonts, so
+//! text that fits in it fits in those, too.
 
 use std::fmt::Write as _;
 
-/// Elements in the making.
+/// SVG elements being written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Canvas(pub String);
 
-/// Where a text's position lies in it.
+/// The point of a text to which its position refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -18,7 +18,7 @@ pub(crate) enum Anchor {
 }
 
 impl Canvas {
-    /// A text; classes give it size and colour.
+    /// Adds a text; classes determine size and colour.
     pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -30,7 +30,7 @@ impl Canvas {
             writeln!(self.0, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>");
     }
 
-    /// A rectangle; `hover` is shown under the pointer.
+    /// Adds a rectangle; `hover` is shown under the pointer.
     pub(crate) fn rect(
         &mut self,
         [x, y, width, height]: [f64; 4],
@@ -50,7 +50,7 @@ impl Canvas {
         }
     }
 
-    /// A straight line.
+    /// Adds a straight line.
     pub(crate) fn line(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2], class: &str) {
         let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(number);
         let _ = writeln!(
@@ -59,7 +59,7 @@ impl Canvas {
         );
     }
 
-    /// A path with the commands `d`; nothing where there are none.
+    /// Adds a path with the commands `d`, unless they are empty.
     pub(crate) fn path(&mut self, class: &str, d: &str) {
         if !d.is_empty() {
             let _ = writeln!(self.0, "<path class=\"{class}\" d=\"{d}\"/>");
@@ -67,7 +67,7 @@ impl Canvas {
     }
 }
 
-/// `value` with as few characters as a tenth of a unit takes.
+/// `value` to a tenth of a unit, with as few characters as possible.
 pub(crate) fn number(value: f64) -> String {
     let tenths = (value * 10.0).round() as i64;
     if tenths % 10 == 0 {
@@ -77,8 +77,8 @@ pub(crate) fn number(value: f64) -> String {
     format!("{sign}{}.{}", tenths.abs() / 10, tenths.abs() % 10)
 }
 
-/// `text` as it may stand in XML and HTML, in content and in quoted attributes: markup escaped,
-/// what XML cannot hold replaced, and no character that reorders what stands around it.
+/// `text` escaped for XML and HTML, for content and quoted attributes. Markup is escaped, and characters that XML
+/// does not allow, or that reorder text, are replaced.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -99,7 +99,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Advance widths of DejaVu Sans, from the blank to the tilde, thousandths of an em.
+/// Advance widths of DejaVu Sans, from space to tilde, in thousandths of an em.
 const WIDTHS: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636,
     636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632,
@@ -108,10 +108,10 @@ const WIDTHS: [u16; 95] = [
     278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
 
-/// Its bold letters are wider by as much, at most.
+/// Its bold letters are at most this much wider.
 pub(crate) const BOLD: f64 = 1.13;
 
-/// How wide `text` is at `size`.
+/// Width of `text` at `size`.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let thousandths: f64 = text
         .chars()
@@ -124,7 +124,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     thousandths * size / 1000.0
 }
 
-/// `text`, or as much of its beginning as `room` holds and an ellipsis.
+/// `text`, or as much of its beginning as fits into `room` with an ellipsis.
 pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -140,8 +140,7 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
     out.trim_end().to_owned() + "…"
 }
 
-/// `text` on at most `lines` lines of `room`, broken at blanks; what is too long ends in an
-/// ellipsis.
+/// `text` on at most `lines` lines of width `room`, broken at blanks, with an ellipsis if it is too long.
 pub(crate) fn wrap(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|w| !w.is_empty()) {

@@ -1,8 +1,8 @@
-//! Many samples: percentiles per URL, and where the median went.
+//! Many samples: percentiles per URL, and where the time of the median sample went.
 //!
-//! Warm-up samples and failures are counted and shown apart; only samples that came to their end
-//! are pooled. Quantiles are those of `firstbyte_core::stats`. Memory does not grow with the number of samples:
-//! `pooled` is what is kept of them.
+//! Warm-up samples and failures are counted and shown separately; only successful samples are pooled. Quantiles are
+//! those of `firstbyte_core::stats`. Memory does not grow with the number of samples, because `pooled` keeps a
+//! bounded summary.
 
 mod pooled;
 mod totals;
@@ -23,32 +23,31 @@ use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count, grouped};
 use firstbyte_core::shown_url::shown_url;
 
-/// A table for each URL that was asked for, in the order in which they first appear.
+/// One table per requested URL, in order of first appearance.
 ///
-/// Takes bounded memory, however many samples there are: above `VALUES` of them percentiles are of a random draw, and
-/// the table says so.
+/// Uses bounded memory: with more than `VALUES` samples, percentiles are of a random sample, and the table says so.
 #[derive(Debug)]
 pub struct Tables {
     groups: Vec<Group>,
     limit: usize,
 }
 
-/// So many values of a quantity are kept, of all URLs together.
+/// Number of values kept per quantity, for all URLs together.
 const VALUES: usize = 1 << 18;
-/// Of that many samples around the middle it is known where their time went.
+/// Number of samples around the median whose split is kept.
 const AROUND_MIDDLE: usize = 2_048;
-/// So many causes of failures are told apart.
+/// Number of distinct failure causes.
 const CAUSES: usize = 100;
-/// So many samples that warmed up are shown one by one.
+/// Number of warm-up samples shown individually.
 const WARMUPS: usize = 1_000;
 
 impl Tables {
-    /// For samples of so many URLs.
+    /// Creates tables for samples of `urls` URLs.
     pub fn new(urls: usize) -> Self {
         Self { groups: Vec::new(), limit: VALUES / urls.clamp(1, VALUES / 4_096) }
     }
 
-    /// Takes one sample.
+    /// Adds one sample.
     pub fn take(&mut self, sample: &Sample) {
         let known = self.groups.iter().position(|group| group.url == sample.requested_url);
         let at = known.unwrap_or_else(|| {
@@ -74,7 +73,7 @@ impl Tables {
     }
 }
 
-/// The tables of samples that are there already.
+/// The tables of existing samples.
 pub fn table(samples: &[Sample], style: &Style) -> String {
     let mut tables = Tables::new(1);
     samples.iter().for_each(|sample| tables.take(sample));
@@ -86,15 +85,15 @@ pub fn table(samples: &[Sample], style: &Style) -> String {
 struct Group {
     url: String,
     proxy: Option<String>,
-    /// Samples that came to their end.
+    /// Number of successful samples.
     pooled: u64,
     failed: u64,
-    /// Each cause and how often.
+    /// Each cause with its count.
     causes: Vec<(String, u64)>,
-    /// Failures of causes beyond those.
+    /// Failures with causes beyond the limit.
     other_causes: u64,
     warmups: Vec<Warmup>,
-    /// Of samples that came to their end.
+    /// Answers of the successful samples.
     answers: AnswerCounts,
     redirects: Column,
     phases: [Column; PhaseName::ALL.len()],
@@ -104,11 +103,11 @@ struct Group {
     parts: [Column; PARTS],
     rtt: Column,
     round_trips: Column,
-    /// Where the time of those in the middle by total went.
+    /// Splits of the samples around the median total.
     middle: Middle<Split>,
 }
 
-/// As many as are named.
+/// Number of named parts.
 const PARTS: usize = 9;
 
 /// A sample that is not pooled.
@@ -171,7 +170,7 @@ impl Group {
 
     fn pool(&mut self, sample: &Sample) {
         let split = Split::attribute(&sample.connection);
-        // Connections of their own, before the one that the phases are of.
+        // Redirects use connections of their own, made before the one whose phases are shown.
         let redirects = redirect_time(sample);
         self.pooled += 1;
         self.answers.add(VisitAnswer::from_sample(sample));
@@ -263,7 +262,7 @@ impl Group {
         Scale::for_largest(self.total_moments.max())
     }
 
-    /// Phases, first byte and total; below them what the total consists of; below those the path.
+    /// Phases, first byte and total, followed by the parts of the total and by the path.
     fn percentiles(&self, style: &Style) -> Vec<String> {
         let scale = self.scale();
         let mut sections = vec![self.phases(), self.parts(), self.path()];
@@ -324,7 +323,7 @@ impl Group {
     fn parts(&self) -> Vec<Row<'_>> {
         let names = firstbyte_core::split::Parts::default().named().map(|(name, _)| name);
         let rows = names.into_iter().zip(&self.parts);
-        // Those that happened.
+        // Show only parts that occurred.
         let rows = rows.filter(|(_, column)| column.others() > 0);
         rows.map(|(name, column)| Row::time(name, column, Ink::Plain)).collect()
     }
@@ -346,7 +345,7 @@ impl Group {
         [row.column.count().to_string(), min, p50, p90, last]
     }
 
-    /// The parts' medians need not add up; those of one sample do. This is the one in the middle.
+    /// The split of the median sample. The medians of the parts need not add up, but the parts of one sample do.
     fn median_sample(&self, style: &Style) -> Option<String> {
         let (visit, sequence, split, exact) = self.middle.middle()?;
         let ledger = Ledger::from_split(split);
@@ -366,7 +365,7 @@ impl Group {
         Some(format!("{}\n{}", lines.join("\n"), style.paint(Ink::Faint, &note)))
     }
 
-    /// Each cause and how often, the most frequent first.
+    /// Each cause with its count, the most frequent first.
     fn failures(&self, style: &Style) -> Vec<String> {
         let mut causes = self.causes.clone();
         causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
@@ -387,12 +386,12 @@ impl Group {
 
 const NAME_WIDTH: usize = 12;
 
-/// Below this many values the 99th percentile is the largest under another name, and that is shown.
+/// With fewer values, the 99th percentile is the maximum, so the maximum is shown instead.
 const ENOUGH_FOR_P99: u64 = 100;
-/// The same of the 90th.
+/// The same limit for the 90th percentile.
 const ENOUGH_FOR_P90: u64 = 10;
 
-/// A line of the table: nanoseconds or plain numbers.
+/// A line of the table, in nanoseconds or plain numbers.
 struct Row<'a> {
     name: &'static str,
     column: &'a Column,
@@ -426,7 +425,7 @@ fn warmup(warmup: &Warmup, style: &Style) -> String {
     format!("{} {what} (not counted)", style.paint(Ink::Faint, "warm-up"))
 }
 
-/// The median total of the samples that are pooled, for a one-line summary.
+/// The median total of the pooled samples, for a one-line summary.
 pub fn median_total(samples: &[Sample]) -> Option<Duration> {
     let pooled = samples.iter().filter(|s| !s.warmup && s.failure().is_none());
     let totals: Vec<f64> = pooled.map(|s| visit_time(s).as_nanos() as f64).collect();
@@ -461,7 +460,7 @@ mod tests {
     fn the_median_is_what_the_statistics_say() {
         let samples: Vec<Sample> =
             fixtures::run(11).into_iter().filter(|s| s.requested_url.contains("sydney")).collect();
-        // Delays of 37 i mod 101 times 60 µs, i < 11: the middle one is 47.
+        // Delays of (37 i mod 101) × 60 µs for i < 11; the median is 47 × 60 µs.
         assert_eq!(median_total(&samples), Some(Duration::from_micros(347_020 + 47 * 60)));
         let text = table(&samples, &Style::default());
         assert!(text.contains("median  349.8 ms = resolver 2.1 ms + 4 round trips × 81.1 ms"));
@@ -475,11 +474,11 @@ mod tests {
         let line = text.lines().find(|l| l.starts_with("redirects")).unwrap();
         let figures: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(figures[1], "2", "{text}");
-        // 87.03 ms with the resolution of the total.
+        // 87.03 ms at the resolution of the total.
         assert_eq!(figures[3], "87.0", "{text}");
         let total = text.lines().find(|l| l.starts_with("total")).unwrap();
         let figures: Vec<&str> = total.split_whitespace().collect();
-        // Least without redirects, median with them.
+        // Minimum without redirects, median with them.
         assert_eq!(figures[2..4], ["347.0", "434.1"], "{text}");
         assert!(
             text.contains("median  434.1 ms = redirects 87.1 ms + resolver 2.1 ms +"),
@@ -507,7 +506,7 @@ mod tests {
         let answers = "6 with status 200, 6 with status 429, 0 to 5 bytes";
         assert!(text.contains(&format!("\nanswers  {answers} (their times")), "{text}");
         assert!(unlike.len() == 1 && unlike[0].ends_with(answers), "{unlike:?}");
-        // Alike answers are told if they are errors.
+        // Identical answers are listed if they are errors.
         let (text, unlike) = render(&samples[6..]);
         assert!(text.contains("\nanswers  6 with status 429, 0 bytes\n"), "{text}");
         assert_eq!(unlike, [""; 0]);

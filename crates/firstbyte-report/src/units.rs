@@ -1,4 +1,4 @@
-//! Times as text: one unit and one number of decimals for everything that is compared.
+//! Times as text: one unit and one number of decimals for all compared times.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Unit {
         }
     }
 
-    /// Decimals down to the nanosecond.
+    /// Number of decimals down to a nanosecond.
     const fn max_decimals(self) -> u32 {
         match self {
             Self::Micros => 3,
@@ -41,7 +41,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The scale for a table whose largest time is `largest`: three or four digits of it.
+    /// The scale for a table whose largest time is `largest`, which then has three or four digits.
     pub(crate) fn for_largest(largest: Duration) -> Self {
         let micros = largest.as_micros();
         let (unit, decimals) = match micros {
@@ -60,7 +60,7 @@ impl Scale {
             .then_some(Self { decimals: self.decimals + 1, ..self })
     }
 
-    /// Nanoseconds in a step.
+    /// Nanoseconds per step.
     pub(crate) fn step_ns(self) -> u64 {
         self.unit.nanos() / 10u64.pow(self.decimals)
     }
@@ -85,12 +85,12 @@ impl Scale {
         format!("{} {}", self.figure(steps), self.name(style))
     }
 
-    /// A time with its unit; one that is shorter than a step but not nothing is "<" a step.
+    /// A time with its unit; a non-zero time shorter than a step is "<" one step.
     pub(crate) fn time(self, duration: Duration, style: &Style) -> String {
         format!("{} {}", self.time_figure(duration), self.name(style))
     }
 
-    /// As [`Self::time`], without the unit.
+    /// The same as [`Self::time`], without the unit.
     pub(crate) fn time_figure(self, duration: Duration) -> String {
         match self.steps(duration) {
             0 if !duration.is_zero() => format!("<{}", self.figure(1)),
@@ -108,17 +108,17 @@ impl Scale {
     }
 }
 
-/// `n` with its noun, in the plural where that is due, thousands set apart.
+/// `n` with its noun, in the plural if necessary, with thousands separators.
 pub fn count(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// `n` bytes, with thousands set apart.
+/// `n` bytes, with thousands separators.
 pub(crate) fn bytes(n: u64) -> String {
     format!("{} byte{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// `n` with thousands set apart.
+/// `n` with thousands separators.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

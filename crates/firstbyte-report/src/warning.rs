@@ -1,8 +1,8 @@
-//! Warnings: what one has to know about a result, or about what was asked for, and what to do about it.
+//! Warnings: caveats about a result or a request, with advice.
 //!
-//! Each has a code that does not change, a sentence and, where there is any, advice. On a terminal they are two lines on
-//! standard error, in JSON objects (`docs/formats.md`, "Warnings"). What kept a command from being carried out is no
-//! warning but a problem, what a measurement ran into is a cause in its sample.
+//! Each has a stable code, a sentence and, if possible, advice. On a terminal a warning takes two lines on standard
+//! error; in JSON it is an object (`docs/formats.md`, "Warnings"). An error that prevented a command from running
+//! is not a warning but a problem. A failure of a measurement is a cause in its sample.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,133 +15,133 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 /// A warning.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
-    /// A line of a file could not be read, and is left out.
+    /// A line of a file could not be read and is skipped.
     UnreadLine {
         /// The file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         detail: String,
     },
-    /// A file does not end with a line's end.
+    /// A file does not end with a line end.
     UnfinishedLine {
         /// The file.
         file: PathBuf,
-        /// Bytes behind the last line.
+        /// Number of bytes after the last complete line.
         bytes: u64,
     },
-    /// A network log was cut short, or is damaged: what is whole before is shown.
+    /// A network log is truncated or damaged; the complete part before that is shown.
     LogBrokenOff {
         /// The file.
         file: PathBuf,
-        /// Why it was not read on.
+        /// Why reading stopped.
         detail: String,
     },
-    /// Files are compared that were measured one after the other.
+    /// The compared files were measured one after the other, not alternately.
     NotInTurn,
     /// The environment names a proxy, and the command connects directly.
     ProxyIgnored {
         /// The variable.
         variable: String,
     },
-    /// `--write-out` names a variable that there is none of.
+    /// `--write-out` names an unknown variable.
     UnknownWriteOut {
         /// The name.
         name: String,
     },
-    /// A condition takes more samples than there will be.
+    /// A condition needs more samples than there will be.
     TooFewRounds {
-        /// The condition, as written.
+        /// The condition, as written by the user.
         condition: String,
-        /// Samples that it takes.
+        /// Number of samples it needs.
         needed: usize,
-        /// Samples that the plan has.
+        /// Number of samples in the plan.
         rounds: usize,
     },
-    /// Times are pooled or compared whose answers differ.
+    /// Times are pooled or compared although the answers differ.
     UnlikeAnswers {
         /// The answers of each variant or URL, with its name.
         answers: Vec<String>,
-        /// Variants are compared: they got no verdict.
+        /// Whether variants are compared; they got no verdict.
         compared: bool,
     },
     /// There are too few rounds for intervals.
     NoIntervals {
-        /// Rounds there are.
+        /// Number of rounds.
         rounds: usize,
-        /// Rounds that it takes.
+        /// Number of rounds needed.
         needed: usize,
     },
-    /// Part of what a prediction is about lies beyond what was checked.
+    /// Part of the prediction lies outside the validated range.
     BeyondChecked {
-        /// The largest loss that was checked, a share.
+        /// The largest validated loss, as a share.
         loss: f64,
     },
-    /// Exchanges of a study's traffic failed.
+    /// Some exchanges of a study's traffic failed.
     ExchangesFailed {
-        /// How many.
+        /// Number of failed exchanges.
         failed: u32,
     },
-    /// A variant's samples need a session or an open connection, and the connection for it failed.
+    /// A variant's samples need a session or an open connection, but making it failed.
     Unprepared {
         /// The variant.
         cell: String,
         /// "a session" or "an open connection".
         need: &'static str,
-        /// Why not.
+        /// The reason.
         cause: String,
     },
-    /// It was interrupted: only complete samples are shown.
+    /// The command was interrupted; only complete samples are shown.
     Interrupted,
-    /// The machine did not keep up with the lab's frames.
+    /// The machine was too slow for the lab's frames.
     MachineTooBusy {
-        /// Frames lost.
+        /// Number of lost frames.
         lost: u64,
-        /// Frames that there were.
+        /// Number of all frames.
         of: u64,
     },
-    /// Frames are missing in a capture.
+    /// Frames are missing from a capture.
     CaptureLacksFrames {
         /// The capture file.
         file: PathBuf,
-        /// How many.
+        /// Number of missing frames.
         frames: u64,
     },
-    /// A capture broke off.
+    /// A capture ended prematurely.
     CaptureIncomplete {
         /// The capture file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A server of the lab ended before the lab did.
+    /// A server of the lab ended before the lab.
     LabServerEnded {
-        /// Which server, on which host.
+        /// The server and its host.
         server: String,
-        /// How it ended, and what it said.
+        /// How it ended, and its output.
         reason: String,
     },
     /// The servers' logs could not be copied.
     LogsNotSaved {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A change that the lab's scenario has did not come about.
+    /// A change in the lab's scenario was not applied.
     LabDidNotChange {
         /// When it was due.
         after: Duration,
-        /// Whose links or servers.
+        /// Hosts whose links or servers were to change.
         hosts: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The lab is not quite what it should be.
+    /// The lab deviates from its configuration.
     Lab(LabWarning),
 }
 
 impl Warning {
-    /// What programs know it by: never changed.
+    /// Stable code for programs; it never changes.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::UnreadLine { .. } => "unread-line",
@@ -167,7 +167,7 @@ impl Warning {
         }
     }
 
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub fn advice(&self) -> Option<String> {
         Some(match self {
             Self::NotInTurn => "measure them in turns: firstbyte compare --vary".to_owned(),

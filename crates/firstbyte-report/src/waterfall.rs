@@ -1,7 +1,7 @@
-//! One sample, drawn: a row per phase over a common time axis, the equations, the facts.
+//! One sample as a drawing: one row per phase over a common time axis, the equations, the facts.
 //!
-//! Within a row the parts of the phase lie one behind the other; vertical lines are round trips,
-//! counted from the SYN that was answered.
+//! Within a row, the parts of the phase follow one another; vertical lines are round trips, counted from the SYN
+//! that was answered.
 
 use firstbyte_core::run::{redirect_time, visit_time};
 use firstbyte_core::split::Split;
@@ -14,8 +14,10 @@ use super::units::count;
 use super::{error, facts, requests};
 use firstbyte_core::shown_url::shown_url;
 
-/// The waterfall of `sample`, of its last connection; the redirects before it are a line of the equations, and
-/// among the facts. First byte and total above it are the visit's.
+/// The waterfall of `sample`'s last connection.
+///
+/// Redirects before it appear as a line of the equations and among the facts. First byte and total in the header
+/// are the visit's.
 pub fn waterfall(sample: &Sample, style: &Style) -> String {
     let connection = &sample.connection;
     let split = Split::attribute(connection);
@@ -49,7 +51,7 @@ pub fn waterfall(sample: &Sample, style: &Style) -> String {
     text
 }
 
-/// What was asked for on the left, how it ended on the right; two lines where one is too short.
+/// The request on the left and the outcome on the right; two lines if one is too short.
 pub(super) fn header(sample: &Sample, ledger: &Ledger, style: &Style) -> Vec<String> {
     let dot = style.glyph(" · ", ", ");
     let connection = &sample.connection;
@@ -92,7 +94,7 @@ pub(super) fn header(sample: &Sample, ledger: &Ledger, style: &Style) -> Vec<Str
     vec![style.paint(Ink::Strong, &left), style.paint(ink, &right)]
 }
 
-/// A row's label: the phase, its time, whether the connection failed in it.
+/// A row's label: the phase, its time, and whether the connection failed in it.
 struct Label {
     name: PhaseName,
     time: String,
@@ -114,7 +116,7 @@ fn chart(connection: &Connection, split: &Split, ledger: &Ledger, style: &Style)
             failed: failed_in == Some(phase.phase.name),
         })
         .collect();
-    // A failure without a time of its own still has its row.
+    // A failed phase gets a row even without a duration.
     if let Some(name) = failed_in.filter(|name| labels.iter().all(|l| l.name != *name)) {
         labels.push(Label { name, time: String::new(), failed: true });
     }
@@ -152,10 +154,10 @@ fn chart(connection: &Connection, split: &Split, ledger: &Ledger, style: &Style)
     lines
 }
 
-/// Columns of a phase's name, at least.
+/// Minimum number of columns for a phase's name.
 const NAME_WIDTH: usize = 7;
 
-/// The first byte ends the wait; a failure ends its phase.
+/// Marks the first byte at the end of the wait, or the failure at the end of its phase.
 fn mark(row: &mut [Cell], axis: &Axis, label: &Label, end: Offset, style: &Style) {
     if label.failed {
         row[axis.column(end)] = (style.glyph('✗', 'X'), Ink::Loss);
@@ -190,7 +192,7 @@ fn legend(
         };
         entries.push((style.glyph('┊', ':'), Ink::Faint, what));
     }
-    // Laid out plain, so that colours do not count as width, and painted afterwards.
+    // Lay out without colours, so that these do not count as width, and paint afterwards.
     let words: Vec<String> =
         entries.iter().map(|(glyph, _, name)| format!("{glyph} {name} ")).collect();
     let lines = wrap(&" ".repeat(margin), &words, style.columns() + 1);
@@ -213,7 +215,7 @@ fn legend(
         .collect()
 }
 
-/// A time on its own, in the unit that suits it.
+/// A single time, in a suitable unit.
 fn fine(duration: std::time::Duration, style: &Style) -> String {
     super::units::Scale::for_largest(duration).time(duration, style)
 }
@@ -308,7 +310,7 @@ mod tests {
     fn redirects_are_one_line_each() {
         let text = plain(&fixtures::redirects(), 100);
         assert!(text.contains("49.13 ms (2 round trips) 301 http://gov.example/"));
-        // The visit's total, and what it consists of.
+        // The visit's total and its parts.
         assert!(text.lines().next().unwrap().ends_with("total 434.1 ms"), "{text}");
         assert!(
             text.contains("total 434.1 ms = redirects 87.1 ms + connection 347.0 ms"),
@@ -369,7 +371,8 @@ mod tests {
         }
     }
 
-    /// Blanks before an escape sequence stay at the end of the line once that is taken off.
+    /// Removes colours. Blanks before a removed escape sequence would remain at the end of the line, so trims them,
+    /// too.
     fn plain_trimmed(sample: &Sample, width: usize) -> String {
         plain(sample, width).lines().map(|l| l.trim_end().to_owned() + "\n").collect()
     }

@@ -1,4 +1,4 @@
-//! The TCP handshake and the way there: lost SYNs, addresses that do not answer, addresses that are far.
+//! The TCP handshake and the path: lost SYNs, addresses that do not answer, distant addresses.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use crate::{Finding, FindingKind, Saving, TimeSaved, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{AttemptOutcome, PhaseName};
 
-/// The first retransmission of a SYN comes after a second (RFC 6298 §2.1).
+/// The first retransmission of a SYN comes after one second (RFC 6298 §2.1).
 const SYN_TIMEOUT: Duration = Duration::from_millis(900);
-/// A nearer address is worth a word from here on, and from a fifth of the round trip.
+/// Smallest round-trip saving for which a nearer address is reported; it must also be a fifth of the round trip.
 const NEARER: Duration = Duration::from_millis(5);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
@@ -47,7 +47,7 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// The proxy's own time for the tunnel, where no other part of any phase takes longer.
+/// The proxy's own time for the tunnel, if no other part of any phase takes longer.
 fn slow_tunnel(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let own = |c: &AttributedConnection| super::part(c, PhaseName::Tunnel, |parts| parts.server);
     let is_largest = |c: &AttributedConnection| {
@@ -83,7 +83,7 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
     let Some((lost, winner)) = gave_up else { return };
     let first = lost.remote;
-    // One that fails has answered, in its way, or could not be sent to.
+    // A failed address either answered with an error or could not be sent to.
     let (does, was) = match lost.outcome {
         AttemptOutcome::Failed { .. } => ("fails", "failed and cost"),
         _ => ("does not answer", "was tried for"),
@@ -119,7 +119,7 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// The same name has an address that is nearer than the one connected to.
+/// The name has another address with a shorter round trip than the connected one.
 fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(rtt) = seen.rtt else { return };
     let remote = |c: &AttributedConnection| c.connection.facts.remote.map(|r| r.ip());

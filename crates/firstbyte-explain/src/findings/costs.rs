@@ -1,4 +1,4 @@
-//! What each fault costs the connections that are explained: played again where that can be done, else by the split.
+//! Cost of each fault to the explained connections: by replay if possible, otherwise from the split.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::PhaseName;
 
-/// Connections that are played, at most: their medians do not move with more.
+/// Maximum number of connections to replay; more would not change the medians.
 const PLAYED: usize = 12;
 
-/// A replay and a split are as close as that.
+/// A replay and a split agree if they differ by no more than this.
 const CLOSE: Duration = Duration::from_millis(2);
 
-/// A connection whose time is known without its faults.
+/// A connection whose time without its faults can be computed.
 enum Subject {
-    /// It is played again, and takes so long as it is.
+    /// A replay, with its times as measured.
     Played(Box<Replay>, Times),
-    /// Over QUIC, and where marks are missing: what the split says of each fault.
+    /// Time saved per fault according to the split: for QUIC and for connections with missing marks.
     Split(Vec<(Fault, TimeSaved)>),
 }
 
 impl Subject {
-    /// What a connection saves without some faults, nanoseconds: of the total, and of the first byte. Negative where it
-    /// takes longer without them.
+    /// Time that a connection saves without some faults, nanoseconds: of the total and of the first byte. Negative
+    /// if it takes longer without them.
     fn saves(&self, without: &[Fault]) -> Option<(f64, Option<f64>)> {
         match self {
             Self::Played(replay, as_it_is) => {
@@ -48,12 +48,12 @@ impl Subject {
     }
 }
 
-/// What is saved without faults, over the connections that are explained.
+/// Time saved without faults, over the explained connections.
 pub(super) struct Costs {
     subjects: Vec<Subject>,
-    /// Bits per second of the link, where it is slow enough to be seen.
+    /// Bits per second of the link, if it is slow enough to be observed.
     pub rate: Option<u64>,
-    /// The smallest and the largest initial window that fits, in packets, where it fills.
+    /// The smallest and the largest initial window that fits, in packets, if the window fills.
     pub windows: Option<(u32, u32)>,
 }
 
@@ -66,14 +66,14 @@ impl Costs {
         let played = |(replay, c): (Option<Replay>, &&AttributedConnection)| {
             let replay = replay?;
             let as_it_is = replay.times(&[])?;
-            // It may pause only where the split has a pause.
+            // The replay may pause only if the split has a pause.
             let without = replay.times(&[Fault::Pause])?;
             let paused = as_it_is.total.saturating_sub(without.total);
             let allowed = exchange::paused(c) + CLOSE.max(c.split.total() / 20);
             (u128::from(paused) <= allowed.as_nanos())
                 .then(|| Subject::Played(Box::new(replay), as_it_is))
         };
-        // One that does not fit the model that the others have in common says nothing.
+        // Skip connections that do not fit the model shared by the others.
         let mut subjects: Vec<Subject> =
             replays.into_iter().zip(&connections).filter_map(played).collect();
         if subjects.is_empty() {
@@ -82,7 +82,7 @@ impl Costs {
         Self { subjects, rate: fit.link_rate, windows: fit.initial_windows() }
     }
 
-    /// What a connection saves without some faults, medians.
+    /// Median time that a connection saves without some faults.
     pub(super) fn saved(&self, without: &[Fault]) -> TimeSaved {
         let (mut totals, mut first_bytes) = (Vec::new(), Vec::new());
         for (total, first_byte) in self.subjects.iter().filter_map(|s| s.saves(without)) {

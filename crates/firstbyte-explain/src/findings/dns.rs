@@ -1,4 +1,4 @@
-//! The name lookup: a slow resolver, name servers that are silent, and IPv6 addresses that come late.
+//! The name lookup: a slow resolver, silent name servers, and late IPv6 addresses.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use crate::{Finding, FindingKind, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{LookupTry, Mark, PhaseName, RecordType};
 
-/// A resolver in the same building answers from its cache within a few milliseconds.
+/// A nearby resolver answers from its cache within a few milliseconds.
 const SLOW: Duration = Duration::from_millis(20);
-/// Answers to two questions asked together lie closer than this.
+/// Answers to two queries sent together arrive closer together than this.
 const APART: Duration = Duration::from_millis(10);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
@@ -73,7 +73,7 @@ fn resolver(connection: &AttributedConnection) -> Duration {
     connection.split.phase(PhaseName::Resolve).map_or(Duration::ZERO, |p| p.parts.resolver)
 }
 
-/// How long silent name servers were waited for before the addresses came.
+/// How long the client waited for silent name servers before the addresses arrived.
 fn silence(connection: &AttributedConnection) -> Duration {
     let lookups = &connection.connection.lookups;
     let answered = lookups.iter().filter(|lookup| !lookup.addresses.is_empty());
@@ -82,7 +82,7 @@ fn silence(connection: &AttributedConnection) -> Duration {
     silences.min().unwrap_or_default().min(resolver(connection))
 }
 
-/// How long the AAAA answer was waited for when the A answer was there.
+/// How long the client waited for the AAAA answer after the A answer had arrived.
 fn late_aaaa(connection: &AttributedConnection) -> Duration {
     let answered = |wanted: RecordType| {
         let lookup = connection.connection.lookups.iter().find(|l| l.record_type == wanted)?;

@@ -1,4 +1,4 @@
-//! Request and response: redirects, a slow server, pauses, a slow link; and the client.
+//! Request and response: redirects, a slow server, pauses, a slow link, and a slow client.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{Finding, FindingKind, Saving};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::PhaseName;
 
-/// What the client is at work for is small.
+/// Smallest client time that is reported; it must also be a tenth of the total.
 const SLOW_CLIENT: Duration = Duration::from_millis(10);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
@@ -61,7 +61,7 @@ pub(super) fn think(connection: &AttributedConnection) -> Duration {
 fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(saved) = seen.saved(Fault::Think) else { return };
     let time = saved.total;
-    // What was held back meanwhile is known from other connections.
+    // Other connections show the think time that was hidden while the response was held back.
     let hidden = time.saturating_sub(seen.median(think));
     let beyond = seen.above_syn(PhaseName::Wait).min(seen.usual(think)) + hidden;
     if time.min(beyond) < seen.uncertain() {
@@ -83,7 +83,7 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// Pauses, but for acknowledgements that were delayed.
+/// Pauses, excluding those caused by delayed acknowledgements.
 pub(super) fn paused(connection: &AttributedConnection) -> Duration {
     let split = &connection.split;
     let delayed: Duration = split.held.iter().map(|held| held.delayed).sum();
@@ -121,7 +121,7 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// The link's rate, where most connections prove it, and what it takes for what is sent.
+/// The link's rate, if most connections show it, and the time it takes to transfer the data.
 fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let (Some(saved), Some(rate)) = (seen.saved(Fault::Link), seen.costs.rate) else { return };
     let time = saved.total;

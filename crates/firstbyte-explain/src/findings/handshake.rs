@@ -10,7 +10,7 @@ use firstbyte_core::timeline::{Handshake, PhaseName, TlsFacts};
 
 /// Fetching a certificate from a file or an agent takes a client longer than checking one.
 const SLOW_CLIENT: Duration = Duration::from_millis(5);
-/// A lost segment is sent again after 200 ms at least (Linux, TCP_RTO_MIN), or two round trips.
+/// A lost segment is retransmitted after at least 200 ms (Linux, TCP_RTO_MIN) or two round trips.
 const RETRANSMISSION: Duration = Duration::from_millis(150);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
@@ -87,7 +87,7 @@ fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// Time that is the server's, in the handshake, and what it may be for.
+/// The server's own time in the handshake, and its possible causes.
 fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let server = |c: &AttributedConnection| part(c, PhaseName::Tls, |parts| parts.server);
     let client = |c: &AttributedConnection| part(c, PhaseName::Tls, |parts| parts.client);
@@ -167,7 +167,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// The time of the TLS handshake that a resumed one would not take, besides round trips.
+/// Time of the TLS handshake, besides round trips, that a resumed one would not take.
 pub(super) fn certificates_take(connection: &AttributedConnection) -> Duration {
     let split = &connection.split;
     split.phase(PhaseName::Tls).map_or(Duration::ZERO, |tls| tls.parts.server + tls.parts.client)

@@ -1,4 +1,4 @@
-//! What the server's TCP held back: Nagle's algorithm, a window that begins small, one that has to grow.
+//! Data that the server's TCP held back: Nagle's algorithm, a small initial window, and slow start.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) fn cost(connection: &AttributedConnection, are: impl Fn(&Held) -> boo
 fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(saved) = seen.saved(Fault::Nagle) else { return };
     let time = saved.total;
-    // On an open connection there are no tickets to wait behind.
+    // On a reused connection the response does not queue behind tickets.
     let before = |c: &AttributedConnection| {
         let answered = c.split.phase(PhaseName::Wait).map(|wait| wait.phase.end);
         cost(c, |held| is_nagle(held) && answered == Some(held.until))
@@ -69,7 +69,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// What the window's being full in a phase cost.
+/// Cost of a full window in a phase.
 pub(super) fn stalled(connection: &AttributedConnection, phase: PhaseName) -> Duration {
     let split = &connection.split;
     let Some(phase) = split.phase(phase).map(|split| split.phase) else { return Duration::ZERO };
@@ -77,8 +77,8 @@ pub(super) fn stalled(connection: &AttributedConnection, phase: PhaseName) -> Du
     split.held.iter().filter(within).filter(|held| is_window(held)).map(|held| held.cost).sum()
 }
 
-/// What the window's being full cost after the first packet of the response had come. Where the first record is larger than
-/// the window, the first byte waits for it.
+/// Cost of a full window after the first packet of the response. If the first record is larger than the window, the
+/// first byte waits for it.
 pub(super) fn response_stalled(connection: &AttributedConnection) -> Duration {
     let begun = connection.connection.marks.first_packet_of_response();
     let within = |held: &&Held| is_window(held) && begun.is_some_and(|begun| held.until > begun);
@@ -94,7 +94,7 @@ fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         found.push(large_chain(middle, saved));
     }
     if let Some(saved) = seen.saved(Fault::Body) {
-        // A window that is too small for any response is a finding of its own.
+        // A window that is too small for any response is a separate finding.
         let usual_window = seen.saved(Fault::Window).map(|saved| saved.total);
         let both = seen.costs.saved(&[Fault::Window, Fault::Body]).total;
         if usual_window.is_some_and(|usual| both.saturating_sub(usual) < seen.least()) {
@@ -130,7 +130,7 @@ fn small_window(seen: &Seen<'_>, windows: (u32, u32), saved: TimeSaved) -> Findi
     }
 }
 
-/// The certificates keep the handshake waiting: for acknowledgements, or because the link is slow.
+/// The handshake waits for the certificates: for acknowledgements, or because the link is slow.
 fn large_chain(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     let chain = middle.connection.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
     let chain = chain.map_or_else(
@@ -154,7 +154,7 @@ fn large_chain(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     }
 }
 
-/// What an answer waited for, in words.
+/// What an answer waited for, as text.
 fn waited(middle: &AttributedConnection, stalled: Duration) -> String {
     if stalled.is_zero() {
         return "sending them kept the link busy".into();
@@ -164,7 +164,7 @@ fn waited(middle: &AttributedConnection, stalled: Duration) -> String {
     format!("{window}the server waited {} for acknowledgements", ms(stalled))
 }
 
-/// Bytes that arrived until the window was full for the first time.
+/// Bytes that arrived before the window was first full.
 fn before_first_stall(connection: &AttributedConnection) -> Option<u64> {
     let until = held(connection, is_window).first()?.until;
     let received =
@@ -173,20 +173,20 @@ fn before_first_stall(connection: &AttributedConnection) -> Option<u64> {
     Some(before.map(|chunk| chunk.bytes).sum())
 }
 
-/// The response's size, in words.
+/// The response's size, as text.
 fn response_size(middle: &AttributedConnection) -> String {
     let size = middle.connection.facts.http.as_ref().and_then(|http| http.body_bytes);
     size.map_or_else(|| "The response".into(), |n| format!("A response of {}", bytes(n)))
 }
 
-/// A window of ten segments does not hold it.
+/// Whether the response exceeds a window of ten segments.
 fn is_large(connection: &AttributedConnection) -> bool {
     let body = connection.connection.facts.http.as_ref().and_then(|http| http.body_bytes);
     let window = u64::from(USUAL_WINDOW_PACKETS) * segment_bytes(&connection.connection);
     body.is_some_and(|bytes| bytes > window)
 }
 
-/// The equation's term for it is the response's "full window".
+/// Corresponds to the response's "full window" term in the equation.
 fn slow_start(middle: &AttributedConnection, saved: TimeSaved) -> Finding {
     let waited = ms(response_stalled(middle));
     Finding {

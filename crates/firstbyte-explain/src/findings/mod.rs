@@ -1,8 +1,8 @@
-//! What costs time and could be otherwise. One file for each part of a connection's life; each finding
-//! has its rule beside it, and the rules are listed in `docs/explain.md`.
+//! What costs time and could be avoided. One file per part of a connection's life. Each finding has its rule beside
+//! it, and `docs/explain.md` lists the rules.
 //!
-//! A finding without evidence is not made. Its cost is what connections paid, not what a change would
-//! save: that is predicted, or measured, by the caller.
+//! Every finding has evidence. Its cost is the time that connections spent on it. The caller predicts or measures
+//! the time that a change would save.
 
 mod connect;
 mod costs;
@@ -21,7 +21,7 @@ use costs::Costs;
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::PhaseName;
 
-/// Nothing below it is a finding.
+/// Smallest cost of a finding.
 const LEAST: Duration = Duration::from_millis(1);
 
 /// All findings, the most costly first.
@@ -43,14 +43,14 @@ pub fn findings(evidence: &Evidence) -> Findings {
     Findings { all: found, together }
 }
 
-/// What a visit saves without any of the findings that concern every visit: those that are played, played without all of
-/// them; the others are times that would vanish as a whole.
+/// Time that a visit saves without any finding that concerns every visit. Faults that can be replayed are all
+/// removed in one replay; the times of the others are subtracted as a whole.
 fn together(costs: &Costs, found: &[Finding]) -> Option<TimeSaved> {
     let (mut faults, mut sum, mut count) =
         (Vec::new(), TimeSaved::before_first_byte(Duration::ZERO), 0);
     for finding in found.iter().filter(|finding| finding.concerns.is_none()) {
         let fault = Fault::ALL.into_iter().find(|fault| fault.findings().contains(&finding.kind));
-        // Another address is another path: nothing else would cost the same there.
+        // Another address is another path, on which the other findings would cost something else.
         let saved = finding.saving.predicted.filter(|_| finding.kind != FindingKind::FarAddress);
         match (fault, saved) {
             (Some(fault), _) => faults.push(fault),
@@ -67,13 +67,13 @@ fn add(one: TimeSaved, other: TimeSaved) -> TimeSaved {
     TimeSaved { total: one.total + other.total, first_byte }
 }
 
-/// What the rules look at.
+/// Input of the rules.
 struct Seen<'a> {
     evidence: &'a Evidence,
     subject: &'a Way,
     /// The subject's median round-trip time.
     rtt: Option<Duration>,
-    /// What removing each fault would save.
+    /// Time saved by removing each fault.
     costs: Costs,
 }
 
@@ -87,7 +87,7 @@ impl Seen<'_> {
         self.subject.proven.len()
     }
 
-    /// Advice on time of the server, which includes the way behind a proxy.
+    /// Advice about the server's time. Behind a proxy that time includes the path to the server.
     fn advise_server(&self, advice: &str) -> String {
         match self.most(|c| c.connection.facts.proxy.is_some()) {
             true => format!(
@@ -98,29 +98,28 @@ impl Seen<'_> {
         }
     }
 
-    /// How many of the subject's connections are so.
+    /// How many of the subject's connections satisfy `are`.
     fn how_many(&self, are: impl Fn(&AttributedConnection) -> bool) -> usize {
         self.connections().filter(|c| are(c)).count()
     }
 
-    /// Whether most of the subject's connections are so.
+    /// Whether most of the subject's connections satisfy `are`.
     fn most(&self, are: impl Fn(&AttributedConnection) -> bool) -> bool {
         self.how_many(are) * 2 > self.count()
     }
 
-    /// What a finding has to cost at least: a millisecond, three hundredths of the total, and more than the steps of
-    /// the clocks can make.
+    /// Smallest cost of a finding: a millisecond, 3 % of the total, and more than the clocks' resolution.
     fn least(&self) -> Duration {
         let steps = self.connections().filter_map(|c| c.connection.marks.resolution()).max();
         LEAST.max(self.median(|c| c.split.total()) * 3 / 100).max(steps.unwrap_or_default() * 2)
     }
 
-    /// What removing a fault alone saves, where that is as much as a finding has to cost.
+    /// Time saved by removing this fault alone, if it reaches the smallest cost of a finding.
     fn saved(&self, fault: Fault) -> Option<TimeSaved> {
         Some(self.costs.saved(&[fault])).filter(|saved| saved.total >= self.least())
     }
 
-    /// How far the server's time for one answer may be off, in the median: round trips differ by so much.
+    /// Median uncertainty of the server's time for one answer, due to varying round trips.
     fn uncertain(&self) -> Duration {
         self.subject
             .median(|c| {
@@ -130,8 +129,8 @@ impl Seen<'_> {
             .unwrap_or_default()
     }
 
-    /// What the server took in a phase, and the way took above the shortest, less what the SYN took above it: on
-    /// a path that varies, each connection's shortest round trip is no measure of the others.
+    /// The server's time in a phase plus the path's time above the shortest round trip, minus the SYN's excess. On
+    /// a path whose delay varies, one connection's shortest round trip says nothing about the others.
     fn above_syn(&self, phase: PhaseName) -> Duration {
         self.median(|c| {
             let split = &c.split;
@@ -142,20 +141,20 @@ impl Seen<'_> {
         })
     }
 
-    /// What three of four connections took at least: a host that is slow now and then is not slow.
+    /// The time that three of four connections took at least. An occasionally slow host does not count as slow.
     fn usual(&self, of: impl Fn(&AttributedConnection) -> Duration) -> Duration {
         let mut times: Vec<Duration> = self.connections().map(of).collect();
         times.sort_unstable();
         times.get(times.len().saturating_sub(1) / 4).copied().unwrap_or_default()
     }
 
-    /// The subject's median of a time.
+    /// Median of a time over the subject's connections.
     fn median(&self, of: impl Fn(&AttributedConnection) -> Duration) -> Duration {
         self.subject.median(|c| Some(of(c))).unwrap_or_default()
     }
 }
 
-/// A part of the time of a connection's phase; none where the phase did not happen.
+/// Time of one part of a connection's phase; zero if the phase did not happen.
 fn part(
     connection: &AttributedConnection,
     phase: PhaseName,
@@ -164,13 +163,13 @@ fn part(
     connection.split.phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
 }
 
-/// A time in a sentence: "82.1 ms".
+/// A time as text: "82.1 ms".
 fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     if ms < 100.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// A number of bytes in a sentence: "14,480 bytes".
+/// A number of bytes as text: "14,480 bytes".
 fn bytes(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

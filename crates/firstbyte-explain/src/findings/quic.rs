@@ -1,4 +1,4 @@
-//! QUIC: Retry, and the limit of three times what the client had sent.
+//! QUIC: Retry, and the anti-amplification limit of three times the bytes that the client sent.
 
 use super::{Seen, bytes};
 use crate::{Finding, FindingKind, WayKind};
@@ -34,7 +34,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         });
     }
     let stalled = how_many(|quic| quic.amplification_stall.is_some());
-    // A chain that outgrows TCP's window too has been found there.
+    // A chain that also exceeds TCP's window has already been reported there.
     let known = found.iter().any(|finding| finding.kind == FindingKind::LargeChain);
     if stalled * 2 > n && !known {
         let cost = way.median(|c| facts(c).amplification_stall).unwrap_or(rtt);

@@ -1,4 +1,4 @@
-//! What repeated visits could spare: sessions, early data, connections kept open.
+//! What repeated visits could save: session resumption, early data, persistent connections.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const REPEATED: &str = "repeated visits";
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let resumes = resumption(seen, found);
-    // A HelloRetryRequest rejects early data (RFC 8446 §4.2.10): that is found by itself.
+    // A HelloRetryRequest rejects early data (RFC 8446 §4.2.10); it is a separate finding.
     let retried = found.iter().any(|f| f.kind == FindingKind::HelloRetryRequest);
     if resumes && !retried {
         early_data(seen, found);
@@ -20,7 +20,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     reuse(seen, found);
 }
 
-/// Says whether sessions are resumed.
+/// Returns whether sessions are resumed.
 fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
     let Some(way) = seen.evidence.way(WayKind::Resumed) else { return false };
     let completed = way.proven.len() + way.unproven.len();
@@ -65,7 +65,7 @@ fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let lacks = |wanted: Shortfall| way.unproven.iter().filter(|(why, _)| *why == wanted).count();
-    // That none was sent although a ticket allows it is not the server's doing.
+    // If the client sent no early data although a ticket allows it, the server is not at fault.
     let (refused, rejected, too_early) = (
         lacks(Shortfall::EarlyDataNotAllowed),
         lacks(Shortfall::EarlyDataRejected),

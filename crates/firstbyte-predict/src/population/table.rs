@@ -1,9 +1,10 @@
-//! Connections over QUIC, as the state machines made them, for visitors to be read from.
+//! A table of simulated QUIC connections, from which visitors' times are read.
 //!
-//! A row of round trips without loss; and for a few of them a *pool* of connections that lost something, each
-//! with losses of its own. A visitor who loses nothing meets the row's time, as often as chance has it. One who
-//! loses something meets what one of the pool did. Between round trips a connection's times, with the same
-//! losses, lie on a straight line: they are made of round trips and host times.
+//! The table has a row of round trips without loss. For some of them it has a *pool* of connections with losses,
+//! each with different ones. A visitor without losses gets the time from the row, with the probability that no
+//! datagram is lost. A visitor with losses gets the time of one connection of the pool. Between two round trips,
+//! the times of a connection with the same losses are interpolated linearly, because they consist of round trips
+//! and host times.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +15,15 @@ use firstbyte_core::simulation::seed::{Stream, random};
 use firstbyte_core::simulation::tcp::nanos;
 use firstbyte_core::timeline::{Mark, Offset};
 
-/// Neighbouring round trips without loss differ by this factor, those with losses by the other.
+/// Ratio between neighbouring round trips of the row without loss; below, of those with pools.
 const CALM_STEP: f64 = 1.15;
 const LOSS_STEP: f64 = 2.5;
-/// Neighbouring probabilities of loss differ by this factor.
+/// Ratio between neighbouring loss rates.
 const LEVEL_STEP: f64 = 2.0;
-/// Below so many losses expected in a connection, one that loses something loses one datagram, whatever the
-/// probability.
+/// If fewer losses than this are expected per connection, a connection with losses loses one datagram, whatever the
+/// loss rate.
 const FEW_LOSSES: f64 = 0.1;
-/// Datagrams of all connections that are played for one round trip: larger ones vary less.
+/// Total datagrams to simulate per round trip. Larger connections vary less, so fewer of them are needed.
 const DATAGRAMS: usize = 200_000;
 const FEWEST_MEMBERS: usize = 200;
 
@@ -34,25 +35,25 @@ struct Calm {
     times: Times,
 }
 
-/// Connections that lost something, at one probability of loss.
+/// Connections with losses, at one loss rate.
 struct Pool {
     loss: f64,
     members: usize,
     nodes: Vec<Node>,
 }
 
-/// The same connections at one round trip.
+/// The connections of a pool at one round trip.
 struct Node {
     rtt: f64,
-    /// Datagrams of a connection that loses none.
+    /// Number of datagrams of a connection without losses.
     datagrams: usize,
-    /// What each took longer than a connection that loses none; none for those that were given up.
+    /// Additional time of each connection over one without losses; `None` if it was given up.
     extra: Vec<Option<Times>>,
 }
 
 pub(super) struct Table {
     calm: Vec<Calm>,
-    /// By loss, ascending.
+    /// In ascending order of loss.
     pools: Vec<Pool>,
 }
 
@@ -100,7 +101,7 @@ impl Table {
         Some(Outcome { first_byte: duration(times[0]), total: duration(times[1]) })
     }
 
-    /// The pool for this loss: of the two around it the nearer one the more often.
+    /// A pool for this loss rate: one of the two neighbours at random, the nearer one with the higher probability.
     fn pool(&self, loss: f64, chance: f64) -> Option<&Pool> {
         let above = self.pools.partition_point(|pool| pool.loss < loss);
         let (Some(below), Some(upper)) = (above.checked_sub(1), self.pools.get(above)) else {
@@ -135,12 +136,12 @@ impl Pool {
             let mut setup = setup.clone();
             setup.path.seed = derived_seed(setup.path.seed, number as u64);
             let seed = setup.path.seed;
-            // One of as many equal parts of the chances for each: no place is left out by chance.
+            // Stratified sampling: each connection draws from its own equal part of the range.
             let place = random(seed, Stream::Table).f64();
             let place = (number as f64 + place) / members as f64;
             let fate = Fate::new(seed, loss, *datagrams, place);
             let clock = quic::server_clock(seed);
-            // Those that fail have no times.
+            // Failed connections have no times.
             let played = quic::play(&setup, way, base, Chance { clock, fate: Some(fate) }).ok()?;
             let [first_byte, total] = times(played, &setup, way).ok()?;
             Some([first_byte - calm[0], total - calm[1]])
@@ -159,13 +160,13 @@ impl Pool {
         self.nodes.iter().min_by(|a, b| apart(a).total_cmp(&apart(b)))
     }
 
-    /// That a connection loses none of its datagrams.
+    /// Probability that a connection loses none of its datagrams.
     fn chance_of_none(&self, rtt: f64, loss: f64) -> f64 {
         let datagrams = self.nearest(rtt).map_or(0, |node| node.datagrams);
         (1.0 - loss).powf(datagrams as f64)
     }
 
-    /// What one of its connections takes longer; none where it was given up.
+    /// Additional time of one of its connections; `None` if it was given up.
     fn extra(&self, rtt: f64, which: f64) -> Option<Times> {
         let member = ((which * self.members as f64) as usize).min(self.members - 1);
         let of = |node: &Node| node.extra.get(member).copied().flatten();
@@ -174,7 +175,7 @@ impl Pool {
     }
 }
 
-/// Round trips from the shortest to the longest, each longer by `factor`.
+/// Round trips from the shortest to the longest, each `factor` times the previous one.
 fn steps(range: &Range, factor: f64) -> Vec<Duration> {
     let shortest = range.shortest.max(Duration::from_micros(10));
     let mut steps = vec![shortest];
@@ -186,7 +187,8 @@ fn steps(range: &Range, factor: f64) -> Vec<Duration> {
     steps
 }
 
-/// The straight line between the two entries around `rtt`; beyond them, the nearest two go on.
+/// Interpolates linearly between the two entries around `rtt`; outside the row it extrapolates from the nearest
+/// two.
 fn between<T>(row: &[T], rtt: f64, at: impl Fn(&T) -> f64, times: impl Fn(&T) -> Times) -> Times {
     match row {
         [] => [0.0; 2],
@@ -201,12 +203,11 @@ fn between<T>(row: &[T], rtt: f64, at: impl Fn(&T) -> f64, times: impl Fn(&T) ->
     }
 }
 
-/// The same over another round trip, and nothing lost.
+/// The same setup with another round trip and no losses.
 fn over(setup: &Setup, rtt: Duration) -> Setup {
     Setup { path: path(&setup.path, rtt, 0.0, setup.path.seed), ..setup.clone() }
 }
 
-/// A connection's times.
 fn times(played: Played, setup: &Setup, way: &Way) -> Result<Times, PredictError> {
     let connection = played.connection(setup, way);
     let time = |mark| {

@@ -1,4 +1,4 @@
-//! The two hosts of a QUIC connection: quinn's endpoint and connection, and what they say over it.
+//! The two hosts of a QUIC connection: quinn's endpoint and connection, and the data they exchange.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -19,26 +19,26 @@ use crate::{PredictError, Reuse, Session, Setup, Way, http};
 use firstbyte_core::simulation::tcp::{Nanos, nanos};
 use firstbyte_core::timeline::Direction;
 
-/// The control stream's type and SETTINGS (RFC 9114 §6.2.1, §7.2.4), and the types of QPACK's two.
+/// The control stream's type and SETTINGS (RFC 9114 §6.2.1, §7.2.4), and the types of the two QPACK streams.
 const CONTROL_STREAMS: [&[u8]; 3] = [&[0, 4, 6, 1, 0, 7, 0, 6, 0], &[2], &[3]];
 
-/// A server's SETTINGS do not wait for the client: they leave so long after its hello, on their own.
+/// A server's SETTINGS do not wait for the client: they are sent this long after its hello, on their own.
 const CONTROLS_AFTER: Nanos = 140_000;
 
-/// Bytes still to be written on a stream, which then ends.
+/// Bytes still to be written on a stream before it ends.
 struct Outgoing {
     stream: StreamId,
     bytes: Bytes,
 }
 
-/// Writes as much as the stream takes; whether there is more.
+/// Writes as much as the stream accepts. Returns whether more is left.
 fn write_on(connection: &mut Connection, outgoing: &mut Outgoing) -> bool {
     let mut stream = connection.send_stream(outgoing.stream);
     while !outgoing.bytes.is_empty() {
         let Ok(written) = stream.write(&outgoing.bytes) else { return true };
         outgoing.bytes = outgoing.bytes.slice(written..);
     }
-    // A stream that the other side has stopped needs no end.
+    // A stream that the peer has stopped does not need to be finished.
     let _ = stream.finish();
     false
 }
@@ -46,13 +46,13 @@ fn write_on(connection: &mut Connection, outgoing: &mut Outgoing) -> bool {
 fn open_control_streams(connection: &mut Connection) {
     for bytes in CONTROL_STREAMS {
         if let Some(stream) = connection.streams().open(Dir::Uni) {
-            // A few bytes fit into any window.
+            // A few bytes fit any flow control window.
             let _ = connection.send_stream(stream).write(bytes);
         }
     }
 }
 
-/// Bytes that can be read on a stream now, and whether it ends with them.
+/// Number of bytes that can be read on a stream now, and whether it ends with them.
 fn read_from(connection: &mut Connection, stream: StreamId) -> (u64, bool) {
     let (mut bytes, mut ended) = (0, false);
     let mut receiving = connection.recv_stream(stream);
@@ -67,7 +67,7 @@ fn read_from(connection: &mut Connection, stream: StreamId) -> (u64, bool) {
             Err(_) => break,
         }
     }
-    // What it would have sent leaves with the next transmission anyway.
+    // Any frames it wants to send leave with the next transmission anyway.
     let _ = chunks.finalize();
     (bytes, ended)
 }
@@ -80,7 +80,6 @@ fn exchange_events(endpoint: &mut Endpoint, handle: ConnectionHandle, connection
     }
 }
 
-/// The client.
 pub(super) struct Client<'a> {
     setup: &'a Setup,
     way: &'a Way,
@@ -88,14 +87,14 @@ pub(super) struct Client<'a> {
     handle: ConnectionHandle,
     connection: Connection,
     pub(super) busy_until: Nanos,
-    /// Datagrams that it has looked at since it slept.
+    /// Number of datagrams processed since it last slept.
     awake: u32,
     connected: bool,
     asked: u32,
     ask_again_at: Option<Nanos>,
-    /// Requests that are not written to their end.
+    /// Requests that are not yet completely written.
     outgoing: Vec<Outgoing>,
-    /// Those of the exchange, or of several at once.
+    /// Streams of the exchange, or of several simultaneous requests.
     streams: Vec<StreamId>,
     lost: Option<ConnectionError>,
     pub(super) record: Record,
@@ -141,20 +140,20 @@ impl<'a> Client<'a> {
         self.record.end().filter(|_| self.ask_again_at.is_none())
     }
 
-    /// When it looks at a datagram that arrives then.
+    /// When it processes a datagram that arrives at `arrives`.
     pub(super) fn sees(&self, arrives: Nanos) -> Nanos {
         let sleeps = arrives > self.busy_until.saturating_add(CLIENT_REST);
         if sleeps { arrives.saturating_add(CLIENT_WAKE) } else { arrives.max(self.busy_until) }
     }
 
-    /// It looks at a datagram now: when it is done with it.
+    /// Processes a datagram now. Returns when it is done with it.
     pub(super) fn look(&mut self, now: Nanos) -> Nanos {
         let slept = now > self.busy_until.saturating_add(CLIENT_REST);
         self.awake = if slept { 0 } else { self.awake.saturating_add(1) };
         now + if self.awake < CLIENT_COLD { CLIENT_COLD_DATAGRAM } else { CLIENT_DATAGRAM }
     }
 
-    /// Why the connection is over, where it is.
+    /// The reason why the connection is lost, if it is.
     pub(super) fn lost(&self) -> Option<&ConnectionError> {
         self.lost.as_ref()
     }
@@ -162,7 +161,7 @@ impl<'a> Client<'a> {
     pub(super) fn next(&mut self, base: Instant) -> Nanos {
         let timer = self.connection.poll_timeout().map_or(Nanos::MAX, |at| since(base, at));
         let again = self.ask_again_at.unwrap_or(Nanos::MAX);
-        // Work that is done may have left something to be sent.
+        // Finished work may have produced something to send.
         let work =
             if self.record.idle_since(self.busy_until) { Nanos::MAX } else { self.busy_until };
         timer.min(again).min(work).max(self.busy_until)
@@ -198,7 +197,7 @@ impl<'a> Client<'a> {
         self.take_events(now);
     }
 
-    /// Does what time has brought, and sends what is ready.
+    /// Handles expired timers and sends whatever is ready.
     pub(super) fn act(&mut self, at: Instant, now: Nanos, up: &mut Lane) {
         if now < self.busy_until {
             return;
@@ -246,7 +245,7 @@ impl<'a> Client<'a> {
         let resumed = self.way.session != Session::Full;
         let client = &self.setup.client;
         let finish = client.finish_time.full_or_resumed(resumed);
-        // Whoever has asked already has no request to make, and is not woken for it.
+        // If the request was already sent, the client needs no wake-up to send one.
         let work = if self.asked == 0 { finish + client.wake_time } else { finish / 2 };
         self.busy_until = now + nanos(work);
         self.record.connected(&self.connection, resumed);
@@ -265,25 +264,24 @@ impl<'a> Client<'a> {
     }
 }
 
-/// The server.
 pub(super) struct Server<'a> {
     setup: &'a Setup,
     endpoint: Endpoint,
     config: std::sync::Arc<quinn_proto::ServerConfig>,
     resumes: bool,
-    /// How far its clock is within a millisecond at the beginning.
+    /// Offset of its clock within a millisecond, at the start.
     clock: Nanos,
     incoming: Option<Incoming>,
     pub(super) busy_until: Nanos,
-    /// When it last had nothing more to do.
+    /// When it last ran out of work.
     asleep_since: Nanos,
     connection: Option<(ConnectionHandle, Connection)>,
-    /// When its streams that carry no response are to be opened.
+    /// When to open its streams that carry no response.
     controls_due: Option<Nanos>,
     connected: bool,
-    /// Requests that are whole, and when their answers are due.
+    /// Complete requests, and when their answers are due.
     answers: VecDeque<(Nanos, StreamId)>,
-    /// Answers that are not written to their end.
+    /// Answers that are not yet completely written.
     outgoing: Vec<Outgoing>,
     streams: Vec<StreamId>,
 }
@@ -332,7 +330,7 @@ impl<'a> Server<'a> {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 if self.setup.server.retry && incoming.may_retry() {
                     let mut retry = Vec::new();
-                    // It may be asked for: that was just found.
+                    // Cannot fail: `may_retry` was just checked.
                     if let Ok(transmit) = self.endpoint.retry(incoming, &mut retry) {
                         down.send(now, &retry[..transmit.size]);
                     }
@@ -419,7 +417,7 @@ impl<'a> Server<'a> {
         {
             self.answers.pop_front();
             let exchange = &self.setup.exchange;
-            // The frames HEADERS and DATA have a type and a length each.
+            // The HEADERS and DATA frames each have a type and a length.
             let bytes =
                 http::packed(exchange.response_head_bytes) + 3 + 5 + exchange.response_bytes;
             self.outgoing.push(Outgoing { stream, bytes: zeros(bytes) });

@@ -1,7 +1,7 @@
 //! A connection over QUIC: quinn-proto on both sides, datagrams over a simulated path, virtual time.
 //!
-//! Unlike TCP, what QUIC sends depends on when things arrive, so the state machines run over the path
-//! itself. HTTP/3 is stood for by streams with as many bytes.
+//! Unlike with TCP, the data that QUIC sends depends on arrival times, so the state machines run over the path
+//! itself. Streams with the right number of bytes stand for HTTP/3.
 
 mod host;
 mod record;
@@ -29,28 +29,31 @@ pub(super) use record::Record;
 
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;
-/// As browsers and curl allow, so that no response waits for more credit.
+/// The same windows as browsers and curl, so that no response waits for flow control.
 const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-/// Address validation tokens (NEW_TOKEN) for each connection.
+/// Address validation tokens (NEW_TOKEN) per connection.
 const ADDRESS_TOKENS: u32 = 2;
-/// The client looks at every datagram by itself, and answers it, before it reads the next; a server reads all there
-/// is. Both sleep when they have nothing to do, and the client then has to find its way back into caches. As seen in
-/// the lab: which acknowledgements a server takes in together decides whether its window grows.
+/// Processing times of the hosts, as observed in the lab.
+///
+/// The client processes and answers each datagram before it
+/// reads the next; a server reads all that are available. Both sleep when idle, and the client's caches are then
+/// cold. These times matter because the server's window grows depending on which acknowledgements it processes
+/// together.
 const CLIENT_DATAGRAM: Nanos = 4_000;
 const CLIENT_WAKE: Nanos = 50_000;
 const CLIENT_REST: Nanos = 30_000;
 const CLIENT_COLD: u32 = 4;
 const CLIENT_COLD_DATAGRAM: Nanos = 12_000;
 const SERVER_WAKE: Nanos = 65_000;
-/// Timers of servers as quinn drives them (tokio's) are due at whole milliseconds of their clock, and slept for in
-/// whole milliseconds from whenever the sleep began.
+/// Server timers as quinn drives them (through tokio) expire at whole milliseconds of the server's clock, and sleep
+/// whole milliseconds from an arbitrary start.
 const TIMER_TICK: Nanos = 1_000_000;
-/// Places of that clock, within a millisecond, that are tried: how long pacing takes depends on it.
+/// Number of clock offsets within a millisecond to try, because the duration of pacing depends on the offset.
 const CLOCKS: u64 = 5;
-/// Longer than any prediction that is of use.
+/// Longer than any useful prediction.
 const LIMIT: Nanos = 600_000_000_000;
-/// How long the connection that leaves the session is kept, for its tickets to come.
+/// How long to keep the first connection, which provides the session, so that its tickets can arrive.
 const FAREWELL: Nanos = 2_000_000_000;
 
 const CLIENT: SocketAddr =
@@ -58,7 +61,7 @@ const CLIENT: SocketAddr =
 const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
 
-/// The connection that is made this way.
+/// The connection made this way.
 pub(super) fn connection(
     setup: &Setup,
     way: &Way,
@@ -67,47 +70,47 @@ pub(super) fn connection(
     Ok(played(setup, way, base)?.connection(setup, way))
 }
 
-/// The same as it was played.
+/// The same, as the raw simulation result.
 pub(super) fn played(setup: &Setup, way: &Way, base: Instant) -> Result<Played, PredictError> {
     let Path { up, down, seed, .. } = &setup.path;
     if up.loss > 0.0 || down.loss > 0.0 {
-        // One of many, each with a chance of its own.
+        // One of many connections, each with its own random state.
         play(setup, way, base, Chance { clock: server_clock(*seed), fate: None })
     } else {
         Ok(middling(setup, way, base)?.0)
     }
 }
 
-/// What chance decides about a connection, besides its path's losses.
+/// The random parts of a connection, besides its path's losses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chance {
-    /// How far the server's clock is within a millisecond when the connection begins.
+    /// Offset of the server's clock within a millisecond when the connection begins.
     pub clock: Nanos,
-    /// Losses that are decided already, besides those of the path.
+    /// Losses decided in advance, in addition to those of the path.
     pub fate: Option<Fate>,
 }
 
-/// Where the server's clock is within a millisecond, for a connection with this seed.
+/// Offset of the server's clock within a millisecond, for a connection with this seed.
 pub(super) fn server_clock(seed: u64) -> Nanos {
     random(seed, Stream::ServerClock).u64(0..TIMER_TICK)
 }
 
-/// Which datagrams of a connection are lost: at least one of those that it has anyway, each other by chance.
+/// Which datagrams of a connection are lost: at least one of those it sends without losses, each other at random.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     seed: u64,
     loss: f64,
-    /// Datagrams up and down where none is lost.
+    /// Number of datagrams up and down in the absence of losses.
     datagrams: [usize; 2],
-    /// The first of these that is lost, those up counted before those down.
+    /// Index of the first lost datagram, counting those up before those down.
     first: usize,
 }
 
 impl Fate {
-    /// Which one is lost first is decided by `place` (from 0 up to 1) among all that it may be.
+    /// `place`, from 0 up to 1, selects which datagram is lost first.
     pub(super) fn new(seed: u64, loss: f64, datagrams: [usize; 2], place: f64) -> Self {
         let all = datagrams[0] + datagrams[1];
-        // Each is the first with the probability (1 − p)^n p, given that one is.
+        // Datagram n is the first with probability (1 − p)^n p, given that at least one is lost.
         let kept = (-loss).ln_1p();
         let any = -(kept * all as f64).exp_m1();
         let first = ((-place * any).ln_1p() / kept) as usize;
@@ -126,24 +129,24 @@ impl Fate {
     }
 }
 
-/// A connection, played.
+/// The result of simulating a connection.
 pub(super) struct Played {
     pub record: Record,
-    /// When each datagram left, up and down.
+    /// When each datagram left; below, those down.
     pub up: Vec<Nanos>,
     pub down: Vec<Nanos>,
-    /// Losses kept it from coming to its end.
+    /// Set if losses kept it from completing.
     pub gave_up: Option<GaveUp>,
 }
 
 impl Played {
-    /// As a connection like any other.
+    /// The result as an ordinary connection.
     pub(super) fn connection(&self, setup: &Setup, way: &Way) -> Connection {
         self.record.finish(setup, way, self.gave_up.clone())
     }
 }
 
-/// The connection that is neither fast nor slow for where the server's clock happened to be, and its chance.
+/// The connection with the median time over the server's clock offsets, and its random state.
 pub(super) fn middling(
     setup: &Setup,
     way: &Way,
@@ -158,7 +161,7 @@ pub(super) fn middling(
     Ok(all.swap_remove(all.len() / 2))
 }
 
-/// Plays a connection.
+/// Simulates a connection.
 pub(super) fn play(
     setup: &Setup,
     way: &Way,
@@ -168,8 +171,8 @@ pub(super) fn play(
     let machines = Machines::new(setup, way)?;
     let configs = Configs::new(&machines, way, setup.path.seed)?;
     if way.session != Session::Full {
-        // The one before leaves the session, and a proof of the address. Nothing of it is lost, and its
-        // response is not of interest.
+        // An earlier connection provides the session and the address validation. It has no losses, and its response
+        // does not matter.
         let mut calm = setup.clone();
         calm.path.lose(0.0);
         calm.exchange.response_bytes = 0;
@@ -224,7 +227,7 @@ impl Configs {
     }
 }
 
-/// Time stands still: no token grows old. (2026-01-01)
+/// A clock that stands still at 2026-01-01, so that no token expires.
 struct Still;
 
 impl TimeSource for Still {
@@ -233,7 +236,7 @@ impl TimeSource for Still {
     }
 }
 
-/// Nobody uses a token twice: there is one client, and it is ours.
+/// Accepts every token: the only client is ours, and it does not reuse tokens.
 struct TrustingLog;
 
 impl TokenLog for TrustingLog {
@@ -242,16 +245,16 @@ impl TokenLog for TrustingLog {
     }
 }
 
-/// A datagram with the time of its arrival.
+/// A datagram and its arrival time.
 type Arriving = (Nanos, BytesMut);
 
-/// One direction: the path and what is on it.
+/// One direction: the path and the datagrams on it.
 struct Lane {
     wire: Wire,
     datagrams: VecDeque<Arriving>,
-    /// When each left.
+    /// When each datagram left.
     sent: Vec<Nanos>,
-    /// Losses that are decided already, and whether this is the way up.
+    /// Losses decided in advance, and whether this is the direction up.
     fate: Option<(Fate, bool)>,
 }
 
@@ -302,7 +305,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// Runs until the response is whole, and `after` on.
+    /// Runs until the response is complete, and for `after` longer.
     fn run(mut self, after: Nanos) -> Result<Played, PredictError> {
         let mut now = 0;
         let mut until = None;
@@ -311,7 +314,7 @@ impl<'a> Flow<'a> {
             if let Some(done) = self.client.done_at() {
                 until.get_or_insert(done + after);
             }
-            // Who is at work takes in what arrived meanwhile when that is done.
+            // A busy host processes datagrams only when it has finished its work.
             let arrivals = [
                 self.client.sees(self.down.next()),
                 self.up.next().saturating_add(SERVER_WAKE).max(self.server.busy_until),
@@ -334,7 +337,7 @@ impl<'a> Flow<'a> {
                 self.client.act(self.at(now), now, &mut self.up);
                 self.client.busy_until = self.client.busy_until.max(done);
             } else if arrivals[1] == next {
-                // A server reads all there is before it sends.
+                // A server reads all available datagrams before it sends.
                 while self.up.next() <= now
                     && let Some((_, datagram)) = self.up.datagrams.pop_front()
                 {
@@ -348,7 +351,7 @@ impl<'a> Flow<'a> {
             }
             match self.client.lost() {
                 None => {}
-                // Nothing came for too long, or nobody knows the connection any more.
+                // Nothing arrived for too long, or the peer no longer knows the connection.
                 Some(reason @ (ConnectionError::TimedOut | ConnectionError::Reset)) => {
                     let message = reason.to_string();
                     return Ok(self.played(Some(GaveUp { at: now, name: "quic", message })));
@@ -370,7 +373,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// How long after `base`, rounded up: a timer is never looked at before it is due.
+/// Time since `base`, rounded up so that a timer is never checked before it is due.
 fn since(base: Instant, at: Instant) -> Nanos {
     nanos(at.saturating_duration_since(base))
 }

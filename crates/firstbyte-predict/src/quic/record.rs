@@ -1,4 +1,4 @@
-//! What is seen at the client of a QUIC connection, and the [`Connection`] that it is.
+//! What the client observes of a QUIC connection, and the resulting [`Connection`].
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use firstbyte_core::timeline::{
 };
 use firstbyte_core::wire::quic::{PacketKind, packets};
 
-/// Times and facts as they come.
+/// Times and facts, as they occur.
 #[derive(Default)]
 pub(crate) struct Record {
     first_sent: Option<Nanos>,
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     asked: bool,
     request_start: Option<Nanos>,
     request_end: Option<Nanos>,
-    /// When each response began and ended, in the order asked for.
+    /// Begin and end of each response, in request order.
     responses: Vec<[Option<Nanos>; 2]>,
     acted_at: Option<Nanos>,
     flights: Vec<(Direction, Nanos, u64, Vec<&'static str>)>,
@@ -59,7 +59,7 @@ impl Record {
         self.flights.push((direction, now, datagram.len() as u64, names));
     }
 
-    /// Requests are written, each of so many bytes.
+    /// Records that `count` requests of `bytes` bytes each are written.
     pub(super) fn begin_requests(&mut self, now: Nanos, again: bool, bytes: u64, count: u32) {
         self.asked = true;
         self.request_bytes = bytes;
@@ -71,7 +71,7 @@ impl Record {
         }
     }
 
-    /// The datagram noted last has left.
+    /// Records that the last noted datagram has left.
     pub(super) fn sent(&mut self, now: Nanos, connected: bool, carries_streams: bool) {
         if connected {
             self.handshake_complete.get_or_insert(now);
@@ -82,7 +82,7 @@ impl Record {
         }
     }
 
-    /// Bytes of the response in this place.
+    /// Records bytes of the response with index `place`.
     pub(super) fn response(&mut self, now: Nanos, place: usize, bytes: u64, ended: bool) {
         let Some([start, end]) = self.responses.get_mut(place) else { return };
         if bytes > 0 || ended {
@@ -93,12 +93,12 @@ impl Record {
         }
     }
 
-    /// When the first byte of any response came.
+    /// When the first byte of any response arrived.
     fn begun(&self) -> Option<Nanos> {
         self.responses.iter().filter_map(|[start, _]| *start).min()
     }
 
-    /// When the last byte of the last response came; absent where one is missing.
+    /// When the last byte of the last response arrived; absent if one is incomplete.
     pub(super) fn end(&self) -> Option<Nanos> {
         let ends: Option<Vec<Nanos>> = self.responses.iter().map(|[_, end]| *end).collect();
         ends?.into_iter().max()
@@ -108,7 +108,7 @@ impl Record {
         self.acted_at = Some(now);
     }
 
-    /// Whether there is nothing left to be done since `work` ended.
+    /// Whether there is nothing left to do since `work` ended.
     pub(super) fn idle_since(&self, work: Nanos) -> bool {
         self.acted_at.is_some_and(|acted| acted >= work)
     }
@@ -146,7 +146,7 @@ impl Record {
         });
     }
 
-    /// From the time of its first packet to that from the origin.
+    /// Converts times since the connection's first packet to times since the origin.
     fn shift(&self, setup: &Setup, way: &Way) -> impl Fn(Nanos) -> Stamp + use<> {
         let before = match way.reuse {
             Reuse::Reused => setup.client.start_time,
@@ -158,7 +158,7 @@ impl Record {
         move |at: Nanos| stamp((at + nanos(before)).cast_signed() - origin)
     }
 
-    /// Each exchange of the connection, in the order asked for.
+    /// The connection's exchanges, in request order.
     pub(crate) fn exchanges(&self, setup: &Setup, way: &Way) -> Vec<Exchange> {
         let shift = self.shift(setup, way);
         let exchange = |[start, end]: &[Option<Nanos>; 2]| Exchange {

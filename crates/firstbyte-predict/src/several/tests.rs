@@ -10,7 +10,7 @@ use firstbyte_core::timeline::Sample;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Hosts that take no time at all.
+/// Hosts without any processing time.
 fn idle(response_bytes: u64) -> Setup {
     let mut setup = setup(2_000);
     setup.client.next_time = Duration::ZERO;
@@ -37,7 +37,7 @@ fn total(sample: &Sample) -> Duration {
     Duration::from_nanos(Metrics::from_sample(sample).get(Metric::Total).unwrap())
 }
 
-/// By the textbook: two round trips to set up, one over QUIC, and one for each round of requests.
+/// Textbook values: two round trips for set-up (one over QUIC), and one for each round of requests.
 #[test]
 fn a_user_waits_for_rounds() {
     let mut setup = idle(500);
@@ -47,7 +47,7 @@ fn a_user_waits_for_rounds() {
     {
         let total = total(&taken(&setup, &way(12, parallel)));
         let expected = RTT * set_up + (RTT + 10 * MS) * rounds;
-        // quinn paces, and its hosts take some time for datagrams.
+        // quinn uses pacing, and its hosts take some time per datagram.
         let more = if parallel == "h3" { 3 * MS } else { Duration::ZERO };
         assert!((expected..=expected + more).contains(&total), "{parallel}: {total:?}");
     }
@@ -77,14 +77,14 @@ fn every_request_is_answered_on_the_connection_it_was_given_to() {
             sample.connection.marks.stamp(Mark::ResponseEnd),
             requests.exchanges[0].response_end
         );
-        // Over QUIC the server confirms the handshake when it will.
+        // Over QUIC the server chooses when to confirm the handshake.
         if parallel != "h3" {
             assert_eq!(sample.connection.marks.disorder(), None);
         }
     }
 }
 
-/// What comes after the first exchange changes nothing about it.
+/// Later exchanges do not affect the first one.
 #[test]
 fn the_first_of_several_is_as_one_alone() {
     let mut setup = idle(20_000);
@@ -97,7 +97,7 @@ fn the_first_of_several_is_as_one_alone() {
     assert_eq!(predict(&setup, &way(12, "1"), base()).unwrap().marks, alone.marks);
 }
 
-/// Connections side by side share the link: all bytes have to go over it, and it is hardly ever idle.
+/// Parallel connections share the link, which carries all bytes and is hardly ever idle.
 #[test]
 fn connections_compete_for_the_link() {
     let mut setup = idle(100_000);
@@ -112,7 +112,7 @@ fn connections_compete_for_the_link() {
     }
 }
 
-/// Hosts are at work for one connection after the other.
+/// A host handles one connection after the other.
 #[test]
 fn handshakes_wait_for_each_other() {
     let mut setup = idle(1_000);
@@ -127,7 +127,7 @@ fn handshakes_wait_for_each_other() {
     }
 }
 
-/// A connection whose SYN is lost is a second late; the others do the work meanwhile.
+/// A connection whose SYN is lost is one second late; meanwhile the others do the work.
 #[test]
 fn with_losses_the_free_connections_take_what_is_left() {
     let mut setup = idle(5_000);

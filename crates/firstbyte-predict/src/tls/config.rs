@@ -1,4 +1,4 @@
-//! The configurations of both sides, and the sessions they keep.
+//! The TLS configurations of both sides, and their session storage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,13 @@ use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, ServerConfig, Sign
 
 use crate::{Http, KexGroup, PredictError, Session, Setup, Tls, Way};
 
-/// What a ticket allows over TCP, as nginx does.
+/// Limit in a ticket over TCP, as in nginx.
 const MAX_EARLY_DATA: u32 = 16_384;
-/// What it has to allow over QUIC (RFC 9001 §4.6.1).
+/// Limit required over QUIC (RFC 9001 §4.6.1).
 const QUIC_EARLY_DATA: u32 = u32::MAX;
-/// A session or two are kept.
+/// Capacity of the session store; only a session or two are stored.
 const SESSIONS: usize = 32;
 
-/// Both sides' configurations.
 pub(crate) struct Machines {
     client: ClientConfig,
     sessions: Arc<Sessions>,
@@ -83,7 +82,7 @@ impl Machines {
     }
 }
 
-/// A provider with these groups; all, by rustls' own preference, when none is named.
+/// A provider with these groups; if none is given, all groups in rustls' order of preference.
 fn provider(groups: &[KexGroup]) -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     if !groups.is_empty() {
@@ -101,7 +100,7 @@ fn key_exchange(group: KexGroup) -> &'static dyn SupportedKxGroup {
     }
 }
 
-/// Time stands still: no ticket grows old. (2026-01-01)
+/// A clock that stands still at 2026-01-01, so that no ticket expires.
 #[derive(Debug)]
 struct Still;
 
@@ -120,8 +119,8 @@ impl ResolvesServerCert for OneCertificate {
     }
 }
 
-/// Both sides are our own, in memory: there is nobody to be deceived. What checking costs is
-/// [`finish_time`](crate::Client::finish_time).
+/// Accepts every certificate: both sides are our own, in memory, so there is no attacker. The time to verify a
+/// certificate is modelled by [`finish_time`](crate::Client::finish_time).
 #[derive(Debug)]
 struct Trusting;
 
@@ -160,8 +159,8 @@ impl ServerCertVerifier for Trusting {
     }
 }
 
-/// Sessions as the probe keeps them: remembering the group would make a resumed handshake differ in
-/// more than the session.
+/// Stores sessions as the probe does: if it remembered the group, a resumed handshake would differ in more than the
+/// session.
 #[derive(Debug)]
 struct Sessions(ClientSessionMemoryCache);
 

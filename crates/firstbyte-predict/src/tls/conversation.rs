@@ -1,4 +1,4 @@
-//! What a conversation is of: one exchange, two, or requests at once; and HTTP without TLS.
+//! Kinds of conversation: one exchange, two, or simultaneous requests; and HTTP without TLS.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::{Reuse, Setup, Several, Way};
 use firstbyte_core::simulation::dialogue::{Dialogue, Lines, Places};
 use firstbyte_core::timeline::Parallel;
 
-/// A conversation, and its exchanges.
+/// A dialogue and its exchanges.
 pub(crate) struct Conversation {
     pub(crate) dialogue: Dialogue,
-    /// Where the first of two ended, which the second followed at once.
+    /// Where the first of two exchanges ended; the second followed immediately.
     pub(crate) first: Option<FirstExchange>,
-    /// Of requests at once: where each response begins and ends, as places have it.
+    /// For simultaneous requests: byte positions where each response begins and ends.
     pub(crate) responses: Vec<(u64, u64)>,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Conversation {
 #[derive(Clone, Copy)]
 pub(crate) struct FirstExchange {
     pub(crate) places: Places,
-    /// Steps of the client and the server up to then.
+    /// Number of steps of the client and of the server until then.
     pub(crate) steps: [usize; 2],
-    /// Their bytes up to then.
+    /// Number of bytes of the client and of the server until then.
     pub(crate) bytes: [u64; 2],
 }
 
@@ -38,8 +38,8 @@ impl FirstExchange {
     }
 }
 
-/// Exchanges that are made one after the other, and how long the client rests in between. All further ones of several
-/// are like the second.
+/// Number of consecutive exchanges to make, and how long the client rests between them. Two are enough, because all
+/// further exchanges are like the second.
 pub(super) fn in_sequence(setup: &Setup, way: &Way) -> (u32, Duration) {
     match way.several {
         Some(Several { count, parallel: Parallel::Connections(_) }) => {
@@ -51,7 +51,7 @@ pub(super) fn in_sequence(setup: &Setup, way: &Way) -> (u32, Duration) {
     }
 }
 
-/// How many requests leave together.
+/// Number of requests that leave together.
 pub(super) fn at_once(way: &Way) -> u32 {
     match way.several {
         Some(Several { count, parallel: Parallel::Http2 | Parallel::Http3 }) => count,

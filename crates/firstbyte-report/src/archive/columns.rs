@@ -1,10 +1,10 @@
-//! The columns of an archive's requests. `docs/formats.md`, "Rows of archives", is made from here.
+//! The columns of an archive's requests. `docs/formats.md`, "Rows of archives", is generated from here.
 
 use firstbyte_sources::har::{HarEntry, HarExchange, HarRules};
 
 use crate::columns::{Column, ColumnType, ColumnValue, integer, text, time, timestamp};
 
-/// One request: with the file that it is from.
+/// A request, and the file it comes from.
 pub(super) struct ArchiveRow<'a> {
     pub file: &'a str,
     pub page: Option<&'a str>,
@@ -18,7 +18,7 @@ pub(super) type ArchiveColumn = Column<for<'a> fn(&'a ArchiveRow<'a>) -> Option<
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         pub(super) const COLUMNS: &[ArchiveColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };

@@ -1,6 +1,7 @@
-//! HTTP Archives that other programs wrote, shown: what became of their requests, and what opening connections took.
+//! Views of HTTP Archives written by other programs: the outcome of their requests, and the cost of opening
+//! connections.
 //!
-//! Input: an archive with its summary. Output: text, and rows as NDJSON and CSV, which one table of columns defines.
+//! Input: an archive with its summary. Output: text, and rows as NDJSON and CSV; one table of columns defines both.
 
 mod columns;
 mod rows;

@@ -23,10 +23,10 @@ fn each_row(
     Ok(())
 }
 
-/// Writes a line for each request of `archive`.
+/// Writes one line per request of `archive`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn archive_lines(
     file: &str,
     archive: &HarArchive,
@@ -63,10 +63,10 @@ pub struct ArchiveCsvWriter<W: Write> {
 }
 
 impl<W: Write> ArchiveCsvWriter<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -75,10 +75,10 @@ impl<W: Write> ArchiveCsvWriter<W> {
         Ok(Self { out })
     }
 
-    /// Adds a row for each request of `archive`.
+    /// Adds one row per request of `archive`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn archive(
         &mut self,
         file: &str,
@@ -93,10 +93,10 @@ impl<W: Write> ArchiveCsvWriter<W> {
         })
     }
 
-    /// Writes what is left.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -1,4 +1,4 @@
-//! An archive for the terminal.
+//! An archive as text for the terminal.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::page_load::page_load_laid_out;
 use crate::style::{Ink, Style, wrap};
 use crate::units::{Scale, Unit, count, grouped};
 
-/// How many origins are shown.
+/// Maximum number of origins shown.
 const MOST_ORIGINS: usize = 30;
-/// How many flaws are told.
+/// Maximum number of flaws shown.
 const MOST_FLAWS: usize = 8;
 
-/// What is shown of a file.
+/// Input of the text view.
 #[derive(Clone, Copy, Debug)]
 pub struct ArchiveShown<'a> {
     /// The file's name.
     pub file: &'a str,
-    /// What was read of it.
+    /// The parsed archive.
     pub archive: &'a HarArchive,
-    /// The same, judged and counted.
+    /// The archive's requests, classified and counted.
     pub summary: &'a HarSummary,
-    /// The page that is drawn.
+    /// The page to draw.
     pub page: Option<&'a (Navigation, PageLoad)>,
 }
 
@@ -55,7 +55,7 @@ struct View<'a> {
     style: &'a Style,
 }
 
-/// A phase with its heading.
+/// A phase and its column heading.
 const PHASES: [(&str, HarPhaseOf); 7] = [
     ("dns", |phases| phases.dns),
     ("connect", |phases| phases.connect),
@@ -66,7 +66,7 @@ const PHASES: [(&str, HarPhaseOf); 7] = [
     ("receive", |phases| phases.receive),
 ];
 
-/// What is left out of the times, and what that is called.
+/// Outcomes that are excluded from the times, with their labels.
 const LEFT_OUT: [(HarOutcome, &str); 6] = [
     (HarOutcome::Cached, "from a cache"),
     (HarOutcome::Worker, "by a service worker"),
@@ -128,7 +128,7 @@ impl View<'_> {
         lines
     }
 
-    /// `words`, set apart, over as many lines as they take.
+    /// `words` with separators, wrapped over as many lines as they need.
     fn joined(&self, first: &str, words: &[String]) -> Vec<String> {
         let dot = self.style.glyph(" ·", ",");
         let last = words.len().saturating_sub(1);
@@ -145,7 +145,7 @@ impl View<'_> {
         if all.len() <= MOST_ORIGINS {
             return (all.iter().collect(), 0);
         }
-        // Those with the most requests, in the order in which they were asked.
+        // Select the origins with the most requests, and keep them in order of first request.
         let mut most: Vec<u64> = all.iter().map(|origin| origin.counts.all()).collect();
         most.sort_unstable_by(|a, b| b.cmp(a));
         let (least, mut shown) = (most[MOST_ORIGINS - 1], Vec::new());
@@ -171,7 +171,7 @@ impl View<'_> {
         if name.chars().count() <= width {
             return format!("{name:<width$}");
         }
-        // Hosts of one site differ at their beginning.
+        // Hosts of one site differ at the beginning, so cut there.
         let ellipsis = self.style.glyph("…", "..");
         let kept = width - ellipsis.chars().count();
         name.chars().take(kept).chain(ellipsis.chars()).collect()
@@ -216,7 +216,7 @@ impl View<'_> {
         lines
     }
 
-    /// What opening connections took.
+    /// The cost of opening connections.
     fn opened(&self) -> Vec<String> {
         let (origins, _) = self.origins();
         let origins: Vec<&HarOrigin> =
@@ -261,7 +261,7 @@ impl View<'_> {
         lines
     }
 
-    /// No finer than the creator's clock.
+    /// A scale no finer than the clock of the archive's creator.
     fn scale(&self, largest: Duration) -> Scale {
         let scale = Scale::for_largest(largest);
         let is_whole = self.rules.resolution.is_none_or(|r| r >= Duration::from_millis(1));
@@ -283,7 +283,7 @@ impl View<'_> {
         lines.iter().map(|line| self.style.paint(Ink::Faint, line)).collect()
     }
 
-    /// What has to be known of these numbers, and what is wrong with some.
+    /// Caveats about the numbers, and flaws found in them.
     fn notes(&self) -> Vec<String> {
         let HarSummary { flaws, flaw_count, counts, .. } = self.shown.summary;
         let mut lines = Vec::new();

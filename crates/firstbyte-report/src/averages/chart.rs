@@ -1,4 +1,4 @@
-//! The days on a terminal: a dot for each, without its weekday, and the level as a line.
+//! A chart of the days for the terminal: one dot per day, without the weekday effect, and the level as a line.
 
 use firstbyte_core::stats::SeriesChanges;
 use firstbyte_sources::averages::DailyAverages;
@@ -8,10 +8,10 @@ use crate::chart::ticks;
 use crate::style::{Ink, Style};
 
 const ROWS: usize = 11;
-/// Of the scale at the left.
+/// Columns of the scale at the left.
 const SCALE: usize = 8;
 
-/// The chart, with a scale of milliseconds and the dates of its ends and changes.
+/// The chart, with a scale in milliseconds and the dates of its ends and of the changes.
 pub(super) fn chart(averages: &DailyAverages, found: &SeriesChanges, style: &Style) -> String {
     let [first, last] = averages.span();
     let columns = (style.columns().min(100) - SCALE - 1).min((last - first + 1).max(1) as usize);
@@ -56,7 +56,7 @@ pub(super) fn chart(averages: &DailyAverages, found: &SeriesChanges, style: &Sty
     out + &format!("{:SCALE$}{}\n", "", style.paint(Ink::Faint, &what))
 }
 
-/// What days would be without their weekday.
+/// The days' averages without the weekday effect.
 pub(crate) fn without_season(averages: &DailyAverages, found: &SeriesChanges) -> Vec<f64> {
     let season = |day: i64| {
         let part = day.rem_euclid(found.season.len().max(1) as i64) as usize;
@@ -65,7 +65,7 @@ pub(crate) fn without_season(averages: &DailyAverages, found: &SeriesChanges) ->
     averages.days.iter().map(|day| day.average_ns - season(day.day)).collect()
 }
 
-/// The range of a picture: all levels, and all days but the few that would press the others flat.
+/// The chart's range: it covers all levels, and all days except a few outliers that would flatten the rest.
 pub(crate) fn range(values: &[f64], levels: &[f64]) -> [f64; 2] {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -87,7 +87,7 @@ fn trimmed(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Dates of both ends and of the changes, those left out that would touch another.
+/// Labels with the dates of both ends and of the changes. A label that would touch another is left out.
 fn labels(
     averages: &DailyAverages,
     found: &SeriesChanges,

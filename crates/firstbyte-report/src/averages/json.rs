@@ -68,10 +68,10 @@ fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// What was read and found.
+/// The days and the changes found in them.
 ///
 /// # Errors
-/// None that memory does not have.
+/// Never fails in practice: it writes to memory only.
 pub fn json(view: &AveragesView<'_>) -> serde_json::Result<String> {
     let (averages, found) = (view.averages, view.found);
     let [first, last] = averages.span();

@@ -1,6 +1,6 @@
-//! Daily averages of analytics: when they changed, on the terminal and as one JSON object.
+//! Daily averages from analytics: when they changed, for the terminal and as one JSON object.
 //!
-//! In: days as read, what was found in them. Out: text. What an average of samples cannot say is said with every result.
+//! Input: parsed days, and the changes found. Output: text. Every result states the limits of averages of samples.
 
 mod chart;
 mod json;
@@ -18,26 +18,26 @@ use crate::units::{count, grouped};
 pub(crate) use chart::{range, without_season};
 pub use json::json;
 
-/// Days, and what was found in them.
+/// Days, and the changes found in them.
 pub struct AveragesView<'a> {
     /// The days.
     pub averages: &'a DailyAverages,
-    /// None where there are too few days, or all are the same.
+    /// Absent if there are too few days, or if all have the same average.
     pub found: Option<&'a SeriesChanges>,
 }
 
-/// A day as a date.
+/// A day number as a date.
 pub(crate) fn date(day: i64) -> String {
     let (year, month, day) = date_of_day(day);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Nanoseconds as milliseconds, to a tenth.
+/// Nanoseconds as milliseconds with one decimal.
 pub(crate) fn ms(ns: f64) -> String {
     format!("{:.1}", ns / 1e6)
 }
 
-/// With its sign.
+/// The same with its sign.
 pub(crate) fn signed(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "+" };
     format!("{sign}{}", ms(ns.abs()))
@@ -66,7 +66,7 @@ pub fn table(view: &AveragesView<'_>, style: &Style) -> String {
     out
 }
 
-/// What was read.
+/// The days that were read.
 fn heading(averages: &DailyAverages) -> Vec<String> {
     let [first, last] = averages.span();
     let mut lines = vec![format!(
@@ -112,7 +112,7 @@ fn not_searched(averages: &DailyAverages) -> String {
     "All days have the same average: there is no variation to judge.".into()
 }
 
-/// What was found: a sentence or two for each change.
+/// The changes found: a sentence or two for each.
 pub(crate) fn sentences(averages: &DailyAverages, found: &SeriesChanges) -> Vec<String> {
     if found.changes.is_empty() {
         return vec![format!(
@@ -175,7 +175,7 @@ fn sentence(averages: &DailyAverages, change: &LevelChange) -> Vec<String> {
     sentences
 }
 
-/// What was made of the days before they were judged.
+/// How the days were adjusted before they were judged.
 fn notes(averages: &DailyAverages, found: &SeriesChanges, style: &Style) -> String {
     let mut out = String::new();
     if let Some(line) = weekdays(found) {
@@ -202,10 +202,10 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Days of the week that lie beside the level, of [`SeriesChanges::season`], which begins on a Thursday.
+/// Weekdays that deviate from the level, from [`SeriesChanges::season`], which begins on a Thursday.
 fn weekdays(found: &SeriesChanges) -> Option<String> {
     const NAMES: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    // In the week's order.
+    // List the weekdays from Monday.
     let parts: Vec<String> = [4, 5, 6, 0, 1, 2, 3]
         .into_iter()
         .filter_map(|part: usize| {
@@ -217,7 +217,7 @@ fn weekdays(found: &SeriesChanges) -> Option<String> {
         .then(|| format!("Weekday effects that were subtracted, ms: {}.", parts.join(", ")))
 }
 
-/// What averages of samples hide, as far as it concerns these.
+/// Caveats about averages of samples that apply to this data.
 pub(crate) fn caveats(view: &AveragesView<'_>) -> Vec<String> {
     let averages = view.averages;
     let mut lines = Vec::new();
@@ -286,7 +286,8 @@ fn hidden(view: &AveragesView<'_>, style: &Style) -> String {
     out
 }
 
-/// `text` in lines of the terminal's width, at most 100; lines after the first are indented, and the first by less.
+/// `text` wrapped at the terminal's width, at most 100 columns. If `indent` is not zero, the first line
+/// begins with a bullet and the others are indented.
 fn wrapped(text: &str, indent: usize, style: &Style) -> String {
     let text = style.plain(text);
     let room = style.columns().min(100);

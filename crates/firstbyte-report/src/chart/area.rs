@@ -1,7 +1,7 @@
-//! Phases over rounds: where the time went, sample by sample, one panel a cell.
+//! Phases over rounds: where the time went in each sample, one panel per cell.
 //!
-//! The plot's coordinates are whole steps of the printed figure, one unit a column, so that the
-//! page's script reads values back from the paths exactly: nothing is stored twice.
+//! One unit of the plot's coordinates is one step of the printed figure, and one column. The page's script can
+//! therefore read exact values from the paths, and nothing is stored twice.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
                 .filter(|(series, _)| series.asked > 0)
                 .map(|(series, label)| (Plot { digest, series, axis, width }, label))
                 .collect();
-            // Plots of a group begin at one height, so that they can be compared by eye.
+            // Plots of a group begin at the same height, so that they can be compared by eye.
             let tops = plots.iter().map(|(plot, label)| plot.head(&mut Canvas::default(), label));
             let top = tops.fold(0.0, f64::max);
             let panel = |(plot, label): &(Plot<'_>, &str)| plot.panel(label, &group.heading, top);
@@ -61,7 +61,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
     }
 }
 
-/// The top of the axis: all samples, but for those far out by Tukey's outer fence.
+/// The top of the axis. It covers all samples except those beyond Tukey's outer fence.
 fn limit(digest: &Digest, group: &Group) -> f64 {
     let series = group.cells.iter().filter_map(|c| digest.cells.get(*c));
     series
@@ -164,8 +164,8 @@ impl Plot<'_> {
         ((self.width - LEFT - RIGHT) * warm / (warm + columns).max(1.0)).clamp(8.0, 40.0)
     }
 
-    /// The title, with what counts and what does not behind it or, where that is long, below it; returns
-    /// where the drawing may begin.
+    /// The title, followed by the counts of excluded samples, on the same line or the next. Returns where the
+    /// drawing may begin.
     fn head(&self, canvas: &mut Canvas, label: &str) -> f64 {
         let y = panel_title(canvas, label, self.width);
         let (failed, unproven) = (self.series.failed, self.series.unproven());
@@ -188,8 +188,8 @@ impl Plot<'_> {
         if beside { y - 2.0 } else { y + 12.0 }
     }
 
-    /// Columns as areas, from the whole to the first phase: each hides the lower part of the one
-    /// before it.
+    /// Draws columns as areas, from the total down to the first phase; each covers the lower part of the previous
+    /// one.
     fn columns(
         &self,
         canvas: &mut Canvas,
@@ -223,7 +223,7 @@ impl Plot<'_> {
         canvas.0 += "</svg>\n";
     }
 
-    /// The least total of each column, as a line.
+    /// The minimum total of each column, as a line.
     fn shortest(&self, [x, y, w, h]: [f64; 4]) -> String {
         let step = w / self.series.columns.len().max(1) as f64;
         let mut d = String::new();
@@ -244,8 +244,8 @@ impl Plot<'_> {
         d
     }
 
-    /// Marks below the plot for what did not count, and above it for what is out of the scale; no
-    /// two of a kind nearer than they are wide.
+    /// Marks below the plot for excluded samples, and above it for values beyond the scale. Marks of one kind do
+    /// not overlap.
     fn marks(&self, canvas: &mut Canvas, [x, y, w, h]: [f64; 4]) {
         let step = w / self.series.columns.len().max(1) as f64;
         let spots = |apart: f64, is: &dyn Fn(&Column) -> bool| {
@@ -363,7 +363,7 @@ impl Plot<'_> {
     }
 }
 
-/// The area below `levels`, one unit wide each, down to `top` (the axis points down).
+/// The area below `levels`, each one unit wide, down to `top` (the y axis points down).
 fn skyline(levels: impl Iterator<Item = i64>, top: i64) -> String {
     let mut d = format!("M0 {top}");
     let (mut now, mut run) = (0, 0);

@@ -1,4 +1,4 @@
-//! An audience before and after a change, as distributions over each other.
+//! An audience before and after a change, as two overlaid distributions.
 
 use super::ecdf;
 use super::figure::Figure;

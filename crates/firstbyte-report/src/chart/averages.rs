@@ -1,4 +1,4 @@
-//! Daily averages over time: a dot a day, the level as a line, changes with what they are.
+//! Daily averages over time: one dot per day, the level as a line, and labelled changes.
 
 use firstbyte_core::stats::Pace;
 use firstbyte_sources::averages::date_of_day;
@@ -15,7 +15,7 @@ const TOP: f64 = 30.0;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The picture; without days that were searched there is no panel in it.
+/// The picture. It has no panel if there are no analysed days.
 pub fn averages(view: &AveragesView<'_>) -> Figure {
     let [first, last] = view.averages.span();
     let note = view.found.map_or(String::new(), |found| {
@@ -79,7 +79,7 @@ fn panel(view: &AveragesView<'_>) -> Option<Panel> {
     }
     canvas.line([LEFT, TOP + HIGH], [WIDE - 14.0, TOP + HIGH], "ax");
     for (day, value) in days.iter().zip(&values) {
-        // Those beyond the ends stand at the ends, hollow.
+        // Values beyond the range are drawn at its ends, hollow.
         let class = if (low..=high).contains(value) { "v2" } else { "v3" };
         let (at, up) = (x(day.day as f64), y(*value));
         let hover = format!("{}: {} ms", date(day.day), ms(day.average_ns));

@@ -1,4 +1,4 @@
-//! Axes: round numbers, one unit for a chart, and where a value lies.
+//! Axes: round numbers, one unit per chart, and positions of values.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) fn ticks(low: f64, high: f64, count: f64) -> Vec<f64> {
     (first..=last.min(first.saturating_add(100))).map(|i| i as f64 * step).collect()
 }
 
-/// Times of one axis, in one unit.
+/// A time axis with one unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeAxis {
     /// Ends of the axis, nanoseconds.
@@ -31,18 +31,18 @@ pub(crate) struct TimeAxis {
 
 impl TimeAxis {
     pub(crate) fn new(low: f64, high: f64) -> Self {
-        // As long as numbers of this size can tell its ends apart.
+        // Keep the ends distinguishable as floating-point numbers.
         let high = high.max(low + 1e3).max(low + low.abs() * 1e-9);
         let largest = Duration::from_nanos(high.abs().max(low.abs()) as u64);
         Self { low, high, scale: Scale::for_largest(largest) }
     }
 
-    /// Where `ns` lies between the ends, from 0 to 1.
+    /// Position of `ns` between the ends, from 0 to 1.
     pub(crate) fn share(&self, ns: f64) -> f64 {
         ((ns - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// Round times and their figures, without the unit.
+    /// Round times and their labels, without the unit.
     pub(crate) fn ticks(&self, count: f64) -> Vec<(f64, String)> {
         let unit = self.unit_ns();
         ticks(self.low / unit, self.high / unit, count)
@@ -66,7 +66,7 @@ impl TimeAxis {
         self.scale.step_ns()
     }
 
-    /// Decimals of a figure.
+    /// Number of decimals of a figure.
     pub(crate) fn decimals(&self) -> u32 {
         self.scale.decimals
     }

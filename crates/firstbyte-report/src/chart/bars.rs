@@ -1,4 +1,4 @@
-//! Where the time of each cell's median sample went: stacked bars, one panel a group.
+//! Where the time of each cell's median sample went: stacked bars, one panel per group.
 
 use super::axis::TimeAxis;
 use super::figure::{Figure, Panel, Row, panel_title};

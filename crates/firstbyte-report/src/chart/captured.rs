@@ -1,8 +1,8 @@
-//! What was captured, as pictures: servers' full handshakes against short ones, how often a handshake or an
-//! exchange takes how long, both kinds over the capture's time.
+//! Pictures of captures: each server's full handshakes against short ones, distributions of handshake and exchange
+//! times, and both kinds of handshake over the capture's time.
 //!
-//! Input: times in nanoseconds, by kind. Output: [`Figure`]s. Full is orange, short is blue; each is told by
-//! words as well.
+//! Input: times in nanoseconds, by kind. Output: [`Figure`]s. Full is orange and short is blue; both are also
+//! labelled in words.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{SMALL, WIDTH, round, time};
 use crate::svg::{Anchor, Canvas, fit, number, width};
 use crate::units::grouped;
 
-/// Percentiles of one kind of handshake, nanoseconds: p50, p90, p99; and how many there are.
+/// Percentiles of one kind of handshake, nanoseconds (p50, p90, p99), and their number.
 pub(crate) type Percentiles = ([f64; 3], u64);
 
 /// Handshakes of one server.
@@ -25,15 +25,15 @@ pub(crate) struct ServerBars {
 /// Times of one kind, nanoseconds.
 pub(crate) struct Times {
     pub name: String,
-    /// The class of its line.
+    /// CSS class of its line.
     pub class: &'static str,
-    /// Those that are drawn.
+    /// The times that are drawn.
     pub sorted: Vec<u64>,
-    /// How many there were.
+    /// Number of all times.
     pub count: u64,
 }
 
-/// A handshake: when it was, from the capture's begin, whether it was short, and what it took.
+/// A handshake: when it took place since the capture's begin, whether it was short, and how long it took.
 pub(crate) type Placed = (u64, bool, u64);
 
 const FULL: &str = "v1";
@@ -46,7 +46,7 @@ fn keys() -> Vec<Key> {
     vec![Key::area(FULL, "full"), Key::area(SHORT, "short (session resumed)")]
 }
 
-/// A panel for each server: its percentiles as bars, full above short.
+/// One panel per server: its percentiles as bars, full above short.
 pub(crate) fn servers(servers: &[ServerBars], note: &str) -> Figure {
     let largest = |server: &ServerBars| {
         let both = server.full.iter().chain(&server.short);
@@ -112,7 +112,7 @@ fn bars(server: &ServerBars, longest: f64) -> Panel {
     }
 }
 
-/// How often handshakes, and exchanges, take how long: a line for each kind of session.
+/// Distributions of handshake and exchange times: one line per kind of session.
 pub(crate) fn distributions(handshakes: &[Times], exchanges: &[Times]) -> Figure {
     let panels = [("Handshakes", handshakes), ("Exchanges", exchanges)];
     let panels = panels.into_iter().filter_map(|(title, times)| shares(title, times)).collect();
@@ -135,13 +135,13 @@ fn quantile(sorted: &[u64], share: f64) -> f64 {
     sorted.get((share * last as f64).round() as usize).copied().unwrap_or(0) as f64
 }
 
-/// Where an axis ends: at the 99th percentile, or before it where that is far out.
+/// The end of an axis: the 99th percentile, or less if that is an outlier.
 fn end(sorted: &[u64]) -> f64 {
     let [q1, q3, p99] = [0.25, 0.75, 0.99].map(|share| quantile(sorted, share));
     p99.min((q3 + 6.0 * (q3 - q1)).max(q3 * 1.25))
 }
 
-/// The share of the times of each kind that is over within a time.
+/// The share of times below each value, for each kind.
 pub(super) fn shares(title: &str, kinds: &[Times]) -> Option<Panel> {
     let kinds: Vec<&Times> = kinds.iter().filter(|kind| !kind.sorted.is_empty()).collect();
     let high = kinds.iter().map(|kind| end(&kind.sorted)).fold(0.0, f64::max);
@@ -204,11 +204,11 @@ fn time_ticks(canvas: &mut Canvas, axis: &TimeAxis, x: &impl Fn(f64) -> f64, bot
     canvas.line([LEFT, bottom], [WIDTH - RIGHT, bottom], "ax");
 }
 
-/// Columns of the pictures over time.
+/// Number of columns in the pictures over time.
 const COLUMNS: usize = 40;
 
-/// Full and short handshakes over the capture's time: how many, and their medians. Of all handshakes these
-/// are one in so many, taken at random.
+/// Full and short handshakes over the capture's time: their numbers and medians, from a random sample of one in
+/// `one_in` handshakes.
 pub(crate) fn over_time(handshakes: &[Placed], one_in: u64) -> Figure {
     let longest = handshakes.iter().map(|(at, ..)| *at).max().unwrap_or(0);
     let column = |at: u64| ((at as f64 / (longest as f64 + 1.0)) * COLUMNS as f64) as usize;
@@ -240,7 +240,7 @@ pub(crate) fn over_time(handshakes: &[Placed], one_in: u64) -> Figure {
     }
 }
 
-/// The frame of a picture over time: title, and the axis of the capture's seconds; returns the top.
+/// The frame of a picture over time: its title, and the axis with the capture's seconds. Returns the top.
 fn frame(canvas: &mut Canvas, title: &str, longest: u64) -> f64 {
     let top = panel_title(canvas, title, WIDTH) + 2.0;
     let axis = TimeAxis::new(0.0, longest as f64);
@@ -299,7 +299,7 @@ fn medians(columns: &[[Vec<u64>; 2]], longest: u64) -> Panel {
     let step = (WIDTH - LEFT - RIGHT) / columns.len() as f64;
     for (index, column) in columns.iter().enumerate() {
         let x = LEFT + (index as f64 + 0.5) * step;
-        // Squares and discs: told apart without colours.
+        // Squares and discs can be told apart without colours.
         if let Some(ns) = middle(&column[0]) {
             canvas.rect([x - 3.0, level(ns) - 3.0, 6.0, 6.0], FULL, None);
         }
@@ -328,7 +328,7 @@ fn medians(columns: &[[Vec<u64>; 2]], longest: u64) -> Panel {
     }
 }
 
-/// Sequence diagrams, each on a scale of its own.
+/// Sequence diagrams, each with its own scale.
 pub(crate) fn diagrams(drawn: Vec<Figure>, note: &str) -> Figure {
     let mut keys: Vec<Key> = Vec::new();
     let mut panels = Vec::new();

@@ -1,7 +1,7 @@
-//! What changed, before and after: times as distributions, shares as bars.
+//! Changes, before and after: times as distributions, shares as bars.
 //!
-//! Input: what a difference is taken from, on both sides. Output: a [`Figure`] with a panel for each. Before is
-//! grey and its line broken, after is blue; words say the same.
+//! Input: the data behind a difference, on both sides. Output: a [`Figure`] with one panel per difference. Before
+//! is grey and dashed, after is blue; both are also labelled in words.
 
 use firstbyte_passive::diff::{Figure as Seen, Spread, What};
 use firstbyte_passive::document::value_name;
@@ -14,12 +14,12 @@ use crate::units::grouped;
 
 const BEFORE: &str = "v2";
 const AFTER: &str = "v0";
-/// Classes of lines: broken and dark, whole and blue.
+/// Classes of the lines: dashed dark, and solid blue.
 const LINES: [&str; 2] = ["s14", "s0"];
-/// Values of a version, key, group or cipher suite with bars of their own.
+/// Number of versions, keys, groups or cipher suites with their own bars.
 const VALUES: usize = 5;
 
-/// The panels, with how to read them.
+/// The panels, with a note on how to read them.
 pub(crate) fn figure(panels: Vec<Panel>, note: &str) -> Figure {
     Figure {
         name: "pictures",
@@ -39,7 +39,7 @@ pub(crate) fn figure(panels: Vec<Panel>, note: &str) -> Figure {
     }
 }
 
-/// The picture of a change between two sides that are called so; absent without connections.
+/// The picture of a change between two named sides; absent if there are no connections.
 pub(crate) fn panel(
     title: &str,
     sides: [String; 2],
@@ -74,7 +74,7 @@ fn bars(title: &str, sides: &[String; 2], values: &[(What, [Seen; 2])]) -> Panel
     const GAP: f64 = 4.0;
     let largest =
         values.iter().flat_map(|(_, sides)| sides).map(|side| side.value).fold(0.0, f64::max);
-    // Where hardly any are, a whole is out of sight.
+    // If all shares are small, a scale up to 100 % would hide them.
     let (whole, is_whole) = if largest > 0.2 { (1.0, true) } else { (largest.max(1e-9), false) };
     let mut canvas = Canvas::default();
     let mut y = panel_title(&mut canvas, title, WIDTH) - 2.0;

@@ -1,5 +1,4 @@
-//! How far a variant is from its base: differences with their intervals, one panel a metric and
-//! group.
+//! How far a variant is from its base: differences with their intervals, one panel per metric and group.
 
 use firstbyte_core::compare::Role;
 use firstbyte_core::run::Metric;
@@ -11,7 +10,7 @@ use super::{SMALL, WIDTH, metric_title};
 use crate::study::{EffectView, Estimate, Group, Grouping, Study, Verdict, quantile_name};
 use crate::svg::{Anchor, Canvas, fit, number, width};
 
-/// Metrics that are drawn; the tables have all.
+/// Metrics that are drawn; the tables contain all.
 const METRICS: [Metric; 3] = [Metric::Total, Metric::Ttfb, Metric::Setup];
 
 const LEFT: f64 = 50.0;
@@ -62,7 +61,7 @@ pub(crate) const fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What an estimate says by itself.
+/// The verdict from an estimate alone.
 pub(crate) fn verdict(estimate: &Estimate) -> Verdict {
     match estimate.interval {
         Some(i) if i.high < 0.0 => Verdict::Faster,
@@ -71,7 +70,7 @@ pub(crate) fn verdict(estimate: &Estimate) -> Verdict {
     }
 }
 
-/// The estimates of an effect that are drawn: the paired median, the percentiles above it.
+/// The drawn estimates of an effect: the paired median, and the percentiles above the 50th.
 fn lines(effect: &EffectView) -> Vec<(String, Estimate)> {
     let above = effect.quantiles.iter().filter(|(q, _)| *q > 0.5);
     let above = above.map(|(q, e)| (quantile_name(*q), *e));
@@ -92,7 +91,7 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     let axis = axis(&effects);
     let figure = |ns: f64| {
         let value = ns / axis.unit_ns();
-        // Four digits are enough, also of what is far beyond the axis.
+        // Four digits are enough, even for values far beyond the axis.
         let decimals = (axis.decimals() as usize).min(if value.abs() < 100.0 { 2 } else { 1 });
         format!("{value:.decimals$}").replace('-', "−")
     };
@@ -151,7 +150,7 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     })
 }
 
-/// The interval as a line, with an arrow where it goes on beyond the axis; the value on it.
+/// The interval as a line, with an arrow if it extends beyond the axis, and a mark at the value.
 fn mark(
     canvas: &mut Canvas,
     (estimate, verdict): (&Estimate, Verdict),
@@ -181,7 +180,7 @@ fn mark(
     let at = x(estimate.value);
     let [h, d] = [half, half * 2.0].map(number);
     let d = match verdict {
-        // Pointing the way the arrow of the verdict does.
+        // Points in the same direction as the verdict's arrow.
         Verdict::Faster => format!("M{} {}h{d}l-{h} {d}z", number(at - half), number(y - half)),
         Verdict::Slower => format!("M{} {}h{d}l-{h}-{d}z", number(at - half), number(y + half)),
         _ => {
@@ -191,8 +190,8 @@ fn mark(
     canvas.path(class, &d);
 }
 
-/// From the least to the largest of what is drawn, zero included. The last percentile, which can
-/// be far out, makes it no more than twice as long.
+/// From the minimum to the maximum of the drawn values, including zero. The last percentile, often an outlier, can
+/// at most double its length.
 fn axis(effects: &[&EffectView]) -> TimeAxis {
     let (mut low, mut high) = (0f64, 0f64);
     let mut far = Vec::new();

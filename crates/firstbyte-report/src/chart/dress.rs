@@ -1,14 +1,14 @@
-//! Colours and type of the pictures, for light and dark.
+//! Colours and fonts of the pictures, for light and dark.
 //!
-//! Colours are those of Okabe and Ito 2008, told apart by the colour-blind too. Whatever is told
-//! by colour is told by shape, place or words as well.
+//! The colours are those of Okabe and Ito (2008), which colour-blind readers can distinguish, too. Everything
+//! encoded in colour is also encoded in shape, position or words.
 
-/// What a picture is seen on.
+/// The background of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// Light, whatever the reader prefers: for renderers without media queries.
+    /// Always light: for renderers without media queries.
     Light,
-    /// As the reader prefers.
+    /// Light or dark, as the reader prefers.
     Both,
 }
 
@@ -22,7 +22,7 @@ struct Palette {
     shorter: &'static str,
     longer: &'static str,
     phases: [&'static str; 7],
-    /// Of `Part::ALL`.
+    /// Colours, in the order of `Part::ALL`.
     parts: [&'static str; 9],
     series: [&'static str; 8],
 }
@@ -65,10 +65,10 @@ const DARK: Palette = Palette {
     ],
 };
 
-/// Dashes of series beyond the eighth.
+/// Dash patterns, for series beyond the eighth.
 const DASHES: [&str; 3] = ["", "7 3", "2 2.5"];
 
-/// Classes of texts with their size, and whether they are bold.
+/// CSS classes of texts, with their size and whether they are bold.
 const TYPES: [(&str, f32, bool); 5] = [
     (".h1", 18.0, true),
     (".h2", 14.0, true),
@@ -77,22 +77,22 @@ const TYPES: [(&str, f32, bool); 5] = [
     (".in", 11.0, false),
 ];
 
-/// The class of paths that were texts.
+/// Class of paths that replaced texts.
 pub(super) const LETTERS: &str = "letters";
 
-/// Size and boldness of a text of `class`.
+/// Size and boldness of texts of `class`.
 pub(super) fn type_of_class(class: &str) -> (f32, bool) {
     let found = TYPES.into_iter().find(|(selectors, ..)| {
         selectors.split(',').any(|selector| selector.strip_prefix('.') == Some(class))
     });
-    // What no rule names has the size that renderers of SVG take.
+    // A class without a rule has the default size of SVG renderers.
     found.map_or((12.0, false), |(_, size, bold)| (size, bold))
 }
 
-/// How many series look different.
+/// Number of visually distinct series.
 pub(crate) const SERIES: usize = 24;
 
-/// The style sheet of a picture that stands alone.
+/// The style sheet of a standalone picture.
 pub(crate) fn standalone(theme: Theme) -> String {
     let mut css = String::from(
         "text{font-family:system-ui,'Segoe UI','DejaVu Sans',sans-serif}\n.page{fill:PAGE}\n",
@@ -101,7 +101,7 @@ pub(crate) fn standalone(theme: Theme) -> String {
     css += &shapes();
     css += &colours(&LIGHT);
     if theme == Theme::Light {
-        // Its texts are paths.
+        // Its texts have been replaced by paths.
         css = css.replace("text.", &format!(".{}.", LETTERS));
     }
     if theme == Theme::Both {
@@ -113,7 +113,7 @@ pub(crate) fn standalone(theme: Theme) -> String {
     css
 }
 
-/// The rules for pictures within a page, and the page's own colours as variables.
+/// The rules for pictures within a page, with the page's own colours as variables.
 pub(crate) fn rules() -> String {
     let variables = |p: &Palette| {
         format!(
@@ -131,7 +131,7 @@ pub(crate) fn rules() -> String {
     )
 }
 
-/// Areas in the colours of series: `f0` to `f7`.
+/// Fill classes in the colours of the series: `f0` to `f7`.
 pub(crate) fn series_fills() -> String {
     let fills = |p: &Palette| -> String {
         p.series.iter().enumerate().map(|(i, color)| format!(".f{i}{{fill:{color}}}\n")).collect()
@@ -140,7 +140,7 @@ pub(crate) fn series_fills() -> String {
     format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
 }
 
-/// Sizes and lines: the same in light and dark.
+/// Sizes and lines, which are the same in light and dark.
 fn shapes() -> String {
     let mut css = String::new();
     for (selectors, size, bold) in TYPES {

@@ -1,4 +1,4 @@
-//! How often a time is met: the empirical distribution of each cell, one panel a group and metric.
+//! Distributions: the empirical distribution function of each cell, one panel per group and metric.
 
 use std::fmt::Write as _;
 
@@ -44,13 +44,13 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
     }
 }
 
-/// The time within which so many percent of the samples came: the least that at least so many reach,
-/// as the line is drawn.
+/// The time within which `percent` % of the samples came: the smallest one that reaches that share, as in the drawn
+/// line.
 fn within(sorted: &[u64], percent: usize) -> Option<u64> {
     if sorted.len() > STEPS { sorted.get(percent).copied() } else { percentile(sorted, percent) }
 }
 
-/// Where the axis may end: at the 99th percentile, but before it where that is far out.
+/// The end of the axis: the 99th percentile, or less if that is an outlier.
 fn end(sorted: &[u64]) -> Option<f64> {
     let [q1, q3, p99] = [25, 75, 99].map(|q| within(sorted, q).map(|ns| ns as f64));
     let (q1, q3) = (q1?, q3?);
@@ -67,7 +67,7 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
         .collect();
     let low = lines.iter().filter_map(|(_, s)| s.first()).min().copied()? as f64;
     let high = lines.iter().filter_map(|(_, s)| end(s)).fold(low, f64::max);
-    // Zero is kept in sight where it is near; otherwise the differences would be a pixel wide.
+    // Include zero if it is near; otherwise the differences would be a pixel wide.
     let margin = ((high - low) * 0.04).max(1e3);
     let start = if low < (high - low) * 2.0 { 0.0 } else { low - margin };
     let axis = TimeAxis::new(start, high + margin);
@@ -104,7 +104,7 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
         let beyond = sorted.last().filter(|last| **last as f64 > axis.high);
         let beyond = beyond.map_or(String::new(), |last| format!("up to {} →", time(*last as f64)));
         let room = WIDTH - LEFT - 30.0 - RIGHT - width(&beyond, SMALL) - 8.0;
-        // The page's script looks for the name right after the line.
+        // The page's script expects the name right after the line.
         canvas.text(LEFT + 30.0, y, Anchor::Start, "n", &fit(label, SMALL, room));
         if !beyond.is_empty() {
             canvas.text(WIDTH - RIGHT, y, Anchor::End, "n", &beyond);
@@ -136,7 +136,7 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
     })
 }
 
-/// A line through all steps, or through the quantiles; up to where it leaves the axis.
+/// A line through all steps, or through the quantiles, until it leaves the axis.
 fn curve(
     sorted: &[u64],
     axis: &TimeAxis,
@@ -146,7 +146,7 @@ fn curve(
     let n = sorted.len();
     let by_steps = n <= STEPS;
     let mut d = String::new();
-    // In tenths, each from the one before it: rounded together, so that errors do not add up.
+    // In tenths, relative to the previous point after rounding, so that errors do not accumulate.
     let mut last = [0i64; 2];
     let tenths = |x: f64, y: f64| [(x * 10.0).round() as i64, (y * 10.0).round() as i64];
     for (index, value) in sorted.iter().enumerate() {
@@ -160,7 +160,7 @@ fn curve(
         let share = share / if by_steps { n } else { STEPS } as f64;
         let now = tenths(at, level(share));
         let [dx, dy] = [now[0] - last[0], now[1] - last[1]].map(|t| number(t as f64 / 10.0));
-        // What lies beyond the axis is not reached on it.
+        // Values beyond the axis are not reached on it.
         if *value as f64 > axis.high {
             let _ = write!(d, "h{dx}");
             break;
@@ -189,8 +189,7 @@ fn sentence(label: &str, sorted: &[u64], axis: &TimeAxis) -> String {
     )
 }
 
-/// The percentiles from 0 to 100 in steps of the printed figure, each as the difference from the
-/// one before it.
+/// The percentiles from 0 to 100 in steps of the printed figure, each as the difference from the previous one.
 fn encode(sorted: &[u64], axis: &TimeAxis) -> String {
     let mut last = 0;
     let mut parts = Vec::with_capacity(101);

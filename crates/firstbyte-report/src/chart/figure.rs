@@ -1,4 +1,4 @@
-//! A figure: panels in rows, what their colours mean, what to know when reading them.
+//! A figure: panels in rows, a key for their colours, and a note on how to read them.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,15 @@ use crate::svg::{Anchor, BOLD, Canvas, escape, fit, number, width, wrap};
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What its file is called, without an extension.
+    /// Name of its file, without an extension.
     pub name: &'static str,
-    /// Its heading.
+    /// Heading of the figure.
     pub title: String,
-    /// How to read it.
+    /// Note on how to read it.
     pub note: String,
     pub(crate) keys: Vec<Key>,
     pub(crate) rows: Vec<Row>,
-    /// Whether a page shows a panel only when it is asked for.
+    /// Whether a page shows a panel only on request.
     pub(crate) folded: bool,
 }
 
@@ -29,23 +29,23 @@ pub(crate) struct Row {
     pub panels: Vec<Panel>,
 }
 
-/// A drawing that can be read by itself.
+/// A self-contained drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
-    /// What it shows, for those who cannot see it.
+    /// Title, as alternative text.
     pub title: String,
-    /// The same, with the main figures.
+    /// Description with the main figures, as alternative text.
     pub description: String,
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) body: String,
-    /// What the page's script reads: attributes of the drawing.
+    /// Data for the page's script, as attributes of the drawing.
     pub(crate) data: String,
-    /// What stands below it on the page, and is replaced by the values under the crosshair.
+    /// Text below it on the page, which the script replaces by the values under the crosshair.
     pub(crate) readout: String,
 }
 
-/// What a colour or a shape stands for.
+/// The meaning of a colour or a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub class: String,
@@ -57,7 +57,7 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Area,
-    /// This character.
+    /// A character.
     Symbol(&'static str),
 }
 
@@ -70,7 +70,7 @@ impl Key {
         Self { class: class.into(), label: label.into(), shape: Shape::Symbol(symbol) }
     }
 
-    /// As an element of a page: decoration, the label beside it says the same.
+    /// As an HTML element. It is only decoration, because the label beside it has the same meaning.
     pub(crate) fn swatch(&self) -> String {
         let mut canvas = Canvas::default();
         match self.shape {
@@ -99,7 +99,7 @@ impl Panel {
 }
 
 impl Row {
-    /// Draws the heading and the panels below it; returns where the next row may begin.
+    /// Draws the heading and the panels below it. Returns where the next row may begin.
     fn draw(&self, canvas: &mut Canvas, [left, top]: [f64; 2], columns: usize, pitch: f64) -> f64 {
         let mut y = top;
         if !self.heading.is_empty() {
@@ -129,15 +129,15 @@ const MARGIN: f64 = 24.0;
 const GAP: f64 = 20.0;
 
 impl Figure {
-    /// The figure on a sheet of its own, in light and dark.
+    /// The figure as a standalone SVG, in light and dark.
     pub fn svg(&self) -> String {
         self.sheet(Theme::Both)
     }
 
-    /// The figure as pixels, in light colours and at twice its size.
+    /// The figure as a PNG, in light colours and at double size.
     ///
     /// # Errors
-    /// When the picture is too large to be held.
+    /// If the picture is too large.
     pub fn png(&self) -> Result<Vec<u8>, PngError> {
         png::encode(&self.sheet(Theme::Light), 2.0)
     }
@@ -158,7 +158,7 @@ impl Figure {
             y += 16.0;
         }
         y = self.legend(&mut canvas, y + 4.0, sheet);
-        // Groups stand beside each other as long as there are columns for them.
+        // Groups are placed side by side as long as there are free columns.
         let (mut column, mut lowest) = (0, y);
         for row in self.rows.iter().filter(|r| !r.panels.is_empty()) {
             let wide = row.panels.len().min(columns);
@@ -181,7 +181,7 @@ impl Figure {
         )
     }
 
-    /// How many panels stand beside each other where there is room.
+    /// Number of panels per row if there is enough space.
     pub(crate) fn columns(&self) -> usize {
         match self.panels().count() {
             _ if self.panels().any(|p| p.width > 1.5 * WIDTH) => 1,
@@ -220,7 +220,7 @@ impl Figure {
     }
 }
 
-/// The heading of a panel, on one or two lines; returns where the drawing may begin.
+/// The heading of a panel, on one or two lines. Returns where the drawing may begin.
 pub(crate) fn panel_title(canvas: &mut Canvas, title: &str, panel_width: f64) -> f64 {
     let bold = TITLE * BOLD;
     let mut y = 14.0;

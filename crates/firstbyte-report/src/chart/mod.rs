@@ -1,8 +1,8 @@
-//! Pictures of a comparison, as SVG: one file a chart, one renderer for page, file and PNG.
+//! Pictures of a comparison as SVG: one file per chart, one renderer for page, file and PNG.
 //!
-//! Input: a [`Study`], reduced. Output: [`Figure`]s, each of [`Panel`]s that can be read by
-//! themselves. The page lays panels out as its width allows; [`Figure::svg`] puts them on one
-//! sheet. Elements have classes and no colours: colours come from `dress`, for light and dark.
+//! Input: a [`Study`], reduced. Output: [`Figure`]s of self-contained [`Panel`]s. The page arranges panels to fit
+//! its width; [`Figure::svg`] puts them on one sheet. Elements have classes instead of colours, which come from
+//! `dress`, for light and dark.
 
 mod area;
 mod audience;
@@ -54,7 +54,7 @@ pub fn figures(study: &Study<'_>) -> Vec<Figure> {
     draw(study, &digest, &Grouping::from_study(study))
 }
 
-/// As [`figures`], of what has been reduced already.
+/// The same as [`figures`], for data that has already been reduced.
 pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> Vec<Figure> {
     let told = study.story.map(story::figure);
     let figures = [
@@ -71,13 +71,13 @@ pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> V
         .collect()
 }
 
-/// How wide a panel is drawn: three stand beside each other on a page.
+/// Width of a panel: three fit in a row of a page.
 pub(crate) const WIDTH: f64 = 400.0;
 
-/// The same where there are many: four beside each other.
+/// Width of a panel if there are many: four fit in a row.
 const NARROW: f64 = 300.0;
 
-/// How wide a panel is drawn where there is one for each of so many cells.
+/// Width of a panel, given their number.
 pub(crate) const fn panel_width(panels: usize) -> f64 {
     if panels > 3 { NARROW } else { WIDTH }
 }
@@ -86,7 +86,7 @@ pub(crate) const fn panel_width(panels: usize) -> f64 {
 pub(crate) const TITLE: f64 = 13.0;
 pub(crate) const SMALL: f64 = 11.5;
 
-/// What a phase is called in a picture.
+/// Label of a phase in a picture.
 pub(crate) const fn phase_label(phase: Metric) -> &'static str {
     match phase {
         Metric::Resolve => "DNS",
@@ -102,7 +102,7 @@ pub(crate) const fn phase_label(phase: Metric) -> &'static str {
     }
 }
 
-/// What a metric is called above a picture.
+/// Title of a metric above a picture.
 pub(crate) const fn metric_title(metric: Metric) -> &'static str {
     match metric {
         Metric::Resolve => "Name lookup",
@@ -118,7 +118,7 @@ pub(crate) const fn metric_title(metric: Metric) -> &'static str {
     }
 }
 
-/// The class of the phase with this index in [`PHASES`].
+/// CSS class of the phase with this index in [`PHASES`].
 pub(crate) fn phase_class(index: usize) -> String {
     format!("p{index}")
 }
@@ -129,14 +129,14 @@ pub(crate) fn phase_keys(took: impl Fn(usize) -> bool) -> Vec<Key> {
     shown.map(|i| Key::area(&phase_class(i), phase_label(PHASES[i]))).collect()
 }
 
-/// A time with its unit, to three or four digits.
+/// A time with its unit, with three or four digits.
 pub(crate) fn time(ns: f64) -> String {
     let duration = Duration::from_nanos(ns.abs().round() as u64);
     let sign = if ns < 0.0 { "−" } else { "" };
     format!("{sign}{}", Scale::for_largest(duration).time(duration, &Style::default()))
 }
 
-/// `value` with at most so many decimals, without zeros that say nothing.
+/// `value` with at most this many decimals, without trailing zeros.
 pub(crate) fn round(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if !text.contains('.') {

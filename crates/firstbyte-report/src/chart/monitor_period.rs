@@ -1,4 +1,4 @@
-//! Times to the first byte over a period of a monitor: a panel for each series, with failures below and changes marked.
+//! Times to the first byte over a monitor's period: one panel per series, with failures below and changes marked.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,10 +17,10 @@ const LEFT: f64 = 46.0;
 const RIGHT: f64 = 14.0;
 /// Height of the strip of failures below the times.
 const STRIP: f64 = 16.0;
-/// Marks that are closer than this would overlap.
+/// Marks closer together than this would overlap.
 const CLOSE: f64 = 20.0;
 const DAY: i64 = 86_400;
-/// Steps between dates on the axis, seconds.
+/// Possible steps between dates on the axis, seconds.
 const STEPS: [i64; 15] = [
     60,
     300,
@@ -38,10 +38,10 @@ const STEPS: [i64; 15] = [
     182 * DAY,
     364 * DAY,
 ];
-/// Dates on the axis, at most.
+/// Maximum number of dates on the axis.
 const MOST_DATES: i64 = 9;
 
-/// A panel for each series with points.
+/// One panel for each series with points.
 pub fn monitor_period(view: &MonitorPeriod) -> Figure {
     let panels = view.series.iter().filter(|series| !series.points.is_empty());
     let panels: Vec<Panel> = panels.map(|series| panel(view, series)).collect();
@@ -77,7 +77,7 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
     };
     let highest = highest(&series.points);
     let axis = TimeAxis::new(0.0, highest.unwrap_or_default());
-    // After its last sample nothing is known.
+    // Nothing is known after the last sample.
     let measured = series.points.iter().rev().find(|point| point.failed.is_some());
     let last = measured.map_or(from, |point| point.between[1]);
     let mut canvas = Canvas::default();
@@ -153,7 +153,7 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
         );
     }
     let marks: Vec<(f64, usize)> = entries().map(|(entry, number)| (x(entry.at), number)).collect();
-    // Marks that are close to each other share a text.
+    // Marks that are close together share one label.
     for close in marks.chunk_by(|one, next| next.0 - one.0 < CLOSE) {
         let numbers = match close {
             [(_, only)] => only.to_string(),
@@ -181,7 +181,7 @@ fn panel(view: &MonitorPeriod, series: &SeriesPeriod) -> Panel {
     }
 }
 
-/// The end of the scale, nanoseconds, if there are times: the few points that would press the others flat are cut off.
+/// The end of the scale, nanoseconds, if there are times. It cuts off a few outliers that would flatten the rest.
 fn highest(points: &[PeriodPoint]) -> Option<f64> {
     let times = points.iter().flat_map(|point| [point.median, point.p90]).flatten();
     let mut times: Vec<f64> = times.map(|time| time.as_nanos() as f64).collect();
@@ -191,7 +191,7 @@ fn highest(points: &[PeriodPoint]) -> Option<f64> {
     last.map(|last| last * 1.15)
 }
 
-/// Round times between both ends, with their texts.
+/// Round times between both ends, with their labels.
 fn dates(from: i64, until: i64) -> Vec<(i64, String)> {
     let step = STEPS.into_iter().find(|step| (until - from) / step <= MOST_DATES);
     let step = step.unwrap_or(364 * DAY);
@@ -207,7 +207,6 @@ fn dates(from: i64, until: i64) -> Vec<(i64, String)> {
     texts.collect()
 }
 
-/// `23 Nov 14:05`.
 fn moment(at: i64) -> String {
     let Ok(t) = OffsetDateTime::from_unix_timestamp(at) else { return String::new() };
     let month = t.month().to_string();

@@ -1,8 +1,8 @@
-//! A drawing's texts as the outlines of their letters, so that what makes pixels needs no fonts.
+//! Replaces a drawing's texts by the outlines of their letters, so that the PNG renderer needs no fonts.
 //!
-//! Input: SVG as `svg::Canvas` writes it, with `dress`' classes. Output: the same with a path for each text, of the
-//! same class and of [`LETTERS`]. Letters are DejaVu's, with its kerning and Latin ligatures; letters of Arabic
-//! are not joined.
+//! Input: SVG as `svg::Canvas` writes it, with `dress`' classes. Output: the same with a path for each text, with
+//! the same class and the class [`LETTERS`]. The font is DejaVu, with its kerning and Latin ligatures; Arabic
+//! letters are not joined.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use unicode_bidi::{BidiInfo, Level};
 
 use super::dress::{self, LETTERS};
 
-/// `svg` with paths for its texts.
+/// `svg` with its texts replaced by paths.
 pub(super) fn outlined(svg: &str) -> Result<String, roxmltree::Error> {
     let document = Document::parse(svg)?;
     let fonts = Fonts::default();
@@ -43,7 +43,7 @@ impl Default for Fonts {
 }
 
 impl Fonts {
-    /// The commands of a path that draws `text`.
+    /// The path commands that draw `text`.
     fn outline(&self, text: &Node<'_, '_>) -> String {
         let attribute = |name| text.ancestors().find_map(|node| node.attribute(name));
         let number = |name| attribute(name).and_then(|value| value.parse::<f32>().ok());
@@ -64,7 +64,7 @@ impl Fonts {
         pen.d
     }
 
-    /// The letters of a line, one behind the other.
+    /// The letters of a line, one after the other.
     fn set(&self, text: &str, size: f32, bold: bool) -> Vec<Letter<'_>> {
         let mut line: Vec<Letter<'_>> = Vec::new();
         let mut x = 0.0;
@@ -81,7 +81,7 @@ impl Fonts {
         line
     }
 
-    /// The glyph of `c`, of the other face where one has none, and the sign for what is missing where none has.
+    /// The glyph of `c`, from the other face if this one lacks it, or else the replacement glyph.
     fn glyph(&self, c: char, bold: bool) -> Option<(&Face<'static>, GlyphId)> {
         let [regular, heavy] = &self.0;
         let faces = if bold { [heavy, regular] } else { [regular, heavy] };
@@ -92,24 +92,24 @@ impl Fonts {
     }
 }
 
-/// A glyph on its line.
+/// A positioned glyph.
 struct Letter<'a> {
     face: &'a Face<'static>,
     glyph: GlyphId,
-    /// Units of the drawing to one of the face.
+    /// Scale factor from units of the face to units of the drawing.
     scale: f32,
-    /// Where it begins, from the line's beginning.
+    /// Its offset from the beginning of the line.
     x: f32,
     advance: f32,
 }
 
-/// How much closer `right` stands to `left` than their widths say, in units of the face.
+/// Kerning between `left` and `right`, in units of the face.
 fn kerning(face: &Face<'_>, left: GlyphId, right: GlyphId) -> i16 {
     let tables = face.tables().kern.into_iter().flat_map(|kern| kern.subtables);
     tables.filter(|t| t.horizontal).find_map(|t| t.glyphs_kerning(left, right)).unwrap_or(0)
 }
 
-/// Letters that the font draws as one, the longest first.
+/// Ligatures of the font, the longest first.
 const LIGATURES: [(&str, &str); 5] = [
     ("ffi", "\u{fb03}"),
     ("ffl", "\u{fb04}"),
@@ -118,7 +118,7 @@ const LIGATURES: [(&str, &str); 5] = [
     ("fl", "\u{fb02}"),
 ];
 
-/// `text` as it is seen from left to right, whichever way it is read.
+/// `text` in visual order, from left to right.
 fn as_seen(text: &str) -> String {
     let bidi = BidiInfo::new(text, Some(Level::ltr()));
     let mut seen = String::with_capacity(text.len());
@@ -135,7 +135,7 @@ fn as_seen(text: &str) -> String {
     LIGATURES.into_iter().fold(seen, |seen, (letters, one)| seen.replace(letters, one))
 }
 
-/// `c` as it is seen in what is read from the right.
+/// The mirrored form of `c`, for right-to-left text.
 fn mirrored(c: char) -> char {
     let pairs = ["()", "[]", "{}", "<>", "«»", "‹›", "≤≥"];
     let other = |pair: &str| {
@@ -145,7 +145,7 @@ fn mirrored(c: char) -> char {
     pairs.into_iter().find_map(other).unwrap_or(c)
 }
 
-/// Writes outlines as a path's commands.
+/// Writes outlines as path commands.
 #[derive(Default)]
 struct Pen {
     d: String,
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Where what is drawn for `text` begins and ends, in a drawing 200 wide.
+    /// The horizontal extent of the drawn `text`, in a drawing 200 wide.
     fn extent(text: &str) -> [f32; 2] {
         let svg =
             format!("<svg xmlns='http://www.w3.org/2000/svg' width='200' height='30'>{text}</svg>");
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_read_from_the_right_is_drawn_from_there() {
-        // Alef and bet: bet, which is read second, stands on the left.
+        // Alef and bet: bet comes second, so it appears on the left.
         assert_eq!(as_seen("a \u{5d0}\u{5d1} (1)"), "a (1) \u{5d1}\u{5d0}");
         assert_eq!(as_seen("\u{5d0}\u{5d1}"), "\u{5d1}\u{5d0}");
     }

@@ -21,7 +21,7 @@ pub fn page_load(page: &Navigation) -> Figure {
     page_load_laid_out(page, &PageLoad::from_navigation(page))
 }
 
-/// The picture of `page`, laid out by who knows more of its source.
+/// The picture of `page` with a given layout, from a caller who knows more about its source.
 pub fn page_load_laid_out(page: &Navigation, load: &PageLoad) -> Figure {
     let rows = rows(page, load);
     let seen = |piece: &Piece| rows.iter().any(|row| row.bar.iter().any(|(.., of)| of == piece));

@@ -1,4 +1,4 @@
-//! SVG to pixels, with the font that is shipped: the same picture on every machine.
+//! Renders SVG to pixels with the bundled font, so that pictures are identical on every machine.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use resvg::usvg;
 
 use super::outlines;
 
-/// Why there is no picture.
+/// Reasons why rendering failed.
 #[derive(Debug)]
 pub enum PngError {
-    /// The drawing is not SVG.
+    /// The drawing is not valid SVG.
     Drawing(usvg::Error),
-    /// It has more pixels than can be held.
+    /// It has too many pixels.
     TooLarge {
         /// Width, pixels.
         width: u32,
@@ -37,7 +37,7 @@ impl fmt::Display for PngError {
 
 impl std::error::Error for PngError {}
 
-/// Pixels held at most: 400 MB of them would not be looked at.
+/// Maximum number of pixels (400 MB); nobody could view a larger picture.
 const MOST_PIXELS: u64 = 100_000_000;
 
 /// `svg` at `scale` times its size.

@@ -1,4 +1,4 @@
-//! Published figures, each followed by the measured ones: horizontal bars, one panel for each scale.
+//! Published figures, each followed by the measured ones: horizontal bars, one panel per scale.
 
 use super::figure::{Figure, Key, Panel, Row};
 use super::{SMALL, TITLE, WIDTH};
@@ -7,10 +7,10 @@ use crate::svg::{Anchor, BOLD, Canvas, fit, width};
 
 const BAR: f64 = 14.0;
 const PITCH: f64 = 18.0;
-/// Of the names of variants, left of the bars, at most.
+/// Maximum width of the variants' names left of the bars.
 const LEFT: f64 = 150.0;
 
-/// The picture of `story`; without figures there is no panel in it.
+/// The picture of `story`; without figures it has no panel.
 pub(crate) fn figure(story: &StudyStory) -> Figure {
     let groups = story.bar_groups();
     let mut note =

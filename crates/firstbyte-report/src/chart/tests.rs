@@ -1,4 +1,4 @@
-//! What every picture has to hold to, and the pictures to look at.
+//! Rules that every picture has to follow, and a gallery of pictures.
 
 use firstbyte_core::run::{Cell, Factor};
 use resvg::usvg::roxmltree::{Document, Node};
@@ -10,7 +10,7 @@ fn drawn(made: &Made) -> Vec<Figure> {
     figures(&made.study())
 }
 
-/// Small and large, few and many.
+/// Small and large studies, with few and many cells.
 fn sizes() -> Vec<Made> {
     vec![made(2, 1, 1, 1), made(2, 1, 1, 5), made(2, 3, 2, 40), made(6, 3, 2, 12)]
 }
@@ -43,7 +43,7 @@ fn sheets_are_xml_and_everything_is_named() {
     }
 }
 
-/// An attribute of `node`, or of the group that it is in.
+/// An attribute of `node` or of an enclosing group.
 pub(super) fn looked_up<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     node.attribute(name).or_else(|| node.parent_element()?.attribute(name))
 }
@@ -128,8 +128,8 @@ fn differences_of_two_ways() {
     insta::assert_snapshot!(svg);
 }
 
-/// Writes pages and pictures to look at: `FIRSTBYTE_GALLERY=DIR cargo test -p firstbyte-report
-/// gallery -- --ignored`.
+/// Writes pages and pictures for visual inspection: `FIRSTBYTE_GALLERY=DIR cargo test -p firstbyte-report gallery
+/// -- --ignored`.
 #[test]
 #[ignore = "writes files to look at"]
 fn gallery() {

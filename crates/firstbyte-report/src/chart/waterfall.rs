@@ -1,4 +1,4 @@
-//! The median sample of each cell, phase below phase, one panel a cell.
+//! The median sample of each cell, with one row per phase and one panel per cell.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ const LEFT: f64 = 56.0;
 const BAR: f64 = 15.0;
 const LINE: f64 = 21.0;
 
-/// What a connection is drawn from.
+/// Input of a connection's drawing.
 struct Drawn<'a> {
     connection: &'a Connection,
     split: &'a Split,
-    /// A handshake that went on while the request was under way.
+    /// A handshake that continued during the request.
     meanwhile: Option<(Offset, Offset)>,
 }
 
@@ -169,8 +169,7 @@ fn panel(
     }
 }
 
-/// A time and what is said of it, behind a bar or before it, the time alone where there is room
-/// for no more.
+/// Writes a time and its explanation after a bar or before it; only the time if there is no space for more.
 fn beside(canvas: &mut Canvas, [time, more]: [&str; 2], [from, to]: [f64; 2], y: f64, across: f64) {
     let whole = format!("{time}{more}");
     for text in [whole.as_str(), time] {
@@ -201,7 +200,7 @@ fn made_of(phase: &PhaseSplit, figure: &impl Fn(Duration) -> String) -> String {
     if parts.is_empty() { String::new() } else { format!(" = {}", parts.join(" + ")) }
 }
 
-/// Where round trips end, counted from the departure of what was first answered.
+/// Ends of the round trips, counted from the departure of the first answered packet.
 fn round_trips(connection: &Connection, split: &Split) -> Vec<Offset> {
     let Some(rtt) = split.rtt.filter(|rtt| !rtt.is_zero()) else { return Vec::new() };
     let marks = &connection.marks;
@@ -213,7 +212,7 @@ fn round_trips(connection: &Connection, split: &Split) -> Vec<Offset> {
         },
     };
     let total = split.total();
-    // More lines than can be counted are no help.
+    // Too many lines to count are useless.
     let most = (total.as_nanos() / rtt.as_nanos().max(1)) as u32;
     if most > 40 {
         return Vec::new();

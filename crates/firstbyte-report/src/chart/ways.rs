@@ -1,4 +1,4 @@
-//! Where the time of each way's typical connection goes: one bar a way, piece by piece.
+//! Where the time of each way's typical connection goes: one bar per way, split into pieces.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LEFT: f64 = 150.0;
 const BAR: f64 = 20.0;
 const LINE: f64 = 30.0;
 
-/// Kinds of time that look alike, and what they are called together.
+/// Kinds of time that look alike, with their common label.
 const LOOKS: [(&str, &str, &[TermKind]); 7] = [
     ("p0", "name lookup", &[TermKind::Resolver]),
     ("p1", "round trips", &[TermKind::RoundTrips]),
@@ -33,7 +33,7 @@ fn look(kind: TermKind) -> &'static str {
     LOOKS.iter().find(|(_, _, kinds)| kinds.contains(&kind)).map_or("b", |(class, ..)| class)
 }
 
-/// The ways by name, each with its equation.
+/// The named ways, each with its equation.
 pub(crate) fn figure(ways: &[(&str, &Equation)]) -> Figure {
     let mut keys = Vec::new();
     let seen =
@@ -90,7 +90,7 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
             };
             let hover = format!("{label}: {}{doubt} {}", figure(term.time), axis.unit());
             for piece in 0..pieces {
-                // A hair's breadth apart, so that they can be counted.
+                // A thin gap makes round trips countable.
                 let gap = if pieces > 1 && wide > 4.0 { 1.0 } else { 0.0 };
                 canvas.rect([x, y, (wide - gap).max(0.0), BAR], class, Some(&hover));
                 let short = term.span.map_or("", Span::name);
@@ -117,7 +117,7 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
     })
 }
 
-/// What was for the same thing stands together, and the client's last.
+/// Groups terms by span, with the client's terms last.
 fn in_order_of_time(equation: &Equation) -> Vec<&Term> {
     let mut terms: Vec<&Term> = equation.terms.iter().collect();
     let place = |term: &Term| match term.kind {

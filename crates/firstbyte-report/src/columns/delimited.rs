@@ -1,5 +1,5 @@
-//! Rows as CSV: quoted as RFC 4180 says, but with the line ends of the system's other tools. Times are
-//! microseconds with the decimals that are needed, three at most: exact to the nanosecond.
+//! Rows as CSV: quoted according to RFC 4180, but with Unix line ends. Times are microseconds with as many decimals
+//! as needed, at most three: exact to the nanosecond.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::io::Write;
 use super::ColumnValue;
 use crate::dates;
 
-/// Appends a row to `out`, with its end.
+/// Appends a row and its line end to `out`.
 pub(crate) fn row<'a>(
     out: &mut Vec<u8>,
     values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
@@ -25,7 +25,7 @@ pub(crate) fn row<'a>(
     out.push(b'\n');
 }
 
-/// Appends the row of `names` to `out`.
+/// Appends the header row of `names` to `out`.
 pub(crate) fn header(out: &mut Vec<u8>, names: impl IntoIterator<Item = String>) {
     row(out, names.into_iter().map(|name| Some(ColumnValue::Text(name.into()))));
 }
@@ -47,8 +47,8 @@ fn field(out: &mut Vec<u8>, value: &ColumnValue<'_>) {
     }
 }
 
-/// A text that a spreadsheet would take for a formula is marked as text, by the `'` that they know for it. So is one that
-/// begins with `'` itself: who takes the first one off has the text.
+/// Marks a text that a spreadsheet would take for a formula as text, with the `'` that spreadsheets use. A text
+/// that begins with `'` is marked, too, so removing the first `'` always restores the original.
 pub(crate) fn as_text_alone(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\'', '\t', '\r']) {
         true => format!("'{text}").into(),
@@ -56,9 +56,9 @@ pub(crate) fn as_text_alone(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// In quotes where it has to be, quotes in it doubled.
+/// Appends a field, in quotes if necessary, with quotes in it doubled.
 fn quoted(out: &mut Vec<u8>, text: &[u8]) {
-    // All of it is looked at, which is several bytes at once.
+    // Without an early exit, several bytes can be checked at once.
     let special = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     if !text.iter().fold(false, |found, byte| found | special(byte)) {
         out.extend_from_slice(text);
@@ -100,7 +100,7 @@ fn signed(out: &mut Vec<u8>, number: i128) {
     digits(out, number.unsigned_abs());
 }
 
-/// As `Display` writes it, without its machinery: most of a table is numbers.
+/// Faster than `Display`, which matters because most of a table is numbers.
 fn digits(out: &mut Vec<u8>, number: u128) {
     let Ok(mut rest) = u64::try_from(number) else {
         _ = write!(out, "{number}");
@@ -172,7 +172,7 @@ mod tests {
             prop_assert_eq!(String::from_utf8(out).unwrap(), wide.to_string());
         }
 
-        /// What the csv crate makes of the same fields, and reads back.
+        /// The result equals that of the csv crate for the same fields, and the csv crate can read it back.
         #[test]
         fn quotes_as_rfc_4180_says(fields in proptest::collection::vec("[a-c,\"\n\r =+@'-]{0,6}", 2..6)) {
             let mut out = Vec::new();

@@ -1,8 +1,8 @@
-//! Columns: what the tables of samples and of captured connections are made of.
+//! Columns: the definitions of the tables of samples and of captured connections.
 //!
-//! A table is a list of [`Column`]s: name, type, where its values come from, and what they mean. CSV, Parquet
-//! and the tables in `docs/formats.md` are made from it, each form by itself: a column is defined once. What
-//! is not known has no value: an empty field, or null.
+//! A table is a list of [`Column`]s: name, type, source of the values, and meaning. CSV, Parquet and the tables in
+//! `docs/formats.md` are all made from it, so a column is defined once. An unknown value is absent: an empty field,
+//! or null.
 
 pub(super) mod delimited;
 pub(super) mod sample;
@@ -12,21 +12,21 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::Offset;
 
-/// What the values of a column are.
+/// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnType {
     Integer,
     Number,
     Text,
     Boolean,
-    /// A length of time, or a point counted from a connection's origin. Its unit is part of the heading.
+    /// A duration, or a time since a connection's origin. Its unit is part of the heading.
     Time,
     /// A point in time since the Unix epoch.
     Timestamp,
 }
 
 impl ColumnType {
-    /// What it is called in documents.
+    /// Its name in documents.
     #[cfg(test)]
     const fn name(self) -> &'static str {
         match self {
@@ -39,12 +39,12 @@ impl ColumnType {
         }
     }
 
-    /// `name` as CSV has it: times are microseconds.
+    /// The CSV heading of column `name`; times are in microseconds.
     pub(super) fn csv_heading(self, name: &str) -> String {
         if self == Self::Time { format!("{name}_us") } else { name.to_owned() }
     }
 
-    /// `name` as Parquet has it: times are nanoseconds.
+    /// The Parquet heading of column `name`; times are in nanoseconds.
     pub(super) fn parquet_heading(self, name: &str) -> String {
         if self == Self::Time { format!("{name}_ns") } else { name.to_owned() }
     }
@@ -66,11 +66,11 @@ pub(super) enum ColumnValue<'a> {
 /// A column whose values a `Getter` takes from a row: `for<'a> fn(&'a ROW) -> Option<ColumnValue<'a>>`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column<Getter> {
-    /// Without the unit of times, which forms differ in.
+    /// Name without the unit of times, which depends on the format.
     pub name: &'static str,
     pub holds: ColumnType,
     pub get: Getter,
-    /// For `docs/formats.md`.
+    /// Description for `docs/formats.md`.
     #[cfg_attr(not(test), expect(dead_code, reason = "what documents are held against"))]
     pub doc: &'static str,
 }
@@ -105,15 +105,15 @@ pub(super) fn timestamp<'a>(unix_ns: impl TryInto<i64>) -> Option<ColumnValue<'a
     unix_ns.try_into().ok().map(ColumnValue::Timestamp)
 }
 
-/// Nanoseconds as Parquet stores them: the longest time there is for what is longer.
+/// Nanoseconds as Parquet stores them; larger values saturate.
 pub(super) fn nanoseconds(ns: i128) -> i64 {
     i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
 }
 
 #[cfg(test)]
 pub(super) mod described {
-    //! The tables of columns in `docs/formats.md`, made from the tables of columns. With `UPDATE_DOCS=1` the tests
-    //! write them, without it they compare.
+    //! The tables of columns in `docs/formats.md`, generated from the tables in the code. With `UPDATE_DOCS=1` the
+    //! tests write them, otherwise they compare.
 
     use std::fs;
     use std::sync::Mutex;
@@ -124,7 +124,7 @@ pub(super) mod described {
     /// Tests write one after the other.
     static WRITING: Mutex<()> = Mutex::new(());
 
-    /// The document's lines, and which of them are rows of the first table after `heading`.
+    /// The document's lines, and the range of rows of the first table after `heading`.
     fn documented(heading: &str) -> (Vec<String>, std::ops::Range<usize>) {
         let text = fs::read_to_string(FORMATS).unwrap();
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -135,7 +135,7 @@ pub(super) mod described {
         (lines, start..start + rows)
     }
 
-    /// Fails if the first table after `heading` is not made of `rows`.
+    /// Fails if the first table after `heading` does not consist of `rows`.
     pub(crate) fn assert_documented(heading: &str, rows: &[String]) {
         let _one = WRITING.lock().unwrap();
         let (mut lines, table) = documented(heading);

@@ -1,4 +1,4 @@
-//! The columns of samples. Described in `docs/formats.md`, "Columns of samples", which is made from here.
+//! The columns of samples. `docs/formats.md`, "Columns of samples", is generated from here.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
 use super::{Column, ColumnType, ColumnValue, boolean, integer, offset, text, time, timestamp};
 
-/// What the columns of one sample are taken from; what is derived is derived once.
+/// Source of the columns of one sample; derived values are computed once.
 pub(crate) struct SampleRow<'a> {
     sample: &'a Sample,
     of_run: Option<(&'a Cell, &'a Taken)>,
@@ -24,13 +24,13 @@ pub(crate) struct SampleRow<'a> {
 }
 
 impl<'a> SampleRow<'a> {
-    /// Of a sample by itself.
+    /// A sample by itself.
     pub(crate) fn new(sample: &'a Sample) -> Self {
         let split = Split::attribute(&sample.connection);
         Self { sample, of_run: None, split, metrics: Metrics::from_sample(sample) }
     }
 
-    /// Of one of a run, a visit to `cell`.
+    /// A sample of a run, from a visit to `cell`.
     pub(crate) fn of_run(cell: &'a Cell, taken: &'a Taken) -> Self {
         Self { of_run: Some((cell, taken)), ..Self::new(&taken.sample) }
     }
@@ -82,13 +82,13 @@ impl<'a> SampleRow<'a> {
         offset(self.connection().marks.at(mark)?)
     }
 
-    /// That of the connection, over TCP or QUIC.
+    /// Congestion control of the connection, over TCP or QUIC.
     fn congestion_control(&self) -> Option<&str> {
         let tcp = self.tcp().and_then(|tcp| tcp.congestion_control.as_deref());
         tcp.or_else(|| self.quic()?.congestion_control.as_deref())
     }
 
-    /// Which clock stamped the flights.
+    /// The clock that timestamped the flights.
     fn clock(&self) -> Option<&'static str> {
         let flights = &self.connection().flights;
         let mut clocks = flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp.clock);
@@ -103,7 +103,7 @@ impl<'a> SampleRow<'a> {
     }
 }
 
-/// What a sample counts for, and what it lacks, by their names.
+/// Names of a sample's standing and of its shortfall.
 pub(crate) const fn standing(standing: Standing) -> (&'static str, Option<&'static str>) {
     match standing {
         Standing::Proven => ("verified", None),
@@ -114,7 +114,7 @@ pub(crate) const fn standing(standing: Standing) -> (&'static str, Option<&'stat
 
 fn address<'a>(address: SocketAddr) -> Option<ColumnValue<'a>> {
     let SocketAddr::V4(v4) = address else { return text(address.to_string()) };
-    // As `Display` writes it, without its machinery: there are two in every row.
+    // Faster than `Display`, which matters because every row has two.
     let mut out = String::with_capacity("255.255.255.255:65535".len());
     for (place, octet) in v4.ip().octets().into_iter().enumerate() {
         if place > 0 {
@@ -134,12 +134,12 @@ fn decimal(out: &mut String, number: u16) {
     out.push(char::from(b'0' + (number % 10) as u8));
 }
 
-/// A URL as it can be shown.
+/// A URL without secrets.
 fn url(value: &str) -> Option<ColumnValue<'_>> {
     (!value.is_empty()).then(|| ColumnValue::Text(without_secrets(value, shown_url)))
 }
 
-/// Most texts have nothing to hide, and are not copied.
+/// Most texts have no secrets and are not copied.
 fn without_secrets(value: &str, shown: fn(&str) -> String) -> Cow<'_, str> {
     match value.contains(['?', '#', '@']) {
         true => Cow::Owned(shown(value)),
@@ -147,20 +147,20 @@ fn without_secrets(value: &str, shown: fn(&str) -> String) -> Cow<'_, str> {
     }
 }
 
-/// Where a column is in CSV.
+/// A column's place in CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InCsv {
     Nowhere,
-    /// Before the columns of the sample itself, where it is one of a run.
+    /// Before the sample's own columns, if the sample is part of a run.
     OfRun,
-    /// At this place among the columns of a sample, from 0, under this name. Places are taken once: what is
-    /// added stands at the end.
+    /// At this place, counted from 0, among the sample's own columns, and with this name. Each place is used once,
+    /// and new columns go at the end.
     At(usize, &'static str),
 }
 
 type SampleGetter = for<'a> fn(&'a SampleRow<'_>) -> Option<ColumnValue<'a>>;
 
-/// A column of samples, and the forms that have it.
+/// A column of samples, and the formats that include it.
 #[derive(Debug)]
 struct SampleColumn {
     column: Column<SampleGetter>,
@@ -168,7 +168,7 @@ struct SampleColumn {
     parquet: bool,
 }
 
-/// What a field of a row is.
+/// A field of a row.
 #[derive(Clone, Debug)]
 pub(crate) enum SampleField {
     Column(&'static Column<SampleGetter>, &'static str),
@@ -177,11 +177,11 @@ pub(crate) enum SampleField {
 }
 
 impl SampleField {
-    /// Its heading, without the unit of times; and what it holds.
+    /// Its heading, without the unit of times, and its type.
     pub(crate) fn heading(&self) -> (Cow<'static, str>, ColumnType) {
         match self {
             Self::Column(column, name) => (Cow::Borrowed(name), column.holds),
-            // Axes can be called like a column.
+            // Axes may have the same names as columns, hence the prefix.
             Self::Axis(axis) => (Cow::Owned(format!("axis_{axis}")), ColumnType::Text),
         }
     }
@@ -197,10 +197,10 @@ impl SampleField {
     }
 }
 
-/// The name of the column behind which those of the axes stand.
+/// Name of the column after which the axes are inserted.
 const BEFORE_AXES: &str = "variant_name";
 
-/// The fields of a sample in CSV; with `axes`, those of a run with these axes before them.
+/// The CSV fields of a sample; with `axes`, preceded by those of a run with these axes.
 pub(crate) fn csv_fields(axes: Option<&[String]>) -> Vec<SampleField> {
     let mut of_sample: Vec<(usize, SampleField)> = Vec::new();
     let mut of_run: Vec<SampleField> = Vec::new();
@@ -216,7 +216,7 @@ pub(crate) fn csv_fields(axes: Option<&[String]>) -> Vec<SampleField> {
     of_run.into_iter().chain(of_sample.into_iter().map(|(_, field)| field)).collect()
 }
 
-/// The fields of a sample of a run with these axes in Parquet.
+/// The Parquet fields of a sample from a run with these axes.
 pub(crate) fn parquet_fields(axes: &[String]) -> Vec<SampleField> {
     let columns = COLUMNS.iter().filter(|c| c.parquet).map(|c| &c.column);
     with_axes(columns.map(|column| SampleField::Column(column, column.name)).collect(), axes)
@@ -229,24 +229,24 @@ fn with_axes(mut fields: Vec<SampleField>, axes: &[String]) -> Vec<SampleField> 
     fields
 }
 
-/// In both forms, in CSV at this place under this name.
+/// In both formats; in CSV at this place with this name.
 const fn both(place: usize, name: &'static str) -> (InCsv, bool) {
     (InCsv::At(place, name), true)
 }
 
-/// In CSV alone, at this place under this name.
+/// In CSV only, at this place with this name.
 const fn csv(place: usize, name: &'static str) -> (InCsv, bool) {
     (InCsv::At(place, name), false)
 }
 
-/// In both forms, where a sample is one of a run.
+/// In both formats, if the sample is part of a run.
 const RUN: (InCsv, bool) = (InCsv::OfRun, true);
-/// In Parquet alone.
+/// In Parquet only.
 const PARQUET: (InCsv, bool) = (InCsv::Nowhere, true);
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $forms:expr, $get:expr, $doc:literal;)*) => {
-        /// All columns, in the order of Parquet. Within a version of the format columns are only added.
+        /// All columns, in the order of Parquet. Within a version of the format, columns are only added.
         const COLUMNS: &[SampleColumn] = &[$({
             let (csv, parquet) = $forms;
             let column: Column<SampleGetter> =

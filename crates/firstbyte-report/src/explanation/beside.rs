@@ -12,10 +12,10 @@ use crate::style::{Ink, Style, wrap};
 use crate::svg::escape;
 use crate::units::Scale;
 
-/// Columns of the terminal's table: what, and a figure.
+/// Column widths of the terminal's table: name and figure.
 const NAME: usize = 33;
 
-/// For a terminal.
+/// The comparison for a terminal.
 pub(super) fn text(beside: &Beside, style: &Style) -> Vec<String> {
     let table = Table::fill(beside, style);
     let heading = format!("against {}, {}", style.safe(&name(beside)), table.unit);
@@ -35,7 +35,7 @@ pub(super) fn text(beside: &Beside, style: &Style) -> Vec<String> {
     lines
 }
 
-/// For the page.
+/// The comparison for the page.
 pub(super) fn html(html: &mut String, beside: &Beside) {
     let table = Table::fill(beside, &Style::default());
     let [ours, other, more] = table.heads.each_ref().map(|head| escape(head));
@@ -65,7 +65,7 @@ pub(super) fn html(html: &mut String, beside: &Beside) {
     let _ = writeln!(html, "</tbody></table></div>\n<p class=\"note\">{notes}</p>\n</section>");
 }
 
-/// As a member of the explanation.
+/// The comparison as a member of the explanation's JSON.
 pub(super) fn json(beside: &Beside) -> Value {
     let times: Vec<Value> = beside
         .times
@@ -119,7 +119,7 @@ struct Row {
     label: &'static str,
     figures: [String; 3],
     range: String,
-    /// It is the whole.
+    /// Whether this is the total.
     whole: bool,
 }
 
@@ -158,7 +158,7 @@ fn signed(ns: f64, scale: Scale, style: &Style) -> String {
     format!("{sign}{}", scale.time_figure(time))
 }
 
-/// How much that is worth.
+/// Notes on how reliable the comparison is.
 fn notes(beside: &Beside) -> String {
     let name = &beside.client.name;
     let mut notes = Vec::new();

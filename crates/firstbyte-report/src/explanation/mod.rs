@@ -1,7 +1,7 @@
 //! An explanation as text, as JSON, and as a page.
 //!
-//! Input: an [`Explanation`], whose figures come from `firstbyte_explain`. Output: text. Nothing
-//! here decides what is a finding or what it costs.
+//! Input: an [`Explanation`], whose figures come from `firstbyte_explain`. Output: text. Nothing here decides what
+//! counts as a finding or what it costs.
 
 mod beside;
 mod json;
@@ -24,9 +24,9 @@ pub use text::text;
 /// Why a connection takes as long as it does.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// What was visited, redirects followed.
+    /// The visited URL, after redirects.
     pub url: String,
-    /// When, as text.
+    /// The date, as text.
     pub date: String,
     /// The command that repeats it, without secrets.
     pub command: Vec<String>,
@@ -34,36 +34,36 @@ pub struct Explanation {
     pub equation: Equation,
     /// Connections of the user's own way that failed.
     pub failed: usize,
-    /// Every way that worked; the user's own is the first.
+    /// Every way that worked, the user's own first.
     pub ways: Vec<WayView>,
-    /// Ways that did not, and why.
+    /// Ways that did not work, with reasons.
     pub left_out: Vec<(WayKind, String)>,
     /// The redirects that led to the URL.
     pub redirects: Vec<AttributedConnection>,
-    /// What costs time, the most costly first.
+    /// Findings, the most costly first.
     pub findings: Findings,
-    /// What the connections show of the server's TCP.
+    /// What the connections show about the server's TCP.
     pub server: ServerFit,
-    /// What another client takes, where one was asked for.
+    /// The comparison with another client, if requested.
     pub beside: Option<Beside>,
-    /// The server's time by other witnesses.
+    /// The server's time according to other witnesses.
     pub reconciled: Vec<Reconciled>,
-    /// What one has to know about it.
+    /// Caveats about the result.
     pub warnings: Vec<Warning>,
 }
 
 /// One way to connect.
 #[derive(Clone, Debug)]
 pub struct WayView {
-    /// Which.
+    /// Kind of the way.
     pub kind: WayKind,
-    /// Its typical connection.
+    /// The equation of its typical connection.
     pub equation: Equation,
-    /// Connections asked for.
+    /// Number of connections requested.
     pub asked: usize,
-    /// Those that proved to be made this way.
+    /// Number of connections proven to be made this way.
     pub proven: usize,
-    /// The one in the middle by total time.
+    /// The connection with the median total time.
     pub middle: AttributedConnection,
 }
 
@@ -73,12 +73,12 @@ impl Explanation {
         self.ways.iter().find(|way| way.kind == WayKind::Subject)
     }
 
-    /// Whether the arrivals have another explanation that would change the equation.
+    /// Whether another explanation fits the arrivals and would change the equation.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.equation.terms.iter().any(|term| !term.is_known())
     }
 
-    /// Whether the unexplained share of the total is worth a word: more than 2 %.
+    /// Whether the unexplained share of the total is worth mentioning: more than 2 %.
     pub(crate) fn leaves_much_unexplained(&self) -> bool {
         let unexplained = self.equation.time(firstbyte_explain::TermKind::Unexplained);
         unexplained * 50 > self.equation.total

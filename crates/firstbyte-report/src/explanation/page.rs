@@ -1,4 +1,4 @@
-//! An explanation as one page that loads nothing and runs nothing.
+//! An explanation as one page that loads nothing and runs no script.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub fn figures(explanation: &Explanation) -> Vec<Figure> {
     figures
 }
 
-/// The connection in the middle, beside what a ping would see of it and beside plain HTTP.
+/// The median connection, beside what a ping would show of it and beside plain HTTP.
 fn side_by_side(explanation: &Explanation) -> Option<Figure> {
     let subject = explanation.subject()?;
     let drawn = Sequence::from_attributed(&subject.middle);
@@ -85,14 +85,14 @@ fn header(html: &mut String, explanation: &Explanation) {
     );
 }
 
-/// The equation, and how the first attempt and the other witnesses compare.
+/// The equation, and a comparison with the first attempt and the other witnesses.
 fn equation(html: &mut String, explanation: &Explanation) {
     let style = Style { width: 200, ..Style::default() };
     let scale = Scale::for_largest(explanation.equation.total);
     *html += "<section aria-labelledby=\"sum-h\">\n<h2 id=\"sum-h\">Where the time goes</h2>\n";
     let paragraph = |html: &mut String, class: &str, lines: Vec<String>| {
         let joined: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
-        // A number of round trips and their length stay on one line.
+        // Keep a number of round trips and their length on one line.
         let text = joined.join(" ").replace(" × ", "\u{a0}×\u{a0}");
         let _ = writeln!(html, "<p class=\"{class}\">{}</p>", escape(&text));
     };

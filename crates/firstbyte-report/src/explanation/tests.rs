@@ -139,7 +139,7 @@ fn every_field_of_the_json_is_documented() {
             Value::Object(members) => {
                 for (name, value) in members {
                     names.insert(name.clone());
-                    // Connections are described where samples are.
+                    // Connections are described together with samples.
                     if name != "connection" && name != "redirects" {
                         open.push(value);
                     }
@@ -166,13 +166,13 @@ fn the_page_loads_and_runs_nothing() {
     assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
 }
 
-/// Half a round trip a line: three columns with as many lines as halves of round trips.
+/// One line is half a round trip: three columns with as many lines as half round trips.
 #[test]
 fn the_whiteboard_is_drawn_to_scale() {
     let explanation = explanation();
     let board = super::whiteboard::whiteboard(&explanation, &Style::default());
     let find = |words: &str| board.iter().position(|line| line.contains(words)).unwrap();
-    // TCP, two round trips of TLS, and the request: four round trips, told in pairs of lines.
+    // TCP, two round trips of TLS, and the request: four round trips of two lines each.
     assert_eq!(find("ClientHello") - find("SYN ─"), 2);
     assert!(board.last().unwrap().contains("81.1 ms"), "{board:?}");
     for line in &board {

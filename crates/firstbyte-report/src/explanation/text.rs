@@ -29,7 +29,7 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
         lines.extend(terms(&explanation.equation, scale, style));
         lines
     };
-    // What to do comes first, then the sum that it rests on, then what that rests on.
+    // Advice comes first, then the sum that supports it, then the evidence for the sum.
     let mut blocks = vec![head(explanation, style), findings(explanation, style)];
     blocks.push(equation_and_terms());
     blocks.extend(first(&explanation.equation, scale, style));
@@ -80,7 +80,7 @@ fn head(explanation: &Explanation, style: &Style) -> Vec<String> {
     lines
 }
 
-/// Address, versions and the like.
+/// Address, versions and similar facts.
 pub(super) fn described(connection: &Connection) -> Vec<String> {
     let facts = &connection.facts;
     let proxy = facts.proxy.as_ref().map(|proxy| format!("through the proxy {proxy}"));
@@ -98,7 +98,7 @@ pub(super) fn described(connection: &Connection) -> Vec<String> {
     words
 }
 
-/// What a term is called in the equation.
+/// Label of a term in the equation.
 fn name(term: &Term) -> String {
     match (term.kind, term.span) {
         (TermKind::Resolver, _) => "DNS".into(),
@@ -137,8 +137,8 @@ fn figures(equation: &Equation, scale: Scale) -> (Vec<(u64, Option<u64>)>, u64) 
     (figures.collect(), total)
 }
 
-/// A scale in which the figures add up: round trips are long, and their rounding may not be made up
-/// for by what is left.
+/// A scale in which the figures add up. Round trips are long, and the other terms may not be large enough to absorb
+/// their rounding.
 fn fitting(equation: &Equation, mut scale: Scale) -> Scale {
     loop {
         let (figures, total) = figures(equation, scale);
@@ -177,19 +177,19 @@ pub(super) fn equation(equation: &Equation, scale: Scale, style: &Style) -> Vec<
 
 const NAME: usize = 33;
 
-/// A term as a table shows it.
+/// A term as a table row.
 pub(super) struct Row {
     pub label: String,
     pub steps: u64,
     pub interval: Option<Interval>,
-    /// How far it may be off, where that is more than itself.
+    /// How far it may be off, if that is more than itself.
     pub doubt: Option<Duration>,
-    /// Of the total.
+    /// Its share of the total.
     pub share: f64,
     kind: TermKind,
 }
 
-/// Every term in figures that add up, and the scale they are in.
+/// Every term in figures that add up, and their scale.
 pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
     let scale = fitting(equation, scale);
     let (figures, total) = figures(equation, scale);
@@ -205,7 +205,7 @@ pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
         let doubt = (!term.is_known()).then_some(term.doubt);
         Row { label, steps, interval: term.interval, doubt, share, kind: term.kind }
     };
-    // What is shorter than a step is nothing that a reader looks for.
+    // Hide terms shorter than a step: readers do not look for them.
     let rows = equation.terms.iter().zip(figures).map(row).filter(|row| row.steps > 0);
     (rows.collect(), scale)
 }
@@ -271,7 +271,7 @@ fn percent(share: f64, style: &Style) -> String {
     style.paint(Ink::Faint, &format!("{percent:.1} %"))
 }
 
-/// The first connection, beside those after it.
+/// The first connection, compared with the later ones.
 pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<Vec<String>> {
     let (total, extras) = equation.first.as_ref()?;
     let difference = total.as_nanos() as i128 - equation.total.as_nanos() as i128;
@@ -323,7 +323,7 @@ pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<
     Some(wrap("first attempt  ", &words, style.columns()))
 }
 
-/// All ways that worked, one a line.
+/// All ways that worked, one per line.
 fn ways(explanation: &Explanation, scale: Scale, style: &Style) -> Vec<String> {
     let heads = ["total", "set-up", "request", "server", "client", "other"];
     let heads: String = heads.iter().map(|head| format!(" {head:>8}")).collect();
@@ -382,7 +382,7 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
     format!("{name}{figures}  {:>5}{proven}", equation.round_trips())
 }
 
-/// The explanations of the arrivals that fit, the likeliest first.
+/// The explanations that fit the arrivals, the likeliest first.
 pub(super) fn rivals(server: &ServerFit, style: &Style) -> Vec<String> {
     let odds = |odds: f64| match odds {
         1.0 => String::new(),
@@ -395,7 +395,7 @@ pub(super) fn rivals(server: &ServerFit, style: &Style) -> Vec<String> {
     wrap("server's TCP   ", &words, style.columns())
 }
 
-/// Explanations that are named, at most.
+/// Maximum number of explanations named.
 const MOST_RIVALS: usize = 3;
 
 fn in_words(model: &ServerModel) -> String {
@@ -448,7 +448,7 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
             time(*said - *estimated)
         )
     };
-    // What is known no better than this is not known.
+    // An estimate with a larger uncertainty is only an upper bound.
     let sees = if tolerance > estimated && verdict == Verdict::CannotTell {
         format!("the client sees at most {}:", time(*estimated + *tolerance))
     } else {
@@ -465,7 +465,7 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
     lines
 }
 
-/// What lies between an access log's time and ours.
+/// The reason for the difference between an access log's time and ours.
 fn apart(
     log: &ServerLogWitness,
     said: Duration,
@@ -491,7 +491,7 @@ fn apart(
     }
 }
 
-/// What else an access log says of the same connections.
+/// Other facts from an access log about the same connections.
 fn beside(log: &ServerLogWitness, scale: Scale, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(difference) = log.difference {
@@ -588,7 +588,7 @@ fn one(number: usize, finding: &Finding, style: &Style) -> Vec<String> {
     lines
 }
 
-/// What a change saves: measured, predicted, or both.
+/// The time that a change saves: measured, predicted, or both.
 pub(super) fn saves(finding: &Finding, style: &Style) -> String {
     let mut saves = Vec::new();
     if let Some(measured) = finding.saving.measured {
@@ -617,7 +617,7 @@ pub(super) fn saved(saved: &TimeSaved, style: &Style) -> String {
     }
 }
 
-/// A time in milliseconds, or seconds where it is long.
+/// A time in milliseconds, or in seconds if it is long.
 fn milliseconds(time: Duration, style: &Style) -> String {
     Scale::for_largest(time.max(Duration::from_millis(100))).time(time, style)
 }

@@ -1,5 +1,5 @@
-//! A ping, http and https beside each other, as one would draw them on a whiteboard: a line is half a
-//! round trip, so that what takes longer is longer.
+//! A ping, http and https side by side, as on a whiteboard. One line is half a round trip, so longer steps take
+//! more lines.
 
 use std::time::Duration;
 
@@ -12,23 +12,21 @@ use super::Explanation;
 use crate::style::{Ink, Style};
 use crate::units::Scale;
 
-/// More than that is no drawing any more.
+/// Beyond this many lines, a drawing is useless.
 const MOST_LINES: usize = 40;
-/// Between the two lifelines of a column.
+/// Columns between the two lifelines of a diagram.
 const INNER: usize = 20;
-/// Of the times on the left.
+/// Columns for the times on the left.
 const LEFT: usize = 7;
 
-/// One column.
 struct Column {
     title: String,
     total: Duration,
-    /// For each half round trip what goes which way.
+    /// For each half round trip, the direction and label of an arrow.
     lines: Vec<Option<(Direction, String)>>,
 }
 
-/// The drawing; nothing where the user's own way has no TLS to be compared, or where too many round
-/// trips would have to be drawn.
+/// The drawing; empty if the user's own way has no TLS to compare, or if there are too many round trips to draw.
 pub(super) fn whiteboard(explanation: &Explanation, style: &Style) -> Vec<String> {
     let Some(subject) = explanation.subject() else { return Vec::new() };
     let Some(half) = explanation.equation.rtt.map(|rtt| rtt / 2).filter(|h| !h.is_zero()) else {
@@ -102,7 +100,7 @@ fn column(
             let label = label(arrow, index, style);
             match &mut lines[at] {
                 None => lines[at] = Some((arrow.direction, label)),
-                // What leaves together is told together, as far as there is room.
+                // Bursts that leave together share a label, as far as there is space.
                 Some((direction, told))
                     if *direction == arrow.direction
                         && told.chars().count() + label.chars().count() + 3 <= INNER - 4 =>
@@ -110,7 +108,7 @@ fn column(
                     *told += " + ";
                     *told += &label;
                 }
-                // The response is what one looks for.
+                // The response takes precedence, because readers look for it.
                 Some(held) if arrow.kind == ArrowKind::Response => *held = (arrow.direction, label),
                 Some(_) => {}
             }
@@ -120,7 +118,7 @@ fn column(
     Some(Column { title: title.to_owned(), total, lines })
 }
 
-/// One or two words for a burst.
+/// A label of one or two words for a burst.
 fn label(arrow: &Arrow, index: usize, style: &Style) -> String {
     let dots = style.glyph("…", "..");
     let has = |name: &str| arrow.messages.iter().any(|message| message.contains(name));

@@ -1,4 +1,4 @@
-//! Field data as it is shown; the key numbers beside it.
+//! Views of field data, with the key numbers asserted.
 
 use firstbyte_sources::field_data::{
     FieldLine, FieldLines, FieldSummary, parse_beacon, parse_reports,
@@ -8,7 +8,7 @@ use super::*;
 
 const NOW: u64 = 1_795_417_000;
 
-/// Beacons of pages of a shop: from two networks, with what else there is of each class.
+/// Beacons of a shop's pages: from two networks, with entries of the other classes, too.
 fn beacons() -> Vec<FieldLine> {
     let beacon = |n: u64| {
         let fast = !n.is_multiple_of(3);
@@ -143,7 +143,7 @@ fn rows_are_an_audience() {
     assert_eq!(lines.count() + 1, 57 + 60);
 }
 
-/// Every name in the file, in the object and in the rows.
+/// Every name in the file, in the object and in the rows is documented.
 #[test]
 fn every_field_is_described() {
     const FORMATS: &str = include_str!("../../../../docs/formats.md");
@@ -151,7 +151,7 @@ fn every_field_is_described() {
         match value {
             Value::Object(members) => members.iter().for_each(|(name, value)| {
                 into.push(name.clone());
-                // Their members are names of classes, phases and reasons.
+                // The names of their members are classes, phases and reasons.
                 if !["entries", "phases", "refused"].contains(&name.as_str()) {
                     names(value, into);
                 }

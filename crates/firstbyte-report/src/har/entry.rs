@@ -1,4 +1,4 @@
-//! One request and its response, as HAR 1.2 describes them.
+//! One request and its response as HAR 1.2 entries.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::columns::sample::standing;
 use crate::dates;
 use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
-/// What HAR says where a size or a time is not known, or does not apply.
+/// HAR's value for an unknown or inapplicable size or time.
 pub(super) const UNKNOWN: i64 = -1;
 
-/// The entries of `taken`: of every redirect, and of what they led to.
+/// The entries of `taken`: one per redirect, and one for the final request.
 pub(super) fn entries(cell: &Cell, taken: &Taken) -> impl Iterator<Item = Value> {
     let sample = &taken.sample;
     let connections = sample.redirects.iter().chain([&sample.connection]);
@@ -25,7 +25,7 @@ pub(super) fn entries(cell: &Cell, taken: &Taken) -> impl Iterator<Item = Value>
     connections.map(move |connection| entry(connection, &of_the_run))
 }
 
-/// What an entry's sample is within the run.
+/// Where an entry's sample belongs in the run.
 fn of_the_run(cell: &Cell, taken: &Taken) -> Map<String, Value> {
     let (standing, shortfall) = standing(taken.standing);
     let factors =
@@ -70,7 +70,7 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     Value::Object(entry)
 }
 
-/// What HAR has no place for.
+/// Data for which HAR has no field.
 fn proof(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let mut members = of_the_run.clone();
     let record =
@@ -90,7 +90,7 @@ fn version(http: Option<&HttpFacts>) -> String {
     version.map_or_else(|| "unknown".into(), |version| format!("HTTP/{version}"))
 }
 
-/// Whether sizes of heads are those of the messages: later versions compress them.
+/// Whether header sizes are those of the messages; later HTTP versions compress them.
 fn is_http1(http: Option<&HttpFacts>) -> bool {
     http.and_then(|http| http.version.as_deref()).is_some_and(|v| v.starts_with("1."))
 }
@@ -174,14 +174,16 @@ fn cookie(field: &str) -> Option<Value> {
     Some(Value::Object(cookie))
 }
 
-/// HAR's timings, milliseconds. `connect` includes `ssl`, and with a proxy its TLS and the tunnel; together, without
-/// `ssl`, they are the entry's `time`. Steps that were not done are -1; `send`, `wait` and `receive` must be times.
+/// HAR's timings in milliseconds.
+///
+/// `connect` includes `ssl` and, with a proxy, the proxy's TLS and the tunnel. The sum without `ssl` is the entry's
+/// `time`. Steps that did not happen are -1, but `send`, `wait` and `receive` must be times.
 fn timings(connection: &Connection) -> Value {
     let phases = phases(connection);
     let took = |name| phases.iter().find(|p| p.name == name).map(|p| p.duration());
     let (tcp, tls) = (took(PhaseName::Connect), took(PhaseName::Tls));
     let (proxy_tls, tunnel) = (took(PhaseName::ProxyTls), took(PhaseName::Tunnel));
-    // QUIC's handshake is transport and TLS in one.
+    // QUIC's handshake combines transport and TLS.
     let quic = took(PhaseName::Quic);
     let connect = [tcp, proxy_tls, tunnel, tls, quic].into_iter().flatten().reduce(|a, b| a + b);
     let or_unknown = |time: Option<Duration>| time.map_or_else(|| json!(UNKNOWN), ms);
@@ -197,7 +199,7 @@ fn timings(connection: &Connection) -> Value {
     })
 }
 
-/// To the nanosecond: what is printed has six decimals at most, and adds up digit by digit.
+/// Nanosecond resolution: the printed values have at most six decimals and add up exactly.
 pub(super) fn ms(duration: Duration) -> Value {
     (duration.as_nanos() as f64 / 1e6).into()
 }

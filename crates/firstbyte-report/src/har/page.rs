@@ -1,9 +1,9 @@
 //! `page --har`: a page load as an HTTP Archive 1.2.
 //!
-//! One entry a request, in the order of the page load's own: redirects, the document, what was loaded besides. Times
-//! follow each other without gaps: what lies between them, and what a request waited for others, is `blocked`, so that they
-//! are the entry's `time` exactly. Set-up is with the request that opened the connection, as far as that waited for
-//! it. No fields of requests and responses are in it.
+//! There is one entry per request, in the page load's order: redirects, the document, then subresources. Times
+//! follow each other without gaps: gaps between them, and waits for other requests, are `blocked`, so that all
+//! times add up to the entry's `time` exactly. Set-up belongs to the request that opened the connection, as far as
+//! that request waited for it. The archive contains no header fields.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub fn page_archive(page: &Navigation) -> Vec<u8> {
     bytes
 }
 
-/// When the page load began: the clock of its first leg does.
+/// Start time of the page load, from the clock of its first leg.
 fn origin_unix_ns(page: &Navigation) -> Option<u64> {
     if let Some(first) = page.main.redirects.first() {
         return first.started_unix_ns;
@@ -65,21 +65,21 @@ fn origin_unix_ns(page: &Navigation) -> Option<u64> {
     page.main.connection.started_unix_ns?.checked_add_signed(-page.main_at.as_nanos())
 }
 
-/// What a request has besides what is laid out.
+/// Data of a request beyond the page's layout.
 struct Beside<'a> {
     method: Option<&'a str>,
     protocol: Option<String>,
-    /// When the last byte of the request left.
+    /// When the last byte of the request was sent.
     request_end: Option<Offset>,
     body_bytes: Option<u64>,
     decoded_bytes: Option<u64>,
     transferred_bytes: Option<u64>,
-    /// It waited for the connection that it went over to be opened.
+    /// Whether it waited for its connection to be opened.
     opened: bool,
     priority: Option<&'a str>,
 }
 
-/// In the order of the requests that are laid out.
+/// In the order of the layout's requests.
 fn beside(page: &Navigation) -> impl Iterator<Item = Beside<'_>> {
     let first = page.main.redirects.first().and_then(|leg| leg.started_unix_ns);
     let legs = page.main.redirects.iter().map(move |leg| {
@@ -126,7 +126,7 @@ fn of_resource(resource: &Resource) -> Beside<'_> {
     }
 }
 
-/// When a request begins: not before it was asked for, where that is known.
+/// When a request begins: not before it was asked for, if that time is known.
 fn asked(request: &PageRequest) -> Offset {
     let first = [request.asked, request.sent, request.first_byte, request.end];
     first.into_iter().flatten().next().unwrap_or_default()
@@ -161,7 +161,7 @@ fn entry(page: &Navigation, request: &PageRequest, beside: &Beside<'_>, date: St
     Value::Object(entry)
 }
 
-/// As Chrome writes it.
+/// Chrome's name for the cache.
 const fn kept_in(from: DeliveredFrom) -> Option<&'static str> {
     match from {
         DeliveredFrom::MemoryCache => Some("memory"),
@@ -170,7 +170,7 @@ const fn kept_in(from: DeliveredFrom) -> Option<&'static str> {
     }
 }
 
-/// What HAR has no place for.
+/// Data for which HAR has no field.
 fn proof(request: &PageRequest, connection: Option<&PageConnection>) -> Value {
     json!({
         "connection_use": request.connection_use.map(ConnectionUse::name),
@@ -215,7 +215,7 @@ fn response_object(request: &PageRequest, beside: &Beside<'_>) -> Value {
     })
 }
 
-/// An entry's times. What was not done is absent.
+/// An entry's times. A time is absent if the step did not happen.
 #[derive(Default)]
 struct Timings {
     blocked: Duration,
@@ -247,10 +247,10 @@ impl Timings {
     }
 }
 
-/// `set_up` are the marks of the connection that the request opened.
+/// `set_up` contains the marks of the connection that the request opened.
 fn timings(request: &PageRequest, request_end: Option<Offset>, set_up: Option<&Marks>) -> Timings {
     let begun = asked(request);
-    // Where one of these is not known, there is nothing between it and the one before.
+    // If one of these is unknown, treat its step as taking no time.
     let sent = request.sent.unwrap_or(begun).max(begun);
     let first_byte = request.first_byte.unwrap_or(sent).max(sent);
     let end = request.end.unwrap_or(first_byte).max(first_byte);
@@ -262,7 +262,7 @@ fn timings(request: &PageRequest, request_end: Option<Offset>, set_up: Option<&M
         ..Timings::default()
     };
     let mut at = begun;
-    // From one mark to another, as far as the request was not sent, and nothing before counts for it already.
+    // The time between two marks, limited to the time before the request was sent and not yet counted.
     let mut stretch = |from: Option<Offset>, to: Option<Offset>| {
         let (from, to) = from.zip(to)?;
         let from = from.clamp(at, sent);
@@ -302,7 +302,7 @@ mod tests {
         all.into_iter().flat_map(str::lines).map(|line| navigation(line.as_bytes()).unwrap())
     }
 
-    /// Nanoseconds of a decimal number of milliseconds, without a float between.
+    /// Nanoseconds from a decimal number of milliseconds, without using a float.
     fn nanoseconds(value: &Value) -> i128 {
         let text = value.to_string();
         let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
@@ -332,7 +332,7 @@ mod tests {
         assert!(entries > 8, "{entries}");
     }
 
-    /// What was written is what is read.
+    /// Our own reader can read the archive back.
     #[test]
     fn our_own_reader_finds_the_same_connections() {
         for page in fixtures() {
@@ -346,7 +346,7 @@ mod tests {
                 .iter()
                 .filter(timed)
                 .filter(|request| request.connection_use == Some(ConnectionUse::Opened));
-            // Redirects say nothing of their use.
+            // Redirects do not say how they used connections.
             let found = summary.counts.with(HarOutcome::Opened);
             assert!(found >= opened.count() as u64, "{found}");
             let (_, laid_out) = firstbyte_sources::har::page(&archive, &summary).unwrap().unwrap();

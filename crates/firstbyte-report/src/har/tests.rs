@@ -1,6 +1,6 @@
-//! What is written is held against the fields that HAR 1.2 requires, by a checker made from its text
-//! (http://www.softwareishard.com/blog/har-12-spec/): every object has the members it must have, of
-//! their types, and no others but those with an underscore.
+//! Checks the output against the fields that HAR 1.2 requires, with a checker made from its specification
+//! (http://www.softwareishard.com/blog/har-12-spec/). Every object has its required members with the right types,
+//! and no others except those that begin with an underscore.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn archive(samples: &[Sample]) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
-/// Fails where `archive` is not what HAR 1.2 has.
+/// Fails if `archive` is not valid HAR 1.2.
 pub(super) fn check_archive(archive: &Value) {
     object("", archive.as_object().unwrap(), &[must("log", Object(LOG))]);
 }
@@ -38,11 +38,11 @@ pub(super) fn check_archive(archive: &Value) {
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
-    /// A number from zero.
+    /// A number, at least zero.
     Number,
-    /// A whole number from zero, or -1.
+    /// An integer, at least zero, or -1.
     Size,
-    /// A time from zero, or -1.
+    /// A time, at least zero, or -1.
     Time,
     Flag,
     Object(&'static [Member]),
@@ -175,7 +175,7 @@ fn object(at: &str, object: &Map<String, Value>, members: &[Member]) {
     }
 }
 
-/// Members that belong together do.
+/// Checks that related members are consistent.
 fn consistent(entry: &Value) {
     let timings = &entry["timings"];
     let time = |name: &str| timings[name].as_f64().unwrap();
@@ -207,7 +207,7 @@ fn timings_are_the_phases() {
     let archive = archive(&[fixtures::tls12_sydney(), fixtures::plain_http()]);
     let entries = &archive["log"]["entries"];
     let tls = &entries[0]["timings"];
-    // TCP 81.125 ms and TLS 166.3 ms: `connect` is both.
+    // TCP 81.125 ms and TLS 166.3 ms: `connect` is their sum.
     assert_eq!(tls["dns"], 2.165);
     assert_eq!(tls["ssl"], 166.3);
     assert_eq!(tls["connect"], 247.425);

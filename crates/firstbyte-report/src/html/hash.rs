@@ -1,9 +1,9 @@
-//! The hash by which a page's policy lets its own script run (Content Security Policy 3, §2.3.1).
+//! The hash with which a page's policy allows its own script (Content Security Policy 3, §2.3.1).
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
-/// The source expression for `script`; one that lets nothing run if there is no SHA-256.
+/// The source expression for `script`, or one that forbids all scripts if SHA-256 is not available.
 pub(super) fn of_script(script: &str) -> String {
     let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
         return "none".into();

@@ -1,8 +1,8 @@
-//! `--html`: a comparison as one page that needs nothing else, and reads without its script.
+//! `--html`: a comparison as one self-contained page that is also readable without its script.
 //!
-//! Input: a [`Study`]. Output: HTML whose Content-Security-Policy forbids every load; the one
-//! script that may run is ours, by its hash. Values under the crosshair are read back from the
-//! drawings. Whatever came from outside is escaped on its way in.
+//! Input: a [`Study`]. Output: HTML with a Content-Security-Policy that forbids every load; only our own script may
+//! run, by its hash. The script reads values under the crosshair back from the drawings. All external text is
+//! escaped on input.
 
 mod hash;
 mod sample;
@@ -20,7 +20,7 @@ pub use sample::{SampleView, sample_page};
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// The style sheet of these pages, with colours of series as fills, for pages of other makers that load it.
+/// The style sheet of these pages, with fill classes for series, for other generators' pages.
 pub fn style() -> String {
     format!("{}{}{STYLE}", chart::rules(), chart::series_fills())
 }
@@ -59,7 +59,7 @@ pub fn page(study: &Study<'_>) -> String {
     html
 }
 
-/// The head of a page with this title, which may run this script and nothing else.
+/// Begins a page with this title, whose policy allows this script and nothing else.
 pub(super) fn begin(html: &mut String, title: &str, script: Option<&str>) {
     let title = escape(title);
     let script = script.map_or("none".into(), hash::of_script);
@@ -103,7 +103,7 @@ fn header(html: &mut String, study: &Study<'_>, digest: &Digest) {
     );
 }
 
-/// Links to where else to look; nothing where there are none.
+/// Links to related pages; empty if there are none.
 fn elsewhere(links: &[(String, String)]) -> String {
     if links.is_empty() {
         return String::new();
@@ -115,7 +115,7 @@ fn elsewhere(links: &[(String, String)]) -> String {
     format!("<nav aria-label=\"Elsewhere\"><ul>{items}</ul></nav>\n")
 }
 
-/// A page that says one thing.
+/// A page with a single message.
 pub fn notice_page(title: &str, text: &str, links: &[(String, String)]) -> String {
     let mut html = String::new();
     begin(&mut html, title, None);
@@ -161,7 +161,7 @@ fn contents(html: &mut String, figures: &[Figure]) {
               <li><a href=\"#repeat\">Measured with</a></li>\n</ul></nav>\n";
 }
 
-/// A figure, as a section of a page.
+/// A figure as a section of a page.
 pub(super) fn draw(html: &mut String, figure: &Figure) {
     let name = figure.name;
     let _ = write!(
@@ -175,7 +175,7 @@ pub(super) fn draw(html: &mut String, figure: &Figure) {
     let _ = writeln!(html, "<div class=\"figure c{}\">", figure.columns());
     let mut number = 0;
     for row in figure.rows.iter().filter(|r| !r.panels.is_empty()) {
-        // As wide as its panels, up to the whole.
+        // As wide as its panels, up to the full width.
         let wide = if row.heading.is_empty() { 4 } else { row.panels.len().min(4) };
         let _ = writeln!(html, "<div class=\"row g{wide}\">");
         if !row.heading.is_empty() {

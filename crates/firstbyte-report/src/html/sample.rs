@@ -1,4 +1,4 @@
-//! One sample as a page: phase by phase, message by message, and as the terminal shows it. It runs no script.
+//! One sample as a page: by phase, by message, and as shown in the terminal. The page has no script.
 
 use std::fmt::Write as _;
 
@@ -13,14 +13,14 @@ use crate::style::Style;
 use crate::svg::escape;
 use crate::waterfall::waterfall;
 
-/// What a sample's page is made of.
+/// Input of a sample's page.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleView<'a> {
-    /// What was visited, and how.
+    /// The visited URL and the way.
     pub title: &'a str,
-    /// When, as text.
+    /// Date of the measurement, as text.
     pub date: &'a str,
-    /// Where else to look: what it is called, and its address.
+    /// Links to related pages: label and address.
     pub links: &'a [(String, String)],
     /// The sample.
     pub taken: &'a Taken,
@@ -49,7 +49,7 @@ pub fn sample_page(view: &SampleView<'_>) -> String {
     );
     pictures(&mut html, view);
     let style = Style { width: 120, ..Style::default() };
-    // Lines stay lines: each is escaped by itself.
+    // Escape each line separately to keep line breaks.
     let text = waterfall(&taken.sample, &style);
     let lines: Vec<String> = text.lines().map(escape).collect();
     let _ = write!(

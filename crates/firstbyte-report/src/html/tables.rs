@@ -1,4 +1,4 @@
-//! The tables of the page: what the pictures show, in figures.
+//! The tables of the page: the pictures' data as figures.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::units::{Scale, grouped};
 /// Quantiles of the total that have a column.
 const COLUMNS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
 
-/// What is unknown.
+/// Cell for an unknown value.
 pub(crate) const NOTHING: &str = "<td class=\"no\">–</td>";
 
 pub(crate) fn open(html: &mut String, caption: &str, columns: &[&str]) {
@@ -47,7 +47,7 @@ pub(crate) fn figure(html: &mut String, text: &str) {
     let _ = write!(html, "<td>{text}</td>");
 }
 
-/// Medians of the phases and quantiles of the total, a line a cell; one unit a column.
+/// Medians of the phases and quantiles of the total, one line per cell and one unit per column.
 pub(super) fn phases(html: &mut String, study: &Study<'_>, digest: &Digest, grouping: &Grouping) {
     let order = || grouping.groups.iter().flat_map(|g| g.cells.iter().copied());
     let measured = |m: &Metric| study.summaries.iter().any(|s| s.metric == *m && s.samples > 0);
@@ -90,7 +90,7 @@ pub(super) fn phases(html: &mut String, study: &Study<'_>, digest: &Digest, grou
     close(html);
 }
 
-/// The scale for the largest of `values`, of either sign.
+/// The scale for the largest absolute value of `values`.
 fn scale(values: impl Iterator<Item = f64>) -> Scale {
     let largest = values.map(f64::abs).fold(0.0, f64::max);
     Scale::for_largest(Duration::from_nanos(largest as u64))
@@ -110,9 +110,9 @@ fn with_interval(estimate: &Estimate, scale: Scale) -> String {
     }
 }
 
-/// Every effect, a line a metric.
+/// Every effect, one line per metric.
 pub(super) fn differences(html: &mut String, study: &Study<'_>) {
-    // What the run was not made for is told by its main figures.
+    // Comparisons that were not the purpose of the run get only their main metrics.
     let main = [Metric::Total, Metric::Ttfb, Metric::Setup];
     let shown = |e: &&EffectView| e.role == Role::Primary || main.contains(&e.metric);
     let effects: Vec<&EffectView> = study.effects.iter().filter(shown).collect();
@@ -186,12 +186,12 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
     close(html);
 }
 
-/// Far below 0.1 % a p-value says "small" and no more.
+/// A p-value far below 0.1 % only means "small".
 fn probability(p: f64) -> String {
     if p < 0.001 { "&lt; 0.001".into() } else { format!("{p:.3}") }
 }
 
-/// How the values of each cell are spread over rounds: what is far out, and what neighbours have in common.
+/// How the values of each cell vary over rounds: outliers and autocorrelation.
 pub(super) fn spread(html: &mut String, study: &Study<'_>) {
     let columns = ["Variant", "n", "outliers", "lag-1 autocorrelation"];
     open(
@@ -217,7 +217,7 @@ pub(super) fn spread(html: &mut String, study: &Study<'_>) {
     close(html);
 }
 
-/// What is compared with nothing.
+/// Comparisons without data.
 pub(super) fn missing(html: &mut String, study: &Study<'_>) {
     if study.missing.is_empty() {
         return;
@@ -229,7 +229,7 @@ pub(super) fn missing(html: &mut String, study: &Study<'_>) {
     *html += "</ul>\n";
 }
 
-/// What each cell proved of what it was asked.
+/// How many samples of each cell were proven to be as requested.
 pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
     let (heading, verified) = study.proof_words();
     open(html, heading, &["Variant", "asked", verified, "share", "the rest"]);
@@ -262,7 +262,7 @@ pub(super) fn answers(html: &mut String, study: &Study<'_>, digest: &Digest) {
     close(html);
 }
 
-/// What browsers' network panels show.
+/// Times from browsers' network panels.
 pub(super) fn panels(html: &mut String, study: &Study<'_>) {
     if study.panels.is_empty() {
         return;
@@ -281,7 +281,7 @@ pub(super) fn panels(html: &mut String, study: &Study<'_>) {
     close(html);
 }
 
-/// What visits take of the client's processor.
+/// Client processor time per visit.
 pub(super) fn processors(html: &mut String, study: &Study<'_>) {
     if study.processors.is_empty() {
         return;
@@ -299,7 +299,7 @@ pub(super) fn processors(html: &mut String, study: &Study<'_>) {
     close(html);
 }
 
-/// Handshake and total of each comparison, percentile by percentile.
+/// Handshake and total of each comparison, by percentile.
 pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
     const SHOWN: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99];
     let shown = |effect: &&PercentileEffects| {
@@ -334,7 +334,7 @@ pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
     close(html);
 }
 
-/// What clients say of their connections, held against a capture.
+/// Clients' reports about their connections, compared with a capture.
 pub(super) fn examined(html: &mut String, study: &Study<'_>) {
     let Some(examined) = study.examined else { return };
     let [mark, n, median, p99, meaning] = TestimonyFigures::HEADINGS;
@@ -356,7 +356,7 @@ pub(super) fn examined(html: &mut String, study: &Study<'_>) {
     }
 }
 
-/// Why samples failed.
+/// Reasons why samples failed.
 pub(super) fn failures(html: &mut String, study: &Study<'_>) {
     if study.failures.is_empty() {
         *html += "<p>No sample failed.</p>\n";

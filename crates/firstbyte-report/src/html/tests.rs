@@ -1,4 +1,4 @@
-//! What the page has to hold to.
+//! Rules that the page has to follow.
 
 use firstbyte_core::run::{Cell, Factor};
 use resvg::usvg::roxmltree::{Document, ParsingOptions};
@@ -11,7 +11,7 @@ fn page_of(made: &Made) -> String {
     page(&made.study())
 }
 
-/// The page without its script and type declaration, which are not XML.
+/// The page without its script and document type declaration, which are not XML.
 fn as_xml(page: &str) -> String {
     let (before, rest) = page.split_once("<script>").unwrap();
     let (_, after) = rest.split_once("</script>").unwrap();
@@ -57,7 +57,7 @@ fn it_loads_nothing() {
     assert!(!page.contains(" onload") && !page.contains("javascript:"));
 }
 
-/// What is said in the page's drawings and tables by itself, without the script.
+/// The information in the page's drawings and tables is available without the script.
 #[test]
 fn it_reads_without_its_script() {
     let page = page_of(&made(2, 3, 2, 50));
@@ -97,8 +97,8 @@ fn what_comes_from_outside_is_text() {
     assert!(!document.descendants().any(|n| n.has_attribute("onclick")));
 }
 
-/// Ten thousand samples in twelve and in thirty-six cells are less than a megabyte, and more
-/// samples do not make the page larger than two.
+/// Ten thousand samples in twelve or in thirty-six cells take less than a megabyte, and with more samples the page
+/// stays below two.
 #[test]
 fn it_stays_small() {
     for (made, most) in [
@@ -118,7 +118,7 @@ fn nothing_measured_is_no_panic() {
     parse(&as_xml(&page));
 }
 
-/// The values that the script reads from a drawing are those that were measured.
+/// The values that the script reads from a drawing equal the measured ones.
 #[test]
 fn drawings_hold_the_values() {
     let made = made(2, 1, 1, 5);

@@ -1,4 +1,4 @@
-//! Requests as JSON, a line each. What is not known is left out.
+//! Requests as JSON, one per line. Unknown values are left out.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use firstbyte_sources::netlog::{
 };
 use serde_json::{Map, Value, json};
 
-/// Writes `request`, and the end of its line.
+/// Writes `request` and a line end.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn line(request: &NetLogRequest, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &object(request))?;
     out.write_all(b"\n")
 }
 
-/// Members of which there is something to say.
+/// An object of the members that have a value.
 fn members<const N: usize>(all: [(&str, Value); N]) -> Value {
     let said = all.into_iter().filter(|(_, value)| match value {
         Value::Null => false,
@@ -85,7 +85,7 @@ fn object(request: &NetLogRequest) -> Value {
     ])
 }
 
-/// The name of a limit in stored forms.
+/// Name of a limit in stored forms.
 pub(super) const fn limit(limit: PoolLimit) -> &'static str {
     match limit {
         PoolLimit::Host => "host",

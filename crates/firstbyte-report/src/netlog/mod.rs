@@ -1,7 +1,7 @@
-//! Requests of a browser's network log: for the terminal, as rows.
+//! Requests from a browser's network log: for the terminal, and as rows.
 //!
-//! Input: [`NetLogRequest`](firstbyte_sources::netlog::NetLogRequest)s, and what they come to. Output: text. Fields and
-//! columns: `docs/formats.md`, "Requests of network logs"; what they mean: `docs/netlog.md`.
+//! Input: [`NetLogRequest`](firstbyte_sources::netlog::NetLogRequest)s and their summary. Output: text. Fields and
+//! columns: `docs/formats.md`, "Requests of network logs"; their meaning: `docs/netlog.md`.
 
 mod columns;
 mod json;

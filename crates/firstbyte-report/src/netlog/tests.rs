@@ -71,7 +71,7 @@ fn a_log_without_requests_says_so() {
     assert!(text.contains("0 requests to 0 hosts"), "{text}");
 }
 
-/// A name in the log cannot write to the terminal.
+/// A name in the log cannot send control characters to the terminal.
 #[test]
 fn a_host_cannot_write_to_the_terminal() {
     let mut summary = NetLogSummary::keeping(5);

@@ -1,4 +1,4 @@
-//! A network log for the terminal: its hosts, what was found, and the requests that waited longest.
+//! A network log for the terminal: its hosts, the findings, and the requests that waited longest.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use firstbyte_sources::netlog::{
 use crate::style::{Ink, Style, cut_middle, wrap};
 use crate::units::{count, grouped};
 
-/// Hosts of a finding that are named.
+/// Maximum number of hosts named in a finding.
 const MOST_PLACES: usize = 3;
 
-/// What a log has to show.
+/// Input of the text view.
 #[derive(Debug)]
 pub struct NetLogReport<'a> {
-    /// What the log is called.
+    /// Name of the log.
     pub name: &'a str,
     /// Name and version of the browser.
     pub client: Option<(&'a str, &'a str)>,
-    /// From the first event to the last.
+    /// Time from the first event to the last.
     pub span: Option<Duration>,
-    /// What its requests come to.
+    /// Summary of the requests.
     pub summary: &'a NetLogSummary,
-    /// Hosts to show.
+    /// Number of hosts to show.
     pub hosts: usize,
 }
 
@@ -88,7 +88,7 @@ fn head(report: &NetLogReport<'_>, style: &Style) -> Vec<String> {
     first.into_iter().chain(wrap("", &[said], style.columns())).collect()
 }
 
-/// Whole milliseconds, which is what such logs have: what is shorter is less than one.
+/// Whole milliseconds, the resolution of such logs; shorter times are "less than one".
 fn ms(time: Duration) -> String {
     match time.as_millis() {
         0 => "<1".to_owned(),
@@ -199,7 +199,7 @@ fn one_request(request: &NetLogRequest, style: &Style) -> Vec<String> {
     lines
 }
 
-/// Who won, and why.
+/// Who won the connection race, and why.
 fn race(request: &NetLogRequest) -> Vec<String> {
     let others: Vec<String> = request
         .jobs
@@ -227,7 +227,7 @@ fn race(request: &NetLogRequest) -> Vec<String> {
         let held = job.held.map(|held| format!(", held back {}", milliseconds(held)));
         format!("{}{quic} won{}", job.name, held.unwrap_or_default())
     });
-    // One that had nobody to race against, and was not held back, says nothing.
+    // Skip requests that had no race and were not held back.
     let raced =
         |job: &NetLogJob| !matches!(job.outcome, JobOutcome::Won | JobOutcome::NothingToTry);
     let alone = !request.jobs.iter().any(raced);

@@ -1,4 +1,4 @@
-//! A page load as one HTML page that loads nothing and runs nothing.
+//! A page load as one HTML page that loads nothing and runs no script.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::style::Style;
 use crate::svg::escape;
 use crate::units::{Scale, count};
 
-/// What is shown, and how it came about.
+/// Input of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageDocument<'a> {
-    /// The page.
+    /// The page load.
     pub page: &'a Navigation,
-    /// What would save time, where that is asked for.
+    /// Changes that would save time, if requested.
     pub savings: Option<&'a PageSavings>,
-    /// When it was loaded, as people write it; empty where that is not known.
+    /// When it was loaded, formatted; empty if unknown.
     pub date: &'a str,
-    /// The command that loads it again, without secrets.
+    /// The command that repeats the page load, without secrets.
     pub command: &'a [String],
 }
 
@@ -64,7 +64,7 @@ fn whole(load: &PageLoad) -> Duration {
     load.end.since(Offset::ZERO)
 }
 
-/// A column of a table: its name, and whether it has words rather than figures.
+/// A column of a table: its name, and whether it contains words instead of figures.
 type Column = (&'static str, bool);
 
 struct View<'a> {
@@ -78,7 +78,7 @@ impl View<'_> {
         self.scale.time(time, &Style::default())
     }
 
-    /// A cell with a time, of the unit that the table's caption names.
+    /// A cell with a time, in the unit given in the table's caption.
     fn cell(&self, html: &mut String, time: Option<Duration>) {
         match time {
             Some(time) => {
@@ -115,7 +115,7 @@ impl View<'_> {
         );
     }
 
-    /// What one wants to know first.
+    /// The most important results.
     fn headline(&self, html: &mut String) {
         *html += "<section aria-labelledby=\"sum-h\">\n\
                   <h2 id=\"sum-h\" class=\"vh\">Where the time goes</h2>\n";
@@ -335,7 +335,7 @@ fn words(html: &mut String, text: &str) {
     }
 }
 
-/// What went over a connection, or why nothing did.
+/// What used a connection, or why nothing did.
 fn used(set_up: &SetUp) -> String {
     let requests = count(set_up.requests as u64, "request");
     match set_up.fate {
@@ -361,7 +361,7 @@ fn began(connection: &PageConnection) -> &'static str {
     }
 }
 
-/// What a request went over.
+/// The connection that a request used.
 fn over(request: &PageRequest) -> String {
     let local = request.delivered_from.filter(|from| from.is_local());
     match (request.connection, request.connection_use, local.map(DeliveredFrom::name)) {

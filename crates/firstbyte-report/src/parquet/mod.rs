@@ -1,8 +1,7 @@
 //! `--parquet`: all samples of a run as columns, for data frames and databases.
 //!
-//! One row a sample; nanoseconds as 64-bit integers, absent values as nulls, texts as UTF-8. Written
-//! a group of rows at a time, so that the memory needed does not depend on the length of the run; groups are
-//! made by whichever thread.
+//! One row per sample; nanoseconds as 64-bit integers, absent values as nulls, texts as UTF-8. Rows are written in
+//! groups, so that memory use does not depend on the length of the run. Any thread can make groups.
 
 pub(crate) mod table;
 #[cfg(test)]
@@ -25,7 +24,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Begins a file; `axes` are those of the run.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
         let fields = parquet_fields(axes);
         let headings = fields.iter().map(SampleField::heading);
@@ -33,15 +32,15 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(Self { table: TableWriter::new(out, "sample", &columns)?, fields })
     }
 
-    /// Who makes groups of rows for it.
+    /// Creates a maker of row groups for this file.
     pub(super) fn grouper(&self) -> SampleGrouper {
         SampleGrouper { fields: self.fields.clone(), layout: self.table.layout() }
     }
 
-    /// Adds a group.
+    /// Appends a row group.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(super) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
         self.table.append(group)
     }
@@ -49,13 +48,13 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(self) -> io::Result<()> {
         self.table.finish()
     }
 }
 
-/// Makes groups of the samples of a run, on any thread.
+/// Makes row groups from the samples of a run, on any thread.
 pub(super) struct SampleGrouper {
     fields: Vec<SampleField>,
     layout: Arc<Layout>,
@@ -71,7 +70,7 @@ impl SampleGrouper {
     }
 
     /// # Errors
-    /// None that can occur.
+    /// Never fails in practice.
     pub(super) fn end(&self, group: GroupRows) -> io::Result<EncodedGroup> {
         group.encoded(&self.layout)
     }

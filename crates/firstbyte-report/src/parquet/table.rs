@@ -1,6 +1,6 @@
-//! A table as Parquet: columns of 64-bit numbers, texts and booleans, each value there or null.
+//! A table as Parquet: columns of 64-bit numbers, texts and booleans; every value may be null.
 //!
-//! Rows are written a group at a time, so that the memory needed does not depend on their number.
+//! Rows are written in groups, so that memory use does not depend on their number.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::columns::{ColumnType, ColumnValue, nanoseconds};
 
-/// Rows of a group: some tens of megabytes while it is gathered.
+/// Rows per group: some tens of megabytes before encoding.
 pub(crate) const GROUP: usize = 16_384;
-/// Costs little time, and leaves little for higher levels to gain.
+/// Takes little time, and higher levels would gain little.
 const ZSTD_LEVEL: i32 = 3;
 
 /// A column.
@@ -31,24 +31,24 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The column called `name`, its unit not yet in it.
+    /// The column `name`; its unit is still to be added.
     pub(crate) fn new(name: &str, holds: ColumnType) -> Self {
         Self { name: holds.parquet_heading(name), holds }
     }
 }
 
-/// The values of one column in the rows gathered: those that are not null, and which those are.
+/// The values of one column in the collected rows: those that are not null, and their positions.
 enum Values {
     Integers(Vec<i64>),
     Numbers(Vec<f64>),
-    /// One behind the other, and where each ends.
+    /// The texts concatenated, and the end of each.
     Texts(Vec<u8>, Vec<usize>),
     Booleans(Vec<bool>),
 }
 
 struct Gathered {
     values: Values,
-    /// 1 where there is a value, 0 where there is none.
+    /// 1 for a value, 0 for null.
     definitions: Vec<i16>,
 }
 
@@ -85,7 +85,7 @@ impl Gathered {
         self.definitions.push(1);
     }
 
-    /// The column as it stands in a file.
+    /// The column, encoded for a file.
     fn encoded(self, layout: &Layout, place: usize) -> Result<EncodedColumn, ParquetError> {
         let mut sink = TrackedWrite::new(Vec::new());
         let pages = Box::new(SerializedPageWriter::new(&mut sink));
@@ -117,7 +117,7 @@ impl Gathered {
 
 type EncodedColumn = (Bytes, ColumnCloseResult);
 
-/// What a table looks like: shared by all who make groups of its rows.
+/// Schema of a table, shared by all makers of its row groups.
 pub(crate) struct Layout {
     columns: Vec<ColumnType>,
     schema: SchemaDescriptor,
@@ -125,17 +125,17 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Of a table whose rows are called `name`.
+    /// The layout of a table whose rows are called `name`.
     ///
     /// # Errors
-    /// None that can occur: any fields make a table.
+    /// Never fails in practice: any fields form a table.
     fn new(name: &str, fields: &[Field]) -> Result<Self, ParquetError> {
         let types = fields.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder(name).with_fields(types).build()?;
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
             .set_created_by(format!("firstbyte version {}", env!("CARGO_PKG_VERSION")));
-        // Hardly any occurs twice in a group: a dictionary of them takes time, and room.
+        // Times hardly ever repeat within a group, so a dictionary would only cost time and space.
         let is_time =
             |field: &&Field| matches!(field.holds, ColumnType::Time | ColumnType::Timestamp);
         for field in fields.iter().filter(is_time) {
@@ -150,7 +150,7 @@ impl Layout {
     }
 }
 
-/// Rows on their way to be a group: by whichever thread.
+/// Rows being collected into a group, on any thread.
 pub(crate) struct GroupRows {
     columns: Vec<Gathered>,
     rows: usize,
@@ -161,7 +161,7 @@ impl GroupRows {
         Self { columns: layout.columns.iter().copied().map(Gathered::new).collect(), rows: 0 }
     }
 
-    /// Adds a row: a value for each column, in their order.
+    /// Adds a row: one value per column, in order.
     pub(crate) fn push<'a>(&mut self, values: impl IntoIterator<Item = Option<ColumnValue<'a>>>) {
         for (gathered, value) in self.columns.iter_mut().zip(values) {
             gathered.push(value);
@@ -169,10 +169,10 @@ impl GroupRows {
         self.rows += 1;
     }
 
-    /// The group as it stands in a file.
+    /// The group, encoded for a file.
     ///
     /// # Errors
-    /// None that can occur: nothing is written but to memory.
+    /// Never fails in practice: it writes to memory only.
     pub(crate) fn encoded(self, layout: &Layout) -> io::Result<EncodedGroup> {
         let columns = self.columns.into_iter().enumerate();
         let columns = columns.map(|(place, gathered)| gathered.encoded(layout, place));
@@ -180,7 +180,7 @@ impl GroupRows {
     }
 }
 
-/// A group of rows, encoded and compressed.
+/// An encoded and compressed group of rows.
 pub(crate) struct EncodedGroup(Vec<EncodedColumn>);
 
 /// Writes a table.
@@ -194,7 +194,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Begins a file whose rows are called `name`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub(crate) fn new(out: W, name: &str, fields: &[Field]) -> io::Result<Self> {
         let layout = Layout::new(name, fields).map_err(failed)?;
         let (schema, properties) =
@@ -204,15 +204,15 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(Self { out, layout: Arc::new(layout), gathered })
     }
 
-    /// What its groups have to look like.
+    /// The layout that its groups need.
     pub(crate) fn layout(&self) -> Arc<Layout> {
         Arc::clone(&self.layout)
     }
 
-    /// Adds a row: a value for each column, in their order.
+    /// Adds a row: one value per column, in order.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(crate) fn row<'a>(
         &mut self,
         values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
@@ -221,10 +221,10 @@ impl<W: Write + Send> TableWriter<W> {
         if self.gathered.rows == GROUP { self.end_group() } else { Ok(()) }
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes buffered rows and the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if self.gathered.rows > 0 {
             self.end_group()?;
@@ -237,10 +237,10 @@ impl<W: Write + Send> TableWriter<W> {
         self.append(gathered.encoded(&self.layout)?)
     }
 
-    /// Adds the rows of `group`, behind those that were written before.
+    /// Appends the rows of `group`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub(crate) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
         let mut writer = self.out.next_row_group().map_err(failed)?;
         for (bytes, closed) in group.0 {
@@ -267,7 +267,7 @@ fn type_of(field: &Field) -> Result<Arc<Type>, ParquetError> {
         .map(Arc::new)
 }
 
-/// What went wrong below: mostly an error of the sink in other clothes.
+/// Converts an error, which usually wraps one of the sink.
 fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

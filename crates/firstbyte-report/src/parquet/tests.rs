@@ -35,7 +35,7 @@ fn written(samples: impl Iterator<Item = Sample>) -> Vec<u8> {
     out
 }
 
-/// As groups of [`GROUP`] rows.
+/// In groups of [`GROUP`] rows.
 fn write<W: Write + Send>(
     writer: &mut ParquetWriter<W>,
     samples: impl Iterator<Item = Sample>,

@@ -77,7 +77,7 @@ fn connection() -> Connection {
     connection
 }
 
-/// What the parser of quiche's viewers reads.
+/// Parses the log with the parser that quiche's viewers use.
 fn opened(bytes: &[u8]) -> (qlog::QlogSeq, Vec<qlog::events::Event>) {
     let mut reader = QlogSeqReader::new(Box::new(bytes)).unwrap();
     let events = reader.by_ref().map(|event| match event {
@@ -166,7 +166,7 @@ fn connections_without_packets_have_no_log() {
 }
 
 proptest! {
-    /// Whatever frame a server sends: the parser reads the packet as one of the schema.
+    /// Whatever frame a server sends, the parser accepts the packet as valid under the schema.
     #[test]
     fn any_frame_is_one_of_the_schema(
         kind in prop_oneof![0u64..0x40, 0u64..1 << 62],

@@ -1,4 +1,4 @@
-//! Connections with the shapes that a sequence diagram has to cope with, 30 ms away.
+//! Connections with the shapes that a sequence diagram has to handle, 30 ms away.
 
 use firstbyte_core::timeline::{
     Connection, EarlyData, Facts, Handshake, Mark, QuicFacts, Sample, TcpFacts, TlsFacts,
@@ -41,7 +41,7 @@ fn connected(url: &str) -> Connection {
     c
 }
 
-/// The request leaves at `request`, its answer comes between `from` and `to`, microseconds.
+/// Adds a request at `request` and its answer between `from` and `to`, microseconds.
 fn answered(c: &mut Connection, request: i64, from: i64, to: i64) {
     set(
         c,
@@ -58,7 +58,7 @@ fn answered(c: &mut Connection, request: i64, from: i64, to: i64) {
 const REQUEST: [&str; 5] =
     ["ChangeCipherSpec", "{Finished}", "{preface}", "{SETTINGS}", "{HEADERS}"];
 
-/// A session resumed: no certificate, and still a round trip for it.
+/// A resumed session: no certificate, but still one round trip.
 pub(crate) fn resumed() -> Sample {
     let mut c = connected("https://resumed.example/");
     c.flights = vec![
@@ -75,7 +75,7 @@ pub(crate) fn resumed() -> Sample {
     sample(c)
 }
 
-/// The request leaves with the ClientHello, and its answer comes with the handshake's.
+/// The request is sent with the ClientHello, and its answer arrives with the server's handshake messages.
 pub(crate) fn zero_rtt() -> Sample {
     let mut c = connected("https://early.example/");
     c.flights = vec![
@@ -96,7 +96,7 @@ pub(crate) fn zero_rtt() -> Sample {
     sample(c)
 }
 
-/// Asked for another ClientHello.
+/// The server requests another ClientHello.
 pub(crate) fn hello_retry() -> Sample {
     let mut c = connected("https://retry.example/");
     c.flights = vec![
@@ -120,7 +120,7 @@ pub(crate) fn hello_retry() -> Sample {
     sample(c)
 }
 
-/// A chain that overflows an initial window of two segments, then four.
+/// A chain that exceeds an initial window of two segments, then four.
 pub(crate) fn big_chain() -> Sample {
     let mut c = connected("https://chain.example/");
     c.flights = vec![
@@ -146,7 +146,7 @@ pub(crate) fn big_chain() -> Sample {
     sample(c)
 }
 
-/// A megabyte in six windows, each twice as large as the one before.
+/// A megabyte in six windows, each twice the previous one.
 pub(crate) fn megabyte() -> Sample {
     let mut c = hello_retry().connection;
     c.url = "https://large.example/bytes/1000000".into();
@@ -176,7 +176,7 @@ pub(crate) fn megabyte() -> Sample {
     sample(c)
 }
 
-/// A response that is written two kilobytes at a time.
+/// A response written in pieces of two kilobytes.
 pub(crate) fn thirty_pauses() -> Sample {
     let mut c = hello_retry().connection;
     c.url = "https://pauses.example/".into();

@@ -1,8 +1,8 @@
-//! `--sequence`: a connection as two lifelines with what went between them, and the same as a story
-//! that drawings of it are made from.
+//! `--sequence`: a connection as two lifelines with the messages between them, and the underlying story that
+//! drawings are made from.
 //!
-//! Input: a [`Sequence`](firstbyte_core::sequence::Sequence). Output: text. What is near each other,
-//! what is folded and what it is called is decided in `story`, once for text and pictures.
+//! Input: a [`Sequence`](firstbyte_core::sequence::Sequence). Output: text. `story` decides for text and pictures
+//! alike what is close together, what is folded, and what it is called.
 
 pub(crate) mod story;
 mod text;

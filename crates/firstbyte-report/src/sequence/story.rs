@@ -1,7 +1,7 @@
-//! A sequence as one would tell it: what was sent, what was waited for, one after the other.
+//! A sequence as a story: the messages and waits, one after the other.
 //!
-//! Input: a [`Sequence`]. Output: steps in the client's time, with their words. A response of many
-//! bursts is told by its first two and its last; what lies between is counted.
+//! Input: a [`Sequence`]. Output: steps in the client's time, with their texts. For a response of many bursts, the
+//! story contains the first two and the last, and counts those between.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::flights::counted;
 use crate::style::Style;
 use crate::units::{Scale, bytes, count, grouped};
 
-/// What happened next.
+/// One step of the story.
 #[derive(Clone, Debug)]
 pub(crate) enum Step<'a> {
-    /// Something went from one side to the other.
+    /// A burst sent from one side to the other.
     Leg(Leg<'a>),
-    /// Time passed.
+    /// Time that passed.
     Wait(Wait),
-    /// Bursts that are not told one by one.
+    /// Bursts that are only counted.
     More { words: Vec<String> },
-    /// What the client sent while it received the response.
+    /// Data that the client sent while it received the response.
     Meanwhile { words: Vec<String> },
 }
 
@@ -31,9 +31,9 @@ pub(crate) enum Step<'a> {
 pub(crate) struct Leg<'a> {
     pub arrow: &'a Arrow,
     pub burst: &'a Burst,
-    /// What it is called: messages one by one.
+    /// Its messages, as separate words.
     pub words: Vec<String>,
-    /// How much it is; absent for packets without data.
+    /// Its size; absent for packets without data.
     pub amount: Option<String>,
 }
 
@@ -42,24 +42,24 @@ pub(crate) struct Leg<'a> {
 pub(crate) struct Wait {
     pub part: Part,
     pub place: Place,
-    /// Times that the sender's congestion window was full.
+    /// How many times the sender's congestion window was full.
     pub full_windows: usize,
     pub time: Duration,
-    /// Begin and end, at its place.
+    /// Begin and end, in the time of the host that waits.
     pub from: Offset,
     pub to: Offset,
-    /// Nothing came of it: the connection failed then.
+    /// Whether the wait was for nothing, because the connection failed then.
     pub in_vain: bool,
-    /// Half of a round trip whose other half is told elsewhere, under the name of both.
+    /// Half of a round trip whose other half carries the label of both.
     pub told: bool,
-    /// Both halves, where they are told here.
+    /// Time of both halves, if the label is here.
     pub both: Duration,
 }
 
-/// Bursts told at the beginning of an arrow before others are counted.
+/// Number of bursts shown at the beginning of an arrow before the others are counted.
 const FIRST: usize = 2;
 
-/// Tells `sequence`, in figures of `scale`.
+/// Tells `sequence` as a story.
 pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
     let mut legs: Vec<(Offset, Step<'a>)> = Vec::new();
     let mut early = sequence.early_data.is_some();
@@ -73,7 +73,7 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
         early &= !is_flight;
         legs.extend(told(sequence, arrow, with_early_data, style));
     }
-    // What came when all was over is nobody's time.
+    // Data that came after the end belongs to no wait.
     let end = Offset::ZERO + sequence.total;
     legs.retain(|(at, _)| sequence.broken_off.is_some() || *at <= end);
     legs.sort_by_key(|(at, _)| *at);
@@ -88,7 +88,7 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
         while let Some(span) = spans.next_if(|span| span.seen + span.duration() <= at) {
             add(&mut waits, wait(&span));
         }
-        // What was waited for in vain goes on after another attempt.
+        // An unsuccessful wait continues after another attempt.
         if let Some(span) = spans.peek_mut()
             && span.place == Place::Path
             && span.part != Part::Network
@@ -110,10 +110,10 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
 }
 
 impl Wait {
-    /// Waits of a smaller share of the total are not told: the equation has them.
+    /// Smallest share of the total at which a wait is shown; the equation includes the others.
     const LEAST: f64 = 0.001;
 
-    /// Whether it is long enough to be told.
+    /// Whether it is long enough to be shown.
     pub(crate) fn counts(&self, sequence: &Sequence, scale: Scale) -> bool {
         let share = self.time.as_secs_f64() / sequence.total.as_secs_f64().max(1e-12);
         scale.steps(self.time) > 0 && share >= Self::LEAST
@@ -171,7 +171,7 @@ impl Wait {
     }
 }
 
-/// Waits of one cause, one behind the other or parted by what is told once, are told once.
+/// Merges waits with the same cause, whether adjacent or separated by a step, into one.
 fn add(waits: &mut Vec<Wait>, wait: Wait) {
     let halves = wait.part == Part::Network && wait.place == Place::Path;
     let same = waits
@@ -192,7 +192,7 @@ fn add(waits: &mut Vec<Wait>, wait: Wait) {
     }
 }
 
-/// The way there and the way back under one name.
+/// Merges the outward and the return path under one label.
 fn joined(mut waits: Vec<Wait>) -> Vec<Wait> {
     let halves: Vec<usize> = (0..waits.len())
         .filter(|i| waits[*i].part == Part::Network && waits[*i].place == Place::Path)
@@ -232,7 +232,7 @@ fn told<'a>(
         }
         (burst.at(), Step::Leg(Leg { arrow, burst, words, amount }))
     };
-    // One that is left out alone is as short told.
+    // Leaving out a single burst would save no space.
     if of <= FIRST + 2 {
         return (0..of).map(leg).collect();
     }
@@ -244,7 +244,7 @@ fn told<'a>(
     (0..FIRST).map(leg).chain([more, leg(of - 1)]).collect()
 }
 
-/// What an arrow is called.
+/// Label of an arrow.
 fn name(arrow: &Arrow, style: &Style) -> Vec<String> {
     let begins = arrow.messages.iter().position(|name| begins_response(name)).unwrap_or(0);
     let is_response = arrow.kind == ArrowKind::Response;

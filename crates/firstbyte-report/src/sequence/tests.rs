@@ -12,7 +12,7 @@ fn drawn(sample: &Sample) -> String {
 fn tls12_to_sydney() {
     let text = drawn(&samples::tls12_sydney());
     assert_eq!(text.matches('▶').count(), 4);
-    // The response is parted by a pause.
+    // A pause splits the response.
     assert_eq!(text.matches('◀').count(), 5);
     assert_eq!(text.matches("round trip 81.1 ms").count(), 4);
     assert!(text.contains("server 8.3 ms █"));
@@ -92,7 +92,7 @@ fn fits_its_width_and_colours_only_dress() {
     }
 }
 
-/// What comes from outside cannot move the cursor.
+/// External text cannot move the cursor.
 #[test]
 fn hostile_messages_stay_text() {
     let mut sample = samples::plain_http();

@@ -1,6 +1,7 @@
-//! A sequence for the terminal: the client's time on the left, the server's, estimated, on the right.
+//! A sequence for the terminal: the client's time on the left, the server's estimated time on the right.
 //!
-//! Below an arrow stands what was waited for, at whose lifeline it went on, as tall as its share.
+//! Waits are shown below an arrow, beside the lifeline of the waiting host, with a height in proportion to their
+//! share.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::style::{Ink, Style, wrap};
 use crate::units::Scale;
 use crate::{error, waterfall};
 
-/// The last connection of `sample` as a sequence diagram, with its equation below.
+/// The last connection of `sample` as a sequence diagram, followed by its equation.
 pub fn sequence(sample: &Sample, style: &Style) -> String {
     let split = Split::attribute(&sample.connection);
     let ledger = Ledger::from_split(&split);
@@ -40,7 +41,7 @@ pub fn sequence(sample: &Sample, style: &Style) -> String {
     text
 }
 
-/// `sequence` alone.
+/// `sequence` without the equation.
 pub fn diagram(sequence: &Sequence, style: &Style) -> String {
     let steps = tell(sequence, style);
     let page = Page::new(sequence, &steps, *style);
@@ -61,10 +62,10 @@ pub fn diagram(sequence: &Sequence, style: &Style) -> String {
     out
 }
 
-/// A line of the diagram, not yet dressed.
+/// A line of the diagram before colours are applied.
 struct Row {
     left: String,
-    /// Both lifelines and what lies between them.
+    /// Both lifelines and the space between them.
     cells: Vec<Cell>,
     right: String,
 }
@@ -73,13 +74,13 @@ struct Page<'a> {
     sequence: &'a Sequence,
     style: Style,
     scale: Scale,
-    /// Columns of a time.
+    /// Columns for a time.
     time: usize,
     /// Columns between the lifelines.
     inner: usize,
 }
 
-/// Rows for all waits together, beyond one for each.
+/// Rows for all waits together, in addition to one for each.
 const HEIGHT: f64 = 12.0;
 
 impl<'a> Page<'a> {
@@ -210,7 +211,7 @@ impl<'a> Page<'a> {
         rows.push(row);
     }
 
-    /// What was waited for: its name at the lifeline where it went on.
+    /// Adds a wait, with its label beside the lifeline of the waiting host.
     fn wait(&self, wait: &Wait, rows: &mut Vec<Row>) {
         if !wait.counts(self.sequence, self.scale) {
             return;
@@ -253,7 +254,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The end: the total, or what it ended with.
+    /// Adds the end: the total, or the failure.
     fn end(&self, rows: &mut Vec<Row>) {
         let mut row = self.blank();
         let total = self.scale.time(self.sequence.total, &self.style);
@@ -270,7 +271,7 @@ impl<'a> Page<'a> {
         let mut words: Vec<String> = Vec::new();
         for word in self.style.safe(&label).split(' ') {
             match words.last_mut() {
-                // A figure and its unit stay together.
+                // Keep a figure and its unit together.
                 Some(last) if last.ends_with(|c: char| c.is_ascii_digit()) => {
                     last.push(' ');
                     last.push_str(word);

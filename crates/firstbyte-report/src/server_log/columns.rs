@@ -1,5 +1,5 @@
-//! Requests as rows: CSV, times in microseconds, and JSON, times in nanoseconds. What is not known is an empty field, or left
-//! out.
+//! Requests as rows: CSV with times in microseconds, and JSON with times in nanoseconds. Unknown values are empty
+//! fields in CSV, and are left out of JSON.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ type ServerLogColumn = Column<for<'a> fn(&'a LoggedRequest) -> Option<ColumnValu
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         const COLUMNS: &[ServerLogColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };
@@ -55,10 +55,10 @@ fn logged<'a>(logged: Option<LoggedTime>) -> Option<ColumnValue<'a>> {
     time(logged?.value)
 }
 
-/// Writes `request` as an object, and the end of its line.
+/// Writes `request` as an object and a line end.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn line(request: &LoggedRequest, out: &mut dyn Write) -> io::Result<()> {
     let members = COLUMNS.iter().filter_map(|column| {
         let value = match (column.get)(request)? {
@@ -83,10 +83,10 @@ pub struct ServerLogCsv<W: Write> {
 }
 
 impl<W: Write> ServerLogCsv<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         delimited::header(&mut row, COLUMNS.iter().map(|it| it.holds.csv_heading(it.name)));
@@ -97,17 +97,17 @@ impl<W: Write> ServerLogCsv<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, request: &LoggedRequest) -> io::Result<()> {
         self.row.clear();
         delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(request)));
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -1,7 +1,7 @@
-//! Requests of servers' access logs: for the terminal, as rows.
+//! Requests from servers' access logs: for the terminal, and as rows.
 //!
-//! Input: [`LoggedRequest`](firstbyte_sources::server_log::LoggedRequest)s, and what they come to. Output: text. Columns:
-//! `docs/formats.md`, "Requests of server logs"; what they mean: `docs/server-logs.md`.
+//! Input: [`LoggedRequest`](firstbyte_sources::server_log::LoggedRequest)s and their summary. Output: text.
+//! Columns: `docs/formats.md`, "Requests of server logs"; their meaning: `docs/server-logs.md`.
 
 mod columns;
 #[cfg(test)]

@@ -53,7 +53,7 @@ fn shown(requests: &[LoggedRequest], style: &Style) -> String {
     )
 }
 
-/// `text` on one line, wherever it breaks.
+/// `text` on one line, without line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! A server's log for the terminal: requests by what they have in common, what they ended with, and the slowest paths.
+//! A server's log for the terminal: requests by common properties, their outcomes, and the slowest paths.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use crate::dates;
 use crate::style::{Ink, Style, cut_middle, wrap};
 use crate::units::{count, grouped};
 
-/// What a log has to show.
+/// Input of the text view.
 #[derive(Debug)]
 pub struct ServerLogReport<'a> {
-    /// What the log is called.
+    /// Name of the log.
     pub name: &'a str,
-    /// What its requests come to.
+    /// Summary of the requests.
     pub summary: &'a ServerLogSummary,
-    /// Lines that are no requests, by what they are: the first one's number, and how many.
+    /// Lines that are not requests, by kind: number of the first one, and how many.
     pub skipped: &'a BTreeMap<String, (u64, u64)>,
-    /// Groups to show.
+    /// Number of groups to show.
     pub groups: usize,
-    /// Paths to show.
+    /// Number of paths to show.
     pub paths: usize,
 }
 
-/// A figure of a group.
+/// A time of a group.
 type Figure = fn(&LogGroup) -> Option<Duration>;
 
 /// The log as text.
@@ -105,7 +105,7 @@ fn at(histogram: &ExponentialHistogram, q: f64) -> Option<Duration> {
     histogram.quantile(q).map(|quantile| quantile.value)
 }
 
-/// A time in as many digits as the log's clock is good for.
+/// A time with no more digits than the log's clock supports.
 fn figure(time: Option<Duration>, step: Duration) -> String {
     let Some(time) = time else { return String::new() };
     let ms = time.as_secs_f64() * 1e3;
@@ -119,7 +119,7 @@ fn figure(time: Option<Duration>, step: Duration) -> String {
     }
 }
 
-/// Columns of times: those that the log has.
+/// Columns of times that the log contains.
 fn columns(all: &LogGroup, is_coarse: bool) -> Vec<(&'static str, Figure, Duration)> {
     let (ms, us) = (Duration::from_millis(1), Duration::from_micros(1));
     let step = if is_coarse { ms } else { us };
@@ -166,7 +166,7 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         }
         let mut rest: Vec<String> =
             rest.iter().filter(|it| !it.is_empty()).map(|it| style.safe(it)).collect();
-        // What is not told apart has one name for all.
+        // Properties that are not distinguished share one name.
         rest.dedup();
         let label = if rest.is_empty() { "(not known)".to_owned() } else { rest.join(" ") };
         let label = format!("{}{label}", if is_nested { "  " } else { "" });
@@ -181,14 +181,14 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
     lines
 }
 
-/// What columns have in common, above their headings.
+/// Titles shared by several columns, above their headings.
 fn above(columns: &[(&'static str, Figure, Duration)], room: usize) -> String {
     let mut line = " ".repeat(room + 10);
     let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
     for (title, of) in [("request, ms", "median"), ("upstream, ms", "conn."), ("ms", "rtt")] {
         let Some(place) = names.iter().position(|name| *name == of) else { continue };
         let column = room + 10 + place * 7 + 1;
-        // Where it begins, or ends where the last column does.
+        // Align with the first column, or for the last column with its end.
         let column = if of == "rtt" { column + 4 } else { column };
         line = format!("{line:<column$}{title}");
     }
@@ -253,7 +253,7 @@ fn paths(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
     lines
 }
 
-/// What the log does not say, and how one gets it.
+/// Data that the log lacks, and how to add it.
 fn missing(report: &ServerLogReport<'_>) -> Vec<String> {
     let summary = report.summary;
     let mut missing = Vec::new();
@@ -286,7 +286,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// For tests of others: a log of these requests.
+/// A log of these requests, for other modules' tests.
 #[cfg(test)]
 pub(super) fn summed<'a>(
     requests: impl IntoIterator<Item = &'a firstbyte_sources::server_log::LoggedRequest>,

@@ -1,5 +1,5 @@
-//! From a [`Comparison`] to what the views read: nothing is computed here but which sentences come
-//! first.
+//! Converts a [`Comparison`] for the views. It only decides which sentences come first; nothing else is computed
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use firstbyte_core::stats;
 use super::grouping::pair_names;
 use super::{EffectView, Estimate, Sentence, Study, SummaryView, Verdict};
 
-/// With more comparisons than these, the first sentences are about the total only.
+/// With more comparisons than this, the first sentences cover only the total.
 const MANY: usize = 4;
 
 impl From<&stats::Estimate> for Estimate {
@@ -34,7 +34,7 @@ impl From<&compare::Verdict> for Verdict {
 }
 
 impl Study<'_> {
-    /// The study with what `comparison` says of its cells, which have these `axes`.
+    /// The study with the results of `comparison`, whose cells have these `axes`.
     #[must_use]
     pub fn with_comparison(mut self, comparison: &Comparison, axes: &[Axis]) -> Self {
         self.summaries = summaries(comparison);
@@ -46,8 +46,7 @@ impl Study<'_> {
         self
     }
 
-    /// What was found, one axis after the other: of the leading one the total and the handshake, of the
-    /// others the total.
+    /// The findings, by axis: total and handshake for the leading axis, the total for the others.
     fn headlines(&self, comparison: &Comparison, axes: &[Axis]) -> Vec<Sentence> {
         if let Some(needed) = rounds_needed(comparison) {
             let text = format!("No verdicts: they need {needed} rounds (-n {needed})");
@@ -71,7 +70,7 @@ impl Study<'_> {
         sentences
     }
 
-    /// Comparisons of the same two values, whatever the path.
+    /// Comparisons of the same two values, on any path.
     fn alike<'c>(
         &self,
         comparison: &'c Comparison,
@@ -95,7 +94,7 @@ impl Study<'_> {
     }
 }
 
-/// How many rounds verdicts need, if no comparison of the total time has as many.
+/// Number of rounds that verdicts need, if no comparison of the total time has enough.
 fn rounds_needed(comparison: &Comparison) -> Option<usize> {
     let total = |pair: &PairEffects| match pair.metric(Metric::Total)?.verdict {
         compare::Verdict::TooFewRounds { needed } => Some(needed),
@@ -105,13 +104,13 @@ fn rounds_needed(comparison: &Comparison) -> Option<usize> {
     needed?.into_iter().max()
 }
 
-/// The handshake that both sides of every pair have; else the connection set-up as a whole.
+/// The handshake that both sides of every pair have; otherwise the whole connection set-up.
 fn handshake(pairs: &[&PairEffects]) -> Metric {
     let both_have = |metric: &Metric| pairs.iter().all(|pair| pair.metric(*metric).is_some());
     [Metric::Tls, Metric::Quic].into_iter().find(both_have).unwrap_or(Metric::Setup)
 }
 
-/// One sentence for the same comparison at several places.
+/// One sentence for the same comparison in several places.
 fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Sentence> {
     let effects: Vec<_> = pairs.iter().filter_map(|p| p.metric(metric)).collect();
     let n = effects.len();
@@ -207,7 +206,7 @@ fn effects(pair: &PairEffects) -> Vec<EffectView> {
             .effect
             .quantiles
             .iter()
-            // Where so few rounds are beyond that there is no interval, the difference is chance.
+            // If too few rounds lie beyond a quantile for an interval, the difference is chance.
             .filter(|q| q.difference.interval.is_some())
             .map(|q| (q.q, Estimate::from(&q.difference)))
             .collect(),
@@ -271,7 +270,7 @@ mod tests {
             assert!(text.contains(words) && page.contains(words), "{text}");
         }
         assert!(page.contains("no verdict") && page.contains("Answers by variant"));
-        // Asked for, they are compared; that they differ is told all the same.
+        // On request they are compared, but the text still says that the answers differ.
         let (text, _) = shown(&Settings { compare_unlike: true, ..Settings::default() });
         assert!(text.contains("▼ TLS 1.3 cut the median total time by "), "{text}");
         assert!(text.contains("\nAnswers\n"), "{text}");

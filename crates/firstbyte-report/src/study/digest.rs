@@ -1,8 +1,8 @@
-//! Rows, however many, reduced to what a picture can show.
+//! Reduces any number of rows to what a picture can show.
 //!
-//! A cell's rounds are cut into at most so many *columns* of rounds in a row. A column shows one
-//! real sample: the one in the middle by total time, whose phases add up (medians of phases would
-//! not), and the least and largest total around it. With few rounds a column is a sample.
+//! A cell's rounds are divided into a limited number of *columns* of consecutive rounds. A column shows one real
+//! sample: the one with the median total time, whose phases add up (medians of phases would not), together with the
+//! minimum and maximum total. With few rounds, a column is a single sample.
 
 use firstbyte_core::compare::{AnswerCounts, find_difference};
 use firstbyte_core::run::{Metric, Row, Shortfall, Standing};
@@ -10,7 +10,7 @@ use firstbyte_core::stats::percentile;
 
 use crate::units::grouped;
 
-/// The phases from the origin on, and the metrics that hold their times.
+/// The phases in chronological order, as the metrics that hold their times.
 pub(crate) const PHASES: [Metric; 7] = [
     Metric::Resolve,
     Metric::Connect,
@@ -21,18 +21,18 @@ pub(crate) const PHASES: [Metric; 7] = [
     Metric::Receive,
 ];
 
-/// The place of the TCP handshake among them; the other handshakes follow.
+/// Index of the TCP handshake among them; the other handshakes follow.
 const CONNECT: usize = 1;
-/// Sums of metrics that were rounded one by one differ by no more.
+/// Largest difference between a sum and its individually rounded metrics.
 const ROUNDING_NS: u64 = 1_000;
 
-/// Metrics whose distributions are drawn.
+/// Metrics with a drawn distribution.
 pub(crate) const SPREADS: [Metric; 3] = [Metric::Total, Metric::Ttfb, Metric::Setup];
 
-/// Quantiles that a distribution is drawn through: every percent.
+/// Number of quantiles through which a distribution is drawn: every percent.
 pub(crate) const STEPS: usize = 100;
 
-/// Sorted values, or where there are more than [`STEPS`] their percentiles.
+/// Sorted values, or their percentiles if there are more than [`STEPS`].
 pub(crate) fn percentiles(sorted: &[u64]) -> Vec<u64> {
     if sorted.len() <= STEPS {
         return sorted.to_vec();
@@ -44,11 +44,11 @@ pub(crate) fn percentiles(sorted: &[u64]) -> Vec<u64> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub cells: Vec<Series>,
-    /// The first round that counts.
+    /// The first round after warm-up.
     pub first_round: u32,
-    /// Rounds that count.
+    /// Number of rounds after warm-up.
     pub rounds: u32,
-    /// Rounds in a column.
+    /// Rounds per column.
     pub per_column: u32,
 }
 
@@ -57,47 +57,47 @@ pub(crate) struct Digest {
 pub(crate) struct Series {
     pub warmup: Vec<Column>,
     pub columns: Vec<Column>,
-    /// Samples that are not warm-up.
+    /// Number of samples that are not warm-up.
     pub asked: u64,
     pub proven: u64,
     pub failed: u64,
     pub shortfalls: Vec<(Shortfall, u64)>,
-    /// Of proven samples.
+    /// Answers of the proven samples.
     pub answers: AnswerCounts,
-    /// The sample in the middle by total.
+    /// The sample with the median total.
     pub middle: Option<Column>,
-    /// For each of [`SPREADS`]: the sorted values, or where there are more than [`STEPS`] the
-    /// quantiles at every percent.
+    /// For each of [`SPREADS`]: the sorted values, or the quantiles at every percent if there are more than
+    /// [`STEPS`].
     pub spreads: [Vec<u64>; SPREADS.len()],
     /// Quartiles of the total.
     pub quartiles: Option<[u64; 3]>,
 }
 
-/// Rounds in a row.
+/// Consecutive rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// Samples that count.
+    /// Number of samples that count.
     pub samples: u32,
     pub failed: u32,
     pub unproven: u32,
-    /// Phases of the sample in the middle, nanoseconds.
+    /// Phases of the median sample, nanoseconds.
     pub phases: [u64; PHASES.len()],
     /// Their sum.
     pub total: u64,
-    /// The least and the largest total.
+    /// The minimum total; below, the maximum.
     pub low: u64,
     pub high: u64,
 }
 
 impl Column {
-    /// From the origin to the end of the phase with this index, nanoseconds.
+    /// Time from the origin to the end of the phase with this index, nanoseconds.
     pub(crate) fn until(&self, phase: usize) -> u64 {
         self.phases[..=phase].iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 }
 
 impl Digest {
-    /// Columns of all cells together: what a page of a megabyte has room for.
+    /// Columns of all cells together: about as many as fit on a page of one megabyte.
     const COLUMNS: usize = 7_200;
 
     pub(crate) fn from_rows(cells: usize, rows: &[Row]) -> Self {
@@ -112,17 +112,17 @@ impl Digest {
         Self { cells: series, ..shape }
     }
 
-    /// Whether the answers of its cells, or within one of them, differ.
+    /// Whether answers differ between or within cells.
     pub(crate) fn has_unlike_answers(&self) -> bool {
         find_difference(self.cells.iter().map(|series| &series.answers)).is_some()
     }
 
-    /// Whether answers need to be shown: they differ, or some are errors.
+    /// Whether answers have to be shown, because they differ or some are errors.
     pub(crate) fn shows_answers(&self) -> bool {
         self.has_unlike_answers() || self.cells.iter().any(|series| series.answers.has_errors())
     }
 
-    /// Columns of a cell.
+    /// Number of columns of a cell.
     pub(crate) fn columns(&self) -> usize {
         self.rounds.div_ceil(self.per_column.max(1)) as usize
     }
@@ -239,7 +239,7 @@ impl Series {
     }
 }
 
-/// The column of the rows with these indices. `scratch` is reused.
+/// The column of the rows with these indices; `scratch` is a reused buffer.
 fn column(rows: &[Row], of: &[u32], scratch: &mut Vec<(u64, u32)>) -> Column {
     let mut column = Column { low: u64::MAX, ..Column::default() };
     scratch.clear();
@@ -264,7 +264,7 @@ fn column(rows: &[Row], of: &[u32], scratch: &mut Vec<(u64, u32)>) -> Column {
     let (_, &mut (total, index), _) = scratch.select_nth_unstable(middle);
     let row = &rows[index as usize];
     column.phases = PHASES.map(|phase| row.metric(phase).unwrap_or(0));
-    // A proxy's TLS and tunnel are in the set-up alone: they are drawn with the TCP handshake.
+    // A proxy's TLS and tunnel are only part of the set-up; draw them with the TCP handshake.
     let handshakes = column.until(CONNECT + 2) - column.phases[0];
     let of_proxy = row.metric(Metric::Setup).unwrap_or(0).saturating_sub(handshakes);
     if of_proxy > ROUNDING_NS {

@@ -1,20 +1,20 @@
-//! Cross-examination as views show it: figures and words, the same in the terminal and on the page.
+//! Cross-examination for the views: figures and texts, the same in the terminal and on the page.
 
 use firstbyte_core::cross_examination::{Meaning, Testimony, WayExamined};
 
 use super::super::units::count;
 
-/// What is said of the marks that the capture shows, or the client says.
+/// Figures for the marks that the capture or the client reports.
 pub(crate) fn figures(way: &WayExamined) -> impl Iterator<Item = TestimonyFigures> + '_ {
     let known = way.testimonies.iter().filter(|_| way.held > 0);
     known.filter(|it| it.meaning != Meaning::Unseen).map(TestimonyFigures::new)
 }
 
-/// What is said of one mark, in figures.
+/// Figures for one mark.
 pub(crate) struct TestimonyFigures {
     pub(crate) mark: &'static str,
     pub(crate) count: String,
-    /// Milliseconds, with its sign.
+    /// Signed milliseconds.
     pub(crate) median: String,
     /// Milliseconds.
     pub(crate) p99: String,
@@ -22,7 +22,7 @@ pub(crate) struct TestimonyFigures {
 }
 
 impl TestimonyFigures {
-    /// What the columns are called.
+    /// Headings of the columns.
     pub(crate) const HEADINGS: [&'static str; 5] =
         ["mark", "n", "median, ms", "p99, ms", "what it means"];
 
@@ -43,7 +43,7 @@ impl TestimonyFigures {
     }
 }
 
-/// How a way's connections were held against the capture, in words.
+/// How a way's connections compare with the capture, in words.
 pub(crate) fn held(name: &str, way: &WayExamined) -> String {
     let mut text = format!("{name}: {} of the capture", count(way.held as u64, "connection"));
     for (why, unheld) in &way.unheld {

@@ -1,4 +1,4 @@
-//! Comparisons made by hand: three edges, noise that drifts, outliers, failures, unproven samples.
+//! Synthetic comparisons: three edges, drifting noise, outliers, failures, unproven samples.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use firstbyte_core::timeline::{
 
 use super::{EffectView, Estimate, FailureView, Sentence, Study, SummaryView, Verdict};
 
-/// What a [`Study`] borrows from.
+/// Owns the data that a [`Study`] borrows.
 pub(crate) struct Made {
     pub cells: Vec<Cell>,
     pub rows: Vec<Row>,
@@ -50,11 +50,11 @@ impl Made {
     }
 }
 
-/// A way to connect, by what it costs.
+/// The cost of a way to connect.
 #[derive(Clone, Copy)]
 struct Way {
     label: &'static str,
-    /// Round trips of TCP, TLS, QUIC.
+    /// Round trips of TCP, TLS and QUIC.
     trips: [f64; 3],
     early: bool,
 }
@@ -74,8 +74,7 @@ fn factor(axis: &str, label: &str) -> Factor {
     Factor { axis: axis.into(), value: label.to_lowercase().replace(' ', "-"), label: label.into() }
 }
 
-/// `ways` of six ways to connect to three edges over both families, `rounds` rounds after two to
-/// warm up.
+/// `ways` of six ways to connect to three edges over both families, with `rounds` rounds after two of warm-up.
 pub(crate) fn made(ways: usize, edges: usize, families: usize, rounds: u32) -> Made {
     let mut random = fastrand::Rng::with_seed(7);
     let mut plans = Vec::new();
@@ -190,7 +189,7 @@ fn row(
     }
 }
 
-/// One whose flights lie where its marks are.
+/// Builds a connection whose flights match its marks.
 struct Walk {
     now: f64,
     connection: Connection,
@@ -219,7 +218,7 @@ impl Walk {
         self
     }
 
-    /// `trips` exchanges of the handshake, in `trips` round trips and 2.4 ms.
+    /// Adds `trips` handshake exchanges, which take `trips` round trips and 2.4 ms.
     fn handshake(&mut self, trips: f64, rtt: f64, quic: bool) {
         let [asked, hello, done] = match (quic, trips > 1.0) {
             (true, _) => [&["Initial"][..], &["Initial", "Handshake"], &[]],
@@ -315,7 +314,7 @@ fn values(rows: &[Row], cell: usize, metric: Metric) -> Vec<f64> {
 
 const QUANTILES: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
 
-/// An estimate with an interval that is about as wide as one would be.
+/// An estimate with a plausible interval.
 fn estimate(value: f64, spread: f64, n: usize) -> Estimate {
     let half = spread * 2.0 / (n as f64).sqrt();
     let interval = (n >= 6).then_some(Interval { low: value - half, high: value + half });
@@ -323,7 +322,7 @@ fn estimate(value: f64, spread: f64, n: usize) -> Estimate {
 }
 
 fn summarise(made: &mut Made) {
-    // Enough of them for quantiles that only have to look right.
+    // Enough rows for quantiles that only have to look right.
     let rows = &made.rows[..made.rows.len().min(40_000)];
     for cell in 0..made.cells.len() {
         for metric in Metric::ALL {

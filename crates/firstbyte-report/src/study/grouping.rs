@@ -1,8 +1,8 @@
-//! Which cells stand beside each other: those that differ only in what is compared.
+//! Groups cells that differ only in the compared axes.
 //!
-//! An axis on which a variant differs from its base is a *contrast*; the values of the others are
-//! the group's heading. So the paths to Sydney stand together and share a scale, and those to
-//! London have one of their own.
+//! An axis on which a variant differs from its base is a *contrast*; the values on the other axes form the group's
+//! heading. For example, all connections to Sydney are in one group and share a scale, and those to London have
+//! another.
 
 use firstbyte_core::compare::Role;
 use firstbyte_core::run::Cell;
@@ -12,17 +12,17 @@ use super::Study;
 /// Cells that are compared with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// What they have in common; empty when there is one group.
+    /// Their common properties; empty if there is only one group.
     pub heading: String,
-    /// Their indices.
+    /// Indices of the cells.
     pub cells: Vec<usize>,
 }
 
-/// All cells, in groups, and what each is called there.
+/// All cells in groups, with their labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grouping {
     pub groups: Vec<Group>,
-    /// For each cell, what sets it apart within its group.
+    /// For each cell, what distinguishes it within its group.
     pub labels: Vec<String>,
 }
 
@@ -65,8 +65,7 @@ impl Grouping {
     }
 }
 
-/// The axes on which a variant differs from its base in what the run was made for; without such a
-/// comparison, all.
+/// The axes on which a variant differs from its base in the run's primary comparison; without one, all axes.
 fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
     let mut axes = Vec::new();
     for effect in study.effects.iter().filter(|e| e.role == Role::Primary) {

@@ -1,8 +1,8 @@
-//! A comparison as its views need it: what the pictures, the page and the terminal tables read.
+//! A comparison in the form that its views need: the pictures, the page and the terminal tables.
 //!
-//! Input: cells and rows of a run, the median sample of each cell, and what statistics made of the
-//! rows. Nothing here computes statistics: estimates, intervals and verdicts come from the caller.
-//! `Digest` reduces the rows, however many there are, to what a picture can show.
+//! Input: cells and rows of a run, the median sample of each cell, and the rows' statistics. Nothing here computes
+//! statistics: the caller provides estimates, intervals and verdicts. `Digest` reduces any number of rows to what a
+//! picture can show.
 
 mod compared;
 mod digest;
@@ -32,74 +32,74 @@ pub use story::{
     figures_of_sentence,
 };
 
-/// A comparison, whole.
+/// A complete comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Study<'a> {
-    /// What is compared, in one line.
+    /// One-line title.
     pub title: &'a str,
-    /// When it was measured, as text.
+    /// Date of the measurement, as text.
     pub date: &'a str,
-    /// Where else to look, of a page that is one of several: what it is called, and its address.
+    /// Links to related pages, if the page is one of several: label and address.
     pub links: &'a [(String, String)],
     /// The command line that repeats it.
     pub command: &'a str,
-    /// What it was measured on and with: names and values.
+    /// Measurement environment: names and values.
     pub environment: &'a [(String, String)],
     /// The ways to connect.
     pub cells: &'a [Cell],
     /// Every sample, in any order.
     pub rows: &'a [Row],
-    /// For each cell the sample in the middle by total time, where one counts.
+    /// For each cell the sample with the median total time, if any sample counts.
     pub medians: &'a [Option<AttributedConnection>],
-    /// What was found, in words, the most important first.
+    /// Findings in words, the most important first.
     pub sentences: Vec<Sentence>,
     /// Each cell's quantiles.
     pub summaries: Vec<SummaryView>,
     /// Each variant's difference from its base.
     pub effects: Vec<EffectView>,
-    /// Comparisons that there are none of, in words.
+    /// Descriptions of comparisons without data.
     pub missing: Vec<String>,
-    /// Why samples failed.
+    /// Reasons why samples failed.
     pub failures: Vec<FailureView>,
-    /// How what clients say stands beside a capture; nothing without one.
+    /// Clients' reports compared with a capture; absent without one.
     pub examined: Option<&'a Examined>,
-    /// What browsers' network panels show, of ways that have one.
+    /// Times from browsers' network panels, for ways that have them.
     pub panels: &'a [PanelView],
-    /// What visits take of the client's processor, of ways of which that is known.
+    /// Client processor time per visit, for ways where it is known.
     pub processors: &'a [ProcessorView],
-    /// Differences percentile by percentile, where they were asked for.
+    /// Differences by percentile, if requested.
     pub percentiles: &'a [PercentileEffects],
-    /// Published figures next to measured ones, for the lab's studies.
+    /// Published figures beside measured ones, for the lab's studies.
     pub story: Option<&'a StudyStory>,
 }
 
-/// What clients say, held against a capture.
+/// Clients' reports compared with a capture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Examined {
-    /// Of every way to connect, by its name.
+    /// Results for every way to connect, by name.
     pub ways: Vec<(String, WayExamined)>,
-    /// Of every client, all its ways taken together.
+    /// Results for every client, over all its ways.
     pub clients: Vec<(String, WayExamined)>,
 }
 
-/// What an effect allows to be said.
+/// The conclusion that an effect permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// The variant takes less time.
     Faster,
     /// The variant takes more time.
     Slower,
-    /// They differ by less than matters.
+    /// The difference is too small to matter.
     Same,
     /// Their answers differ, so their times are not compared.
     Unlike,
-    /// The interval holds zero, or there is none.
+    /// The interval contains zero, or there is no interval.
     #[default]
     Open,
 }
 
 impl Verdict {
-    /// What it is called in a table.
+    /// Its name in a table.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -120,7 +120,7 @@ impl Verdict {
         }
     }
 
-    /// Its symbol: told apart by shape, not by colour alone.
+    /// Its symbol, distinguishable by shape as well as by colour.
     pub(crate) const fn symbol(self) -> &'static str {
         match self {
             Self::Faster => "▼",
@@ -147,16 +147,16 @@ impl Verdict {
 pub struct Sentence {
     /// The sentence.
     pub text: String,
-    /// What it says.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
-/// A value with the interval that covers it with 95 % confidence.
+/// A value with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The value, nanoseconds.
     pub value: f64,
-    /// Its interval, where there were enough rounds for one.
+    /// Its interval, if there were enough rounds.
     pub interval: Option<Interval>,
 }
 
@@ -165,34 +165,34 @@ pub struct Estimate {
 pub struct SummaryView {
     /// Index of the cell.
     pub cell: usize,
-    /// Of what.
+    /// The metric.
     pub metric: Metric,
-    /// Samples that count.
+    /// Number of samples that count.
     pub samples: usize,
-    /// Quantile (0.5 is the median) and its value, ascending.
+    /// Quantiles (0.5 is the median) and their values, ascending.
     pub quantiles: Vec<(f64, Estimate)>,
-    /// Values far from the median: flagged, and part of every figure.
+    /// Number of values far from the median; they are flagged, but included in every figure.
     pub outliers: usize,
-    /// How alike neighbouring rounds are (lag 1).
+    /// Autocorrelation of neighbouring rounds (lag 1).
     pub autocorrelation: Option<f64>,
-    /// Whether that is more than chance gives, and enough to matter.
+    /// Whether the autocorrelation is significant and large enough to matter.
     pub notable: bool,
 }
 
 /// The difference between two cells in one metric, paired by round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectView {
-    /// What the two are compared for.
+    /// The purpose of the comparison.
     pub role: Role,
-    /// Index of the cell that is compared against.
+    /// Index of the base's cell.
     pub base: usize,
-    /// Index of the cell that is compared.
+    /// Index of the variant's cell.
     pub variant: usize,
-    /// In what.
+    /// The metric.
     pub metric: Metric,
-    /// Rounds in which both count.
+    /// Number of rounds in which both count.
     pub pairs: usize,
-    /// Rounds in which only one does; they are in no figure of the two.
+    /// Number of rounds in which only one counts; they are excluded from the comparison.
     pub unpaired: usize,
     /// Median of the paired differences, variant minus base.
     pub difference: Estimate,
@@ -202,9 +202,9 @@ pub struct EffectView {
     pub hodges_lehmann: f64,
     /// The p-value of the difference, and the same adjusted for all comparisons of its kind.
     pub p_values: Option<[f64; 2]>,
-    /// Quantile and the difference of both cells' quantiles, ascending: those with an interval.
+    /// Quantiles and their differences between the cells, ascending; only those with an interval.
     pub quantiles: Vec<(f64, Estimate)>,
-    /// What it allows to be said.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -213,14 +213,15 @@ pub struct EffectView {
 pub struct FailureView {
     /// Index of the cell.
     pub cell: usize,
-    /// What happened.
+    /// The cause.
     pub cause: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
 impl Study<'_> {
-    /// Heading of the counts, and the word for samples that count. A table of timers proves nothing about the wire.
+    /// Heading of the counts, and the word for samples that count. Tables of browsers' timers prove nothing about
+    /// the wire.
     pub(crate) fn proof_words(&self) -> (&'static str, &'static str) {
         let has_table =
             self.cells.iter().flat_map(|cell| &cell.factors).any(|f| f.axis == FILE_AXIS);
@@ -241,7 +242,7 @@ impl SummaryView {
     }
 }
 
-/// "p99", "p99.9"; the median by its name.
+/// "p99", "p99.9"; the median has its own name.
 pub(crate) fn quantile_name(q: f64) -> String {
     if (q - 0.5).abs() < 1e-9 {
         return "median".into();

@@ -1,22 +1,22 @@
-//! What browsers' network panels show, of every way to connect.
+//! Times from browsers' network panels, for every way to connect.
 
 use std::time::Duration;
 
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::PanelTime;
 
-/// What the panel shows of one way to connect.
+/// The panel's times for one way to connect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PanelView {
-    /// The way's name.
+    /// Name of the way.
     pub way: String,
-    /// Samples whose panel shows something.
+    /// Number of samples whose panel shows anything.
     pub samples: usize,
-    /// Medians of the samples that show it, in the panel's order.
+    /// Medians of the samples that show a time, in the panel's order.
     pub medians: Vec<PanelTime>,
 }
 
-/// Gathers them.
+/// Collects the panel times of samples.
 #[derive(Clone, Debug, Default)]
 pub struct PanelTimes {
     samples: usize,
@@ -24,7 +24,7 @@ pub struct PanelTimes {
 }
 
 impl PanelTimes {
-    /// Takes what one sample's panel shows.
+    /// Adds the panel times of one sample.
     pub fn take(&mut self, panel: &[PanelTime]) {
         self.samples += usize::from(!panel.is_empty());
         for PanelTime { label, took } in panel {
@@ -37,7 +37,7 @@ impl PanelTimes {
         }
     }
 
-    /// The medians; nothing where no sample shows anything.
+    /// The medians; absent if no sample has any.
     pub fn view(&self, way: String) -> Option<PanelView> {
         let medians = self.times.iter().filter_map(|(label, times)| {
             let took = Duration::from_secs_f64(median(times)?);

@@ -1,34 +1,34 @@
-//! What visits take of the client's processor, of every way to connect.
+//! Client processor time per visit, for every way to connect.
 
 use std::time::Duration;
 
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::ProcessorTime;
 
-/// What visits of one way to connect take of the processor.
+/// Processor time per visit for one way to connect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessorView {
-    /// The way's name.
+    /// Name of the way.
     pub way: String,
-    /// Samples that say it.
+    /// Number of samples that report it.
     pub samples: usize,
-    /// The median of both together.
+    /// Median of user and system time together.
     pub sum: Duration,
-    /// Medians of each.
+    /// Medians of user and of system time.
     pub parts: ProcessorTime,
 }
 
-/// Gathers them.
+/// Collects the processor times of samples.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessorTimes(Vec<ProcessorTime>);
 
 impl ProcessorTimes {
-    /// Takes what one sample says.
+    /// Adds the processor time of one sample.
     pub fn take(&mut self, time: Option<ProcessorTime>) {
         self.0.extend(time);
     }
 
-    /// The medians; nothing where no sample says anything.
+    /// The medians; absent if no sample reports any.
     pub fn view(&self, way: String) -> Option<ProcessorView> {
         let middle = |part: fn(&ProcessorTime) -> Duration| {
             let seconds: Vec<f64> = self.0.iter().map(|time| part(time).as_secs_f64()).collect();

@@ -1,23 +1,23 @@
-//! The story of a study: published figures and measured ones.
+//! The story of a study: published figures beside measured ones.
 //!
-//! In: figures, each with its published value and its measured one. Out: [`StudyStory`], which the terminal, the page and
-//! the pictures show alike: which figures were reproduced, and a sentence that is told only when every figure it rests on
-//! was. It computes no statistics: estimates come from the caller.
+//! Input: figures, each with its published and its measured value. Output: a [`StudyStory`], shown alike by the
+//! terminal, the page and the pictures. It says which figures were reproduced, and has a sentence that is told only
+//! if every figure it relies on was. It computes no statistics: the caller provides estimates.
 
 use super::Estimate;
 
-/// A study, told.
+/// A study's story.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyStory {
     /// The study's name.
     pub study: String,
-    /// Who published what, in a line.
+    /// One-line source: who published what.
     pub source: String,
-    /// What the measured figures are compared with: "published".
+    /// The reference for the measured figures: "published".
     pub reference: &'static str,
     /// Rows of the table.
     pub figures: Vec<StoryFigure>,
-    /// With `{NAME}` in the place of the measured figures of that name.
+    /// The sentence, with `{NAME}` for the measured figures of that name.
     pub sentence: String,
 }
 
@@ -28,24 +28,24 @@ pub struct StoryFigure {
     pub name: String,
     /// The variant; empty if there is only one.
     pub variant: String,
-    /// Of both of the values below.
+    /// Unit of both values below.
     pub unit: FigureUnit,
-    /// What the measured value is compared with.
+    /// The reference value.
     pub published: PublishedFigure,
-    /// What came out.
+    /// The measured value.
     pub measured: MeasuredFigure,
 }
 
-/// What a figure is counted in.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureUnit {
     /// Nanoseconds.
     Time,
-    /// Nanoseconds more or less.
+    /// Nanoseconds, as a signed difference.
     TimeChange,
-    /// A share, 1 is 100 %.
+    /// A share; 1 is 100 %.
     Share,
-    /// A share more or less.
+    /// A signed difference of shares.
     ShareChange,
     /// A ratio.
     Factor,
@@ -55,65 +55,65 @@ pub enum FigureUnit {
     Number,
 }
 
-/// What a measured figure is compared with.
+/// The reference value of a measured figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedFigure {
-    /// As it was written: "333 ms", "-30 % to -10 %".
+    /// The value as published: "333 ms", "-30 % to -10 %".
     pub text: String,
     /// Lower end, or the value itself.
     pub low: f64,
     /// Upper end, or the value itself.
     pub high: f64,
-    /// A bound that the study sets itself, which nobody published.
+    /// Whether this is the study's own bound instead of a published value.
     pub is_own_bound: bool,
 }
 
-/// What came out.
+/// Outcome of measuring a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MeasuredFigure {
-    /// As published, or within the bounds.
+    /// It matches the published value, or lies within the bounds.
     Reproduced(Estimate),
-    /// Otherwise; absent where no sample counts.
+    /// It does not match; absent if no sample counts.
     Missed(Option<Estimate>),
     /// It could not be measured here, for this reason.
     Unavailable(String),
 }
 
-/// The sentence at the end.
+/// The concluding sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorySentence {
-    /// Every figure it rests on was reproduced.
+    /// Every figure it relies on was reproduced.
     Told(String),
-    /// These figures, on which it rests, were missed or not measured.
+    /// It relies on these figures, which were missed or not measured.
     Withheld(Vec<String>),
 }
 
 /// Figures whose bars share a scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BarGroup<'a> {
-    /// The longest bar.
+    /// Length of the longest bar.
     pub longest: f64,
-    /// Figures of one name.
+    /// Figures grouped by name.
     pub figures: Vec<Vec<&'a StoryFigure>>,
 }
 
-/// Where one bar of a group is so many times as long as another, the shorter one has no length that can be seen.
+/// If one bar of a group is this many times as long as another, the shorter one becomes invisible.
 const WIDEST_RATIO: f64 = 10.0;
 
 impl PublishedFigure {
-    /// What the study itself expects, from `low` to `high`.
+    /// The study's own expectation, from `low` to `high`.
     pub const fn own_bound(text: String, [low, high]: [f64; 2]) -> Self {
         Self { text, low, high, is_own_bound: true }
     }
 
-    /// Whether `value` lies within its ends.
+    /// Whether `value` lies between its ends.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
 impl MeasuredFigure {
-    /// `estimate`, reproduced where its value is as it `has_to_be`.
+    /// Judges `estimate`: it is reproduced if `has_to_be` accepts its value.
     pub fn judge(estimate: Option<Estimate>, has_to_be: impl FnOnce(f64) -> bool) -> Self {
         match estimate {
             Some(estimate) if has_to_be(estimate.value) => Self::Reproduced(estimate),
@@ -139,13 +139,13 @@ impl StoryFigure {
         }
     }
 
-    /// The measured figure without its interval; empty where nothing was measured.
+    /// The measured figure without its interval; empty if nothing was measured.
     pub(crate) fn value_text(&self) -> String {
         let estimate = self.measured.estimate();
         estimate.map_or(String::new(), |estimate| self.unit.value_text(estimate.value))
     }
 
-    /// What its bar is called.
+    /// Label of its bar.
     pub(crate) fn bar_label(&self) -> &str {
         if self.variant.is_empty() { "measured" } else { &self.variant }
     }
@@ -156,7 +156,7 @@ impl StoryFigure {
 }
 
 impl StudyStory {
-    /// Whether nothing that could be measured was missed.
+    /// Whether every figure that could be measured was reproduced.
     pub fn is_reproduced(&self) -> bool {
         !self.figures.iter().any(StoryFigure::is_missed)
     }
@@ -172,7 +172,7 @@ impl StudyStory {
         if missed.is_empty() { text } else { format!("{text}; missed: {}", missed.join("; ")) }
     }
 
-    /// The sentence with the measured figures in it; absent where the study has none.
+    /// The sentence with the measured figures filled in; absent if the study has none.
     pub fn sentence(&self) -> Option<StorySentence> {
         if self.sentence.is_empty() {
             return None;
@@ -205,7 +205,7 @@ impl StudyStory {
         })
     }
 
-    /// Variants, in the order of their first figures.
+    /// Variants, in order of first appearance.
     pub(crate) fn variants(&self) -> Vec<&str> {
         distinct(self.figures.iter().map(|figure| figure.variant.as_str()))
     }
@@ -245,7 +245,7 @@ impl StudyStory {
 }
 
 impl StoryFigure {
-    /// Of its bars.
+    /// Lengths of its bars.
     fn lengths(&self) -> impl Iterator<Item = f64> {
         let measured = self.measured.estimate().map(|estimate| estimate.value);
         [self.published.low, self.published.high].into_iter().chain(measured).map(f64::abs)
@@ -262,7 +262,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     found
 }
 
-/// Words, or the name of a figure.
+/// Text, or the name of a figure.
 enum SentencePiece<'a> {
     Words(&'a str),
     Figure(&'a str),
@@ -278,7 +278,7 @@ fn sentence_pieces(sentence: &str) -> impl Iterator<Item = SentencePiece<'_>> {
     })
 }
 
-/// Names of the figures that `sentence` rests on.
+/// Names of the figures that `sentence` relies on.
 pub fn figures_of_sentence(sentence: &str) -> impl Iterator<Item = &str> {
     sentence_pieces(sentence).filter_map(|piece| match piece {
         SentencePiece::Figure(name) => Some(name),
@@ -303,7 +303,7 @@ impl FigureUnit {
         }
     }
 
-    /// Whether it comes from samples: enough of them give an interval.
+    /// Whether it is computed from samples, so that enough of them give an interval.
     pub(crate) const fn has_intervals(self) -> bool {
         matches!(self, Self::Time | Self::TimeChange | Self::ShareChange)
     }
@@ -335,7 +335,7 @@ impl FigureUnit {
         self.value_text(estimate.value) + &interval
     }
 
-    /// "333.2 to 352.4 ms", without signs: the words around it say which way.
+    /// "333.2 to 352.4 ms", without signs: the surrounding words give the direction.
     fn range_text(self, values: &[f64]) -> String {
         let sizes = || values.iter().map(|value| value.abs());
         let (low, high) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));

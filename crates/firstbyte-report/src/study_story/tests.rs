@@ -22,7 +22,7 @@ fn figure(name: &str, variant: &str, text: &str, [published, measured]: [f64; 2]
     }
 }
 
-/// The published case of early data, with one client that cannot do it.
+/// The published early data case, with one client that does not support it.
 fn early_data(page_on: f64) -> StudyStory {
     let of = |variant: &str, page_off, page_on, image_on| {
         [
@@ -92,18 +92,18 @@ fn a_missed_figure_is_named_and_takes_the_sentence_with_it() {
     assert!(words.contains("were missed: page, early data on (firstbyte)."), "{text}");
     assert!(words.ends_with("8 of 9 figures reproduced; missed: page, early data on (firstbyte)"));
     assert!(!story.is_reproduced());
-    // One that it does not rest on leaves it.
+    // A missed figure that the sentence does not rely on does not matter.
     let mut story = early_data(222.9);
     story.figures[3].measured = MeasuredFigure::Missed(None);
     assert!(matches!(story.sentence(), Some(StorySentence::Told(_))));
     assert!(story.verdict().ends_with("missed: image, early data on (firstbyte)"));
-    // Nor is it told where nobody measured what it rests on.
+    // The sentence is also withheld if a figure it relies on was not measured.
     story.figures.retain(|figure| figure.name != "TCP handshake");
     let withheld = StorySentence::Withheld(vec!["TCP handshake".to_owned()]);
     assert_eq!(story.sentence(), Some(withheld));
 }
 
-/// Times within a factor of ten share a scale, so that the shortest bar can be seen.
+/// Times within a factor of ten share a scale, so that the shortest bar is visible.
 #[test]
 fn bars_share_a_scale_where_both_can_be_seen() {
     let story = early_data(222.9);
@@ -120,7 +120,7 @@ fn bars_share_a_scale_where_both_can_be_seen() {
             vec!["image, early data on"]
         ]
     );
-    // Variants that were left out have no bar. The study's own bounds have none if there are published figures.
+    // Excluded variants have no bar. The study's own bounds have none if there are published figures.
     assert!(groups[0].figures.iter().all(|of_name| of_name.len() == 2));
 }
 

@@ -1,7 +1,7 @@
-//! What many samples leave of themselves: enough for a table, however many they are.
+//! Summaries of many samples in bounded memory, sufficient for a table.
 //!
-//! A [`Column`] keeps every value up to a limit, and beyond it a random draw of all, each as likely as any other
-//! (reservoir sampling, Vitter's algorithm R). A [`Middle`] keeps what is near the middle.
+//! A [`Column`] keeps every value up to a limit, and beyond that a uniform random sample (reservoir sampling,
+//! Vitter's algorithm R). A [`Middle`] keeps the values near the median.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use firstbyte_core::stats::quantile;
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     values: Vec<u64>,
-    /// Zeros, which many parts are most of the time: they need no room.
+    /// Number of zeros. Many parts are mostly zero, and counting them takes no space.
     zeros: u64,
-    /// All other values that came.
+    /// Number of all other values.
     others: u64,
     limit: usize,
 }
@@ -44,25 +44,25 @@ impl Column {
         }
     }
 
-    /// How many values came.
+    /// Number of values.
     pub(super) const fn count(&self) -> u64 {
         self.zeros + self.others
     }
 
-    /// How many values came that are not zero.
+    /// Number of non-zero values.
     pub(super) const fn others(&self) -> u64 {
         self.others
     }
 
-    /// How many of them quantiles are of, where that is not all.
+    /// Number of values used for quantiles, if that is not all.
     pub(super) fn drawn(&self) -> Option<u64> {
         let kept = self.values.len() as u64;
         (kept < self.others).then_some(kept)
     }
 
-    /// The values that are kept, ascending.
+    /// The kept values, ascending.
     pub(super) fn sorted(&self) -> Vec<f64> {
-        // Of a draw, zeros are as many as their share.
+        // In a random sample, scale the number of zeros likewise.
         let share = self.values.len() as f64 / (self.others.max(1)) as f64;
         let zeros = (self.zeros as f64 * share).round() as usize;
         let zeros = if self.others == 0 { 1 } else { zeros };
@@ -72,21 +72,20 @@ impl Column {
         sorted
     }
 
-    /// These quantiles.
     pub(super) fn quantiles<const N: usize>(&self, wanted: [f64; N]) -> [f64; N] {
         let sorted = self.sorted();
         wanted.map(|q| quantile(&sorted, q).unwrap_or_default())
     }
 }
 
-/// What is in the middle of all that came, by a key.
+/// Keeps the item with the median value.
 ///
-/// A window of those nearest to the middle so far: the middle of n values in any order that does not drift moves by
-/// about the root of n, a window of thousands holds it for millions. Of those outside one is kept in each half per cent of
-/// the value: where the middle did move out, one that is as close to it is given.
+/// It has a window of the items closest to the median so far. The median of n values in random order moves by about
+/// the square root of n places, so a window of thousands suffices for millions. For values outside the window, one
+/// item is kept per bin of half a per cent: if the median leaves the window, an item that close to it is returned.
 #[derive(Clone, Debug)]
 pub struct Middle<T> {
-    /// By value, by number, and by when they came.
+    /// Ordered by value, then by number, then by arrival.
     window: BTreeMap<Key, T>,
     below: Outside<T>,
     above: Outside<T>,
@@ -95,15 +94,15 @@ pub struct Middle<T> {
 
 type Key = (Duration, u32, usize);
 
-/// Those on one side of the window.
+/// Items on one side of the window.
 #[derive(Clone, Debug)]
 struct Outside<T> {
     count: usize,
-    /// How many there are in each half per cent, and the last of them.
+    /// For each bin, the number of items, and the last one.
     bins: BTreeMap<u32, (usize, Key, T)>,
 }
 
-/// Bins for each doubling of a value: 0.54 % wide.
+/// Bins per doubling of a value; each is 0.54 % wide.
 const BINS: f64 = 128.0;
 
 impl<T> Outside<T> {
@@ -118,7 +117,7 @@ impl<T> Outside<T> {
         self.bins.insert(bin, (before + 1, key, kept));
     }
 
-    /// One in the bin of that with this rank.
+    /// An item from the bin that contains this rank.
     fn at(&self, rank: usize) -> Option<(&Key, &T)> {
         let mut passed = 0;
         let found = self.bins.values().find(|(count, ..)| {
@@ -130,7 +129,7 @@ impl<T> Outside<T> {
 }
 
 impl<T> Middle<T> {
-    /// With a window of so many.
+    /// Creates one with a window of `limit` items.
     pub const fn new(limit: usize) -> Self {
         Self { window: BTreeMap::new(), below: Outside::new(), above: Outside::new(), limit }
     }
@@ -139,7 +138,7 @@ impl<T> Middle<T> {
         self.below.count + self.window.len() + self.above.count
     }
 
-    /// Takes what `make` gives. Equal values are in order of `sequence`.
+    /// Adds the item that `make` returns. Equal values are ordered by `sequence`.
     pub fn take(&mut self, value: Duration, sequence: u32, make: impl FnOnce() -> T) {
         let key = (value, sequence, self.count());
         if self.below.count > 0 && self.window.keys().next().is_some_and(|first| key < *first) {
@@ -161,12 +160,12 @@ impl<T> Middle<T> {
         }
     }
 
-    /// Which one is the middle: of an even number, the lower one.
+    /// Rank of the median; the lower one if the number is even.
     fn rank(&self) -> usize {
         self.count().saturating_sub(1) / 2
     }
 
-    /// The one in the middle with its value and number, and whether it is that or one within half a per cent of it.
+    /// The median item with its value and number, and whether it is exact or only within half a per cent.
     pub fn middle(&self) -> Option<(Duration, u32, &T, bool)> {
         let (rank, window) = (self.rank(), self.below.count..self.below.count + self.window.len());
         let found = if rank < window.start {
@@ -222,7 +221,7 @@ mod tests {
     fn beyond_its_limit_a_column_is_a_fair_draw() {
         fastrand::seed(7);
         let mut column = Column::new(10_000);
-        // A third are zeros; of the others, the first half is small.
+        // One third are zeros; the first half of the others is small.
         for value in 0..300_000u64 {
             column.take_number(if value % 3 == 0 { 0 } else { value });
         }

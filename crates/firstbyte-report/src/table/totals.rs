@@ -1,6 +1,6 @@
 //! The total times of one URL: mean and standard deviation, percentiles, a histogram, outliers.
 //!
-//! Mean, deviation, minimum and maximum are of all samples. The rest is of the values that a [`Column`] keeps.
+//! Mean, deviation, minimum and maximum cover all samples. The rest covers the values that a [`Column`] keeps.
 //! Definitions: `docs/statistics.md`, "One URL".
 
 use std::time::Duration;
@@ -11,22 +11,22 @@ use super::pooled::Column;
 use crate::style::{Ink, Style, wrap};
 use crate::units::{Scale, count, grouped};
 
-/// Fewer samples have no summary.
+/// Minimum number of samples for a summary.
 const ENOUGH_FOR_SUMMARY: u64 = 10;
-/// One value is expected beyond the 95th percentile.
+/// With this many values, one is expected beyond the 95th percentile.
 const ENOUGH_FOR_P95: u64 = 20;
-/// Lines of a histogram, with those of outliers.
+/// Lines of a histogram, including those of outliers.
 const HISTOGRAM_LINES: usize = 8;
 const WIDEST_BAR: usize = 40;
-/// Interquartile ranges between a quartile and the nearest outlier (Tukey, *Exploratory Data Analysis*, 1977).
+/// Distance of an outlier from the quartile, in interquartile ranges (Tukey, *Exploratory Data Analysis*, 1977).
 const OUTLIER_RANGES: f64 = 1.5;
 
-/// Mean, deviation and extremes, updated sample by sample (Welford 1962).
+/// Mean, deviation and extremes, updated with each sample (Welford 1962).
 #[derive(Clone, Debug)]
 pub(super) struct TotalMoments {
     count: u64,
     mean_ns: f64,
-    /// Sum of the squared deviations from the mean.
+    /// Sum of squared deviations from the mean.
     squares_ns2: f64,
     min: Duration,
     max: Duration,
@@ -47,18 +47,18 @@ impl TotalMoments {
         self.max = self.max.max(total);
     }
 
-    /// Zero without samples.
+    /// Maximum; zero without samples.
     pub(super) const fn max(&self) -> Duration {
         self.max
     }
 
-    /// Of a sample: divided by n − 1.
+    /// Sample standard deviation: divided by n − 1.
     fn standard_deviation_ns(&self) -> f64 {
         (self.squares_ns2 / self.count.saturating_sub(1).max(1) as f64).sqrt()
     }
 }
 
-/// The lines below the table, whose unit and decimals `scale` has; none for few samples.
+/// The lines below the table, in the unit and decimals of `scale`; empty for few samples.
 pub(super) fn render_total_summary(
     moments: &TotalMoments,
     totals: &Column,
@@ -99,17 +99,17 @@ pub(super) fn render_total_summary(
     lines
 }
 
-/// Sorted totals, and how many of them are outliers.
+/// Sorted totals, and the number of outliers among them.
 struct FencedTotals<'a> {
     low_fence: f64,
     high_fence: f64,
     below: usize,
     above: usize,
-    /// Those that are not outliers.
+    /// The totals that are not outliers.
     within: &'a [f64],
 }
 
-/// Values from `low` up to `high`.
+/// The number of values from `low` up to `high`.
 struct HistogramBin {
     low: f64,
     high: f64,
@@ -127,7 +127,7 @@ impl<'a> FencedTotals<'a> {
         Self { low_fence, high_fence, below, above, within: &sorted[below..end] }
     }
 
-    /// Bins of one width (Sturges 1926), without the outliers, which would widen them.
+    /// Bins of equal width (Sturges 1926), excluding outliers, which would widen them.
     fn bins(&self) -> Vec<HistogramBin> {
         let (Some(&low), Some(&high)) = (self.within.first(), self.within.last()) else {
             return Vec::new();
@@ -170,7 +170,7 @@ impl<'a> FencedTotals<'a> {
         let left = label_width + unit.chars().count() + count_width + "     ".len();
         let room = style.columns().saturating_sub(left).min(WIDEST_BAR);
         let row = |(label, n): &(String, usize)| {
-            // At least one column for one sample.
+            // A bar of at least one column if there is a sample.
             let bar = style.glyph("█", "#").repeat((n * room).div_ceil(most));
             let n = grouped(*n as u64);
             let text = format!("{label:>label_width$} {unit}  {n:>count_width$}  ");
@@ -201,7 +201,7 @@ impl<'a> FencedTotals<'a> {
     }
 }
 
-/// As many decimals as tell the bins' edges apart.
+/// As many decimals as necessary to distinguish the bins' edges.
 fn scale_for_bins(mut scale: Scale, bins: &[HistogramBin]) -> Scale {
     let width = bins.first().map_or(0.0, |bin| bin.high - bin.low);
     while width > 0.0 && scale.step_ns() as f64 > width {
@@ -219,7 +219,7 @@ fn duration_from_ns(ns: f64) -> Duration {
 
 const INDENT: usize = 8;
 
-/// Cells three blanks apart behind `name`, on as few lines as `columns` needs.
+/// Cells separated by three blanks after `name`, on as few lines as `columns` permits.
 fn lay_out_cells(name: &str, cells: &[String], columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = format!("{name:<INDENT$}");

@@ -1,6 +1,6 @@
-//! How many connections a second servers sustain, in sentences and a table; or why that is not known.
+//! How many connections per second servers sustain, as sentences and a table; or why that is unknown.
 //!
-//! In: what captures say of each server. Out: text. Definitions: `docs/measurement.md`, "Capacity".
+//! Input: results of captures for each server. Output: text. Definitions: `docs/measurement.md`, "Capacity".
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::{count, counted, fit, time};
 use crate::Style;
 use crate::style::{Ink, wrap};
 
-/// What a sentence begins with that is one point of several.
+/// Prefix of a sentence that is an item of a list.
 pub(super) const POINT: &str = "- ";
 const NAMES: [&str; KINDS] = ["full", "resumed"];
 
-/// A paragraph for each of the first `most` servers.
+/// One paragraph for each of the first `most` servers.
 pub fn capacities(servers: &[ServerCapacity], most: usize, left_out: u64, style: &Style) -> String {
     let mut text = String::new();
     if servers.is_empty() {
@@ -61,7 +61,7 @@ fn name(server: &ServerCapacity, style: &Style) -> String {
     }
 }
 
-/// What is known, what is seen, what is not known and why.
+/// Estimates and observations, or the reason why the capacity is unknown.
 pub(super) fn sentences(server: &ServerCapacity) -> Vec<String> {
     let capacity = &server.capacity;
     let mut sentences = match capacity.standing {
@@ -148,7 +148,7 @@ fn unknown(server: &ServerCapacity) -> String {
     format!("capacity unknown: {why}{at_least}")
 }
 
-/// What one takes by itself, and what that bounds.
+/// Time of a single connection, and the bound that it implies.
 fn alone(capacity: &Capacity) -> Vec<String> {
     let each = NAMES.iter().zip(&capacity.alone).filter_map(|(name, demand)| {
         let demand = (*demand)?;
@@ -183,7 +183,7 @@ fn seen(server: &ServerCapacity) -> Vec<String> {
     if parts.is_empty() { parts } else { vec![parts.join("; ")] }
 }
 
-/// Times by how many others were there.
+/// Times by number of concurrent connections.
 fn table(capacity: &Capacity, style: &Style) -> String {
     let mut text = String::new();
     if capacity.standing == Standing::TooFew {

@@ -1,6 +1,6 @@
-//! The columns of connections: what CSV and Parquet have in common.
+//! The columns of connections, shared by CSV and Parquet.
 //!
-//! Described in `docs/formats.md`, "Rows of connections", which is made from here.
+//! `docs/formats.md`, "Rows of connections", is generated from here.
 
 use firstbyte_passive::{CertificateKey, Failed, Observed, QuicSeen, TlsSeen, names};
 
@@ -33,7 +33,7 @@ fn alert(tls: &TlsSeen) -> Option<String> {
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
-        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        /// All columns, in order. Within a version of the format, new columns are only appended.
         pub(super) const COLUMNS: &[ConnectionColumn] =
             &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
     };

@@ -1,4 +1,4 @@
-//! Connections: one line each.
+//! Connections, one line each.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use firstbyte_passive::{Carrier, Observed, names};
 use super::{fit, time, time_or_blank};
 use crate::Style;
 
-/// Width of the columns but the last.
+/// Width of all columns except the last.
 const FIXED: usize = 67;
 
-/// A table of `connections`. What is left of the width is the server's name, of which the begin goes first.
+/// A table of `connections`. The server's name gets the remaining width, and its beginning is cut if necessary.
 pub fn connections(connections: &[Observed], style: &Style) -> String {
     let names = style.columns().saturating_sub(FIXED).min(60);
     let mut text = format!(
@@ -54,13 +54,13 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
     text
 }
 
-/// The server's name, or its address where none was asked for.
+/// The server's name, or its address if the client sent no name.
 pub(super) fn server(observed: &Observed) -> String {
     let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
     sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned)
 }
 
-/// The version's number; `-` where there is no TLS.
+/// The version's number; `-` without TLS.
 fn short_version(observed: &Observed) -> &'static str {
     match version(observed) {
         "no TLS" => "-",
@@ -69,7 +69,7 @@ fn short_version(observed: &Observed) -> &'static str {
     }
 }
 
-/// The end of `text`, at most `width` characters wide: the end of addresses tells them apart.
+/// The end of `text`, at most `width` characters wide, because addresses differ at the end.
 fn fit_end(text: &str, width: usize) -> String {
     let all = text.chars().count();
     if all <= width {
@@ -78,14 +78,14 @@ fn fit_end(text: &str, width: usize) -> String {
     ['…'].into_iter().chain(text.chars().skip(all + 1 - width)).collect()
 }
 
-/// Ends a line, without the blanks of columns that are empty.
+/// Ends a line, and removes the trailing blanks of empty columns.
 fn end_line(text: &mut String) {
     text.truncate(text.trim_end().len());
     text.push('\n');
 }
 
 pub(super) fn version(observed: &Observed) -> &'static str {
-    // QUIC has nothing but TLS, of versions whose Initials can be opened or not.
+    // QUIC always has TLS, but the Initial packets of unknown versions cannot be decrypted.
     let unread = if observed.carrier == Carrier::Quic { "" } else { "no TLS" };
     let Some(tls) = &observed.tls else { return unread };
     match tls.version {
@@ -97,7 +97,7 @@ pub(super) fn version(observed: &Observed) -> &'static str {
     }
 }
 
-/// How the handshake went, or the connection ended instead.
+/// Kind of the handshake, or how the connection ended before it.
 pub(super) fn session(observed: &Observed) -> &'static str {
     let tls = observed.tls.as_deref();
     match tls.and_then(|tls| tls.handshake) {
@@ -120,7 +120,7 @@ pub(super) fn session(observed: &Observed) -> &'static str {
     }
 }
 
-/// `!` where something is in doubt, `A` for an alert, `R` for a reset.
+/// `!` for a doubtful connection, `A` for an alert, `R` for a reset.
 pub(super) fn mark(observed: &Observed) -> String {
     use firstbyte_passive::Ending;
     let mut mark = String::new();

@@ -1,4 +1,4 @@
-//! `wire --csv`: one row per connection, times in microseconds. What is not known is an empty field.
+//! `wire --csv`: one row per connection, times in microseconds. An unknown value is an empty field.
 
 use std::io::{self, Write};
 
@@ -14,10 +14,10 @@ pub struct CsvWriter<W: Write> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Begins with the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let mut row = Vec::new();
         let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
@@ -30,25 +30,25 @@ impl<W: Write> CsvWriter<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         self.row.clear();
         delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(observed)));
         self.out.write_all(&self.row)
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Writes what is left.
+    /// Writes the remaining data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -1,6 +1,6 @@
-//! `--flow`: everything that is known of one connection, with its sequence diagram.
+//! `--flow`: everything known about one connection, with its sequence diagram.
 //!
-//! Input: an [`Observed`]. Output: text. What is not known has no line.
+//! Input: an [`Observed`]. Output: text. Unknown facts have no line.
 
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::split::Split;
@@ -17,7 +17,7 @@ use crate::{dates, sequence, units};
 
 const LABEL: usize = 12;
 
-/// A connection on a page of its own.
+/// A connection as a page of text.
 pub fn flow(observed: &Observed, style: &Style) -> String {
     let connection = model::connection(observed);
     let split = Split::attribute(&connection);
@@ -43,7 +43,7 @@ pub fn flow(observed: &Observed, style: &Style) -> String {
     text
 }
 
-/// The diagrams of some connections, each with its number.
+/// The diagrams of several connections, each with its number.
 pub fn figure(flows: &[Observed]) -> Figure {
     let named: Vec<(String, Sequence)> = flows
         .iter()
@@ -58,7 +58,7 @@ pub fn figure(flows: &[Observed]) -> Figure {
     chart::sequences(&title, &columns)
 }
 
-/// What stands above a diagram: "7, shop.example, resumed, TLSv1.3".
+/// Label above a diagram: "7, shop.example, resumed, TLSv1.3".
 pub(super) fn label(observed: &Observed) -> String {
     let tls = observed.tls.as_deref();
     let version = tls.and_then(|tls| tls.version).and_then(names::version);
@@ -76,7 +76,7 @@ fn title(observed: &Observed) -> String {
     title.replace("    ", "  ")
 }
 
-/// Words with a separator between them.
+/// Words with separators between them.
 fn separate(words: &[String], style: &Style) -> Vec<String> {
     let last = words.len().saturating_sub(1);
     let dot = style.glyph(" ·", ",");
@@ -297,7 +297,7 @@ fn traffic(traffic: &Traffic, carrier: Carrier) -> Vec<String> {
     words
 }
 
-/// The exchanges that were kept, and how many there are.
+/// The recorded exchanges, and the number of all.
 fn exchanges(observed: &Observed, style: &Style) -> String {
     let exchanges = &observed.exchanges;
     let Some(all) = exchanges.count.filter(|all| *all > 0) else { return String::new() };

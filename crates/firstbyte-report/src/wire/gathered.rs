@@ -1,7 +1,8 @@
-//! What the page of captured connections needs of all of them, in bounded memory.
+//! Collects data about all captured connections for the page, in bounded memory.
 //!
-//! In: connections, as they end. Out: times by kind of session, handshakes over time, some connections worth a
-//! diagram. Beyond the limits a random part is kept, the same part of all.
+//! Input: connections, as they end. Output: times by kind of session, handshakes over time, and some connections
+//! worth a diagram. Beyond the limits a random sample is kept, with the same
+//! probability for all.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use firstbyte_passive::sampled::Sampled;
 
 use crate::chart::captured::{Placed, Times};
 
-/// Handshakes that are kept: 12 MiB.
+/// Maximum number of handshakes kept: 12 MiB.
 const HANDSHAKES: usize = 1 << 19;
-/// Exchanges of a kind of session that are kept: 2 MiB.
+/// Maximum number of exchanges kept per kind of session: 2 MiB.
 const EXCHANGES: usize = 1 << 18;
 
-/// Kinds of sessions that have lines of their own.
+/// Kinds of sessions with their own lines.
 const KINDS: [(&str, &str); 4] = [
     ("full", "s1"),
     ("full, session declined", "s11"),
@@ -24,16 +25,16 @@ const KINDS: [(&str, &str); 4] = [
     ("resumed, early data", "s10"),
 ];
 
-/// What the page needs of all connections.
+/// Data that the page needs about all connections.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     first_ns: Option<i64>,
-    /// When, which kind, how long.
+    /// Time, kind and duration.
     handshakes: Sampled<(i64, u8, u64)>,
-    /// How many handshakes of each kind there were.
+    /// Number of handshakes of each kind.
     met: [u64; 4],
     exchanges: [Sampled<u64>; 4],
-    /// Full handshakes and short ones, some of each.
+    /// Some full and some short handshakes.
     few: [Few; 2],
     slowest: Option<Observed>,
     random: fastrand::Rng,
@@ -48,13 +49,13 @@ impl Default for Gathered {
             exchanges: Default::default(),
             few: Default::default(),
             slowest: None,
-            // The same connections give the same page.
+            // A fixed seed, so that the same connections always give the same page.
             random: fastrand::Rng::with_seed(0x9a6e),
         }
     }
 }
 
-/// Some of many: all up to a number, then every second, every fourth…
+/// A systematic sample: all items up to a limit, then every second, every fourth…
 #[derive(Clone, Debug, Default)]
 struct Few {
     kept: Vec<Observed>,
@@ -80,7 +81,7 @@ impl Few {
         }
     }
 
-    /// The one in the middle by its handshake's time.
+    /// The one with the median handshake time.
     fn middle(&self) -> Option<&Observed> {
         let mut sorted: Vec<&Observed> = self.kept.iter().collect();
         sorted.sort_by_key(|observed| took(observed));
@@ -96,7 +97,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Which of [`KINDS`] a connection is.
+/// Index of a connection's kind in [`KINDS`].
 fn kind(observed: &Observed) -> Option<usize> {
     let tls = observed.tls.as_deref()?;
     Some(match tls.handshake? {
@@ -147,7 +148,7 @@ impl Gathered {
         self.handshakes.kept().iter().map(placed).collect()
     }
 
-    /// One in so many handshakes is kept.
+    /// One handshake in this many is kept.
     pub(super) const fn one_in(&self) -> u64 {
         self.handshakes.one_in()
     }
@@ -163,7 +164,7 @@ impl Gathered {
         [named(handshakes), named(exchanges)]
     }
 
-    /// The full handshake in the middle by its time, the short one, and the slowest of all.
+    /// The full and the short handshake with median times, and the slowest of all.
     pub(super) fn worth_a_diagram(&self) -> [Option<&Observed>; 3] {
         [self.few[0].middle(), self.few[1].middle(), self.slowest.as_ref()]
     }
@@ -200,7 +201,7 @@ mod tests {
         all.iter().cycle().take(MANY).for_each(|observed| gathered.add(observed));
         let [handshakes, exchanges] = gathered.times();
         assert_eq!(gathered.one_in(), 2);
-        // Of three handshakes two are full; a half of each is kept, within five standard errors.
+        // Two of three handshakes are full, and half of each kind is kept, within five standard errors.
         let kept: Vec<usize> = handshakes.iter().map(|kind| kind.sorted.len()).collect();
         let counts: Vec<u64> = handshakes.iter().map(|kind| kind.count).collect();
         assert_eq!(counts, [400_000, 0, 200_000, 0]);

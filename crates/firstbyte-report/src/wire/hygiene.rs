@@ -1,4 +1,4 @@
-//! What was removed, and what could not be read.
+//! What was removed from a capture, and what could not be read.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use firstbyte_passive::{Hygiene, names};
 
 use super::count;
 
-/// What was read, and every count of something that is not as it should be.
+/// The amount of data read, and the count of every anomaly.
 pub fn hygiene(hygiene: &Hygiene) -> String {
     let mut text = format!(
         "{} frames, {} TCP and {} UDP",
@@ -63,7 +63,7 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
     text
 }
 
-/// A live capture so far, in a line.
+/// A one-line status of a live capture.
 pub fn live_line(hygiene: &Hygiene, connections: u64, handshakes_per_second: f64) -> String {
     format!(
         "{} packets  {} connections  {handshakes_per_second:.0} handshakes/s  {} dropped",

@@ -1,7 +1,7 @@
-//! What a live capture shows, as Prometheus reads it (text exposition format 0.0.4).
+//! Metrics of a live capture for Prometheus (text exposition format 0.0.4).
 //!
-//! In: [`Observed`] connections and [`Hygiene`]. Out: text. Names and meanings are in `docs/formats.md`. The
-//! number of servers with labels of their own is bounded: names in hellos are whatever clients choose.
+//! Input: [`Observed`] connections and [`Hygiene`]. Output: text. Names and meanings are in `docs/formats.md`. The
+//! number of servers with their own labels is bounded, because clients choose the names in hellos.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,10 +12,11 @@ use firstbyte_core::timeline::FailureType;
 use firstbyte_core::timeline::Handshake;
 use firstbyte_passive::{Failed, Hygiene, Observed, Roles};
 
-/// Servers with labels of their own; those that come later are counted together.
+/// Maximum number of servers with their own labels; later ones are counted together.
 pub const MOST_SERVERS: usize = 100;
-/// Upper bounds of the buckets in text, microseconds and as they are written, seconds: round ones, as people ask for
-/// the share below 100 ms. Counts are those of the histogram's own bucket that a bound lies in: up to 0.54 % above it.
+/// Upper bounds of the exported buckets, in microseconds and as text in seconds. They are round, because users ask
+/// for shares such as "below 100 ms". Counts include the histogram's whole bucket around a bound, up to 0.54 %
+/// above it.
 const BOUNDS: [(u64, &str); 16] = [
     (100, "0.0001"),
     (250, "0.00025"),
@@ -46,10 +47,10 @@ pub struct Metrics {
     series: Vec<Server>,
 }
 
-/// What is known of one server.
+/// Data about one server.
 #[derive(Clone, Debug, Default)]
 struct Server {
-    /// As they are written.
+    /// Its labels in the output format.
     labels: String,
     connections: u64,
     doubtful: u64,
@@ -58,7 +59,7 @@ struct Server {
     declined: u64,
     early_data: u64,
     early_data_accepted: u64,
-    /// As in [`Failed::TYPES`].
+    /// Indexed like [`Failed::TYPES`].
     failures: [u64; Failed::TYPES.len()],
     retransmitted: [u64; 2],
     bytes: [u64; 2],
@@ -70,13 +71,13 @@ struct Server {
 }
 
 impl Metrics {
-    /// What was read so far, and how many connections are under way.
+    /// Updates the totals read so far, and the number of connections in progress.
     pub const fn update(&mut self, hygiene: Hygiene, live: usize) {
         self.hygiene = hygiene;
         self.live = live;
     }
 
-    /// A connection that is over.
+    /// Adds a finished connection.
     pub fn add(&mut self, observed: &Observed) {
         let labels = labels(observed);
         let place = match self.servers.get(&labels) {
@@ -88,7 +89,7 @@ impl Metrics {
         }
     }
 
-    /// A place for a new server: its own, or the one for all others.
+    /// Index for a new server: its own, or the shared one for the rest.
     fn place(&mut self, labels: String) -> usize {
         let other = r#"carrier="other",server="other",sni="""#;
         let full = self.servers.len() >= MOST_SERVERS;
@@ -101,7 +102,7 @@ impl Metrics {
         self.series.len() - 1
     }
 
-    /// All of it as text.
+    /// All metrics as text.
     pub fn text(&self) -> String {
         let mut text = Text::default();
         self.capture(&mut text);
@@ -277,12 +278,12 @@ fn labels(observed: &Observed) -> String {
     format!("carrier=\"{carrier}\",server=\"{server}\",sni=\"{sni}\"")
 }
 
-/// A label's value: backslashes, quotes and line feeds escaped.
+/// Escapes a label's value: backslashes, quotes and line feeds.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// Lines of the exposition format.
+/// Lines in the exposition format.
 #[derive(Default)]
 struct Text(String);
 
@@ -292,7 +293,7 @@ impl Text {
         let _ = writeln!(self.0, "# TYPE firstbyte_wire_{name} {kind}");
     }
 
-    /// Heads a counter, whose name ends in `_total`.
+    /// Writes the header of a counter, whose name ends in `_total`.
     fn counter(&mut self, name: &str, help: &str) {
         self.head(&format!("{name}_total"), "counter", help);
     }

@@ -1,9 +1,7 @@
-//! Connections seen in captures: what was cleared up first, then servers, then connections.
+//! Connections seen in captures: first the cleaning results, then servers, then connections.
 //!
-//! Input: [`Observed`] connections and
-//! [`Hygiene`]. Output: text, rows of JSON, CSV, Parquet or Zeek's log, one
-//! connection in full, a page. Columns are defined in
-//! `docs/wire.md`.
+//! Input: [`Observed`] connections and [`Hygiene`]. Output: text, rows of JSON, CSV, Parquet or Zeek's log, one
+//! connection in detail, a page. Columns are defined in `docs/wire.md`.
 
 mod capacity;
 mod columns;
@@ -44,16 +42,16 @@ use crate::units::{count as counted, grouped as count};
 /// Writes a connection as one line of JSON.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn line(observed: &Observed, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &ObservedRecord::from_observed(observed))?;
     out.write_all(b"\n")
 }
 
-/// Writes what a live capture read and lost as one line of JSON.
+/// Writes what a live capture read and lost, as one line of JSON.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn capture_line(
     interface: &str,
     connections: u64,
@@ -64,16 +62,16 @@ pub fn capture_line(
     out.write_all(b"\n")
 }
 
-/// Writes what is known of a server's capacity as one line of JSON.
+/// Writes the known data about a server's capacity as one line of JSON.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn capacity_line(server: &ServerCapacity, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &CapacityRecord::from_capacity(server))?;
     out.write_all(b"\n")
 }
 
-/// A time with three digits that count, its unit beside it.
+/// A time with three significant digits and its unit.
 fn time(duration: Duration) -> String {
     let micros = duration.as_secs_f64() * 1e6;
     match micros {

@@ -1,7 +1,7 @@
-//! `wire --html`: captured connections as one page that loads nothing and runs nothing.
+//! `wire --html`: captured connections as one page that loads nothing and runs no script.
 //!
-//! Input: what was gathered while connections were read. Output: HTML. What was cleared up comes first, then
-//! sentences, pictures, tables. Memory is a few words for each handshake; diagrams are of a bounded number.
+//! Input: data collected while connections were read. Output: HTML: cleaning results, then sentences, pictures,
+//! tables. Memory is a few words per handshake, and the number of diagrams is bounded.
 
 mod capacity;
 pub(super) mod tables;
@@ -23,34 +23,34 @@ use crate::svg::escape;
 use crate::units::grouped;
 use crate::{dates, html};
 
-/// Servers with pictures, and with sentences.
+/// Maximum number of servers with pictures, and with sentences.
 const DRAWN: usize = 12;
 const TOLD: usize = 12;
-/// Diagrams of connections that were named.
+/// Maximum number of diagrams for connections that the user named.
 const NAMED: usize = 12;
 
-/// What a page is made from.
+/// Input of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// What the captures are called.
+    /// Names of the captures.
     pub files: &'a [String],
-    /// What was cleared up.
+    /// Cleaning results and unreadable data.
     pub hygiene: &'a Hygiene,
-    /// Whether servers are judged: not where connections were chosen by their session.
+    /// Whether to judge servers; not if connections were selected by their session.
     pub judged: bool,
-    /// Those with most connections first.
+    /// Servers, those with the most connections first.
     pub servers: &'a [ServerSummary],
-    /// What of servers was beyond the limits.
+    /// Data about servers beyond the limits.
     pub left_out: LeftOut,
-    /// What is known of servers' capacity; absent where that was not asked for.
+    /// Servers' capacity; absent if not requested.
     pub capacities: Option<&'a [ServerCapacity]>,
     /// Times, and connections worth a diagram.
     pub gathered: &'a Gathered,
     /// The first connections, for the table.
     pub shown: &'a [Observed],
-    /// How many there are.
+    /// Number of all connections.
     pub all: usize,
-    /// Connections that are to be drawn.
+    /// Connections to draw.
     pub flows: &'a [Observed],
 }
 
@@ -100,7 +100,7 @@ fn hygiene(html: &mut String, hygiene: &Hygiene) {
     *html += "</section>\n";
 }
 
-/// What was read, and every count of something that is not as it should be.
+/// The amount of data read, and the count of every anomaly.
 pub(super) fn findings_read(html: &mut String, hygiene: &Hygiene) {
     let text = super::hygiene(hygiene);
     let mut lines = text.lines();
@@ -150,7 +150,7 @@ fn findings(html: &mut String, servers: &[ServerSummary]) {
     *html += "</section>\n";
 }
 
-/// Says how many of `all` go beyond `most`.
+/// States how many of `all` exceed `most`.
 fn left_out(html: &mut String, all: usize, most: usize, what: &str) {
     if all > most {
         let more = grouped((all - most) as u64);
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::wire::page_rules::assert_self_contained;
 
-    /// The page of the lab's small capture, with every connection `times` times.
+    /// The page of the lab's small capture, with every connection repeated `times` times.
     fn made(times: u64) -> String {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../firstbyte/tests/captures/nam/input.pcapng");

@@ -1,7 +1,7 @@
-//! What every page about captures keeps to, for their tests.
+//! Rules for every page about captures, for their tests.
 
-/// Well-formed, with ids that are unique and found where they are referred to; loads nothing, and runs
-/// nothing.
+/// Asserts that the page is well-formed, that its ids are unique and all references resolve, and that it loads and
+/// runs nothing.
 #[track_caller]
 pub(in crate::wire) fn assert_self_contained(page: &str) {
     let xml = page.replace("<!DOCTYPE html>", "");

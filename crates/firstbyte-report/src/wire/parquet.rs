@@ -1,4 +1,4 @@
-//! `wire --parquet`: one row per connection, times in nanoseconds. What is not known is null.
+//! `wire --parquet`: one row per connection, times in nanoseconds. An unknown value is null.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns errors from writing to `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let fields = COLUMNS.iter().map(|column| Field::new(column.name, column.holds));
         TableWriter::new(out, "connection", &fields.collect::<Vec<_>>()).map(Self)
@@ -23,15 +23,15 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         self.0.row(COLUMNS.iter().map(|column| (column.get)(observed)))
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes the remaining rows and the end of the file.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(self) -> io::Result<()> {
         self.0.finish()
     }

@@ -1,4 +1,4 @@
-//! Servers: how many handshakes were full, how many short, what both cost, and what that means.
+//! Servers: how many handshakes were full and how many short, what both cost, and what that means.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::{count, counted, fit, time};
 use crate::Style;
 use crate::style::{Ink, wrap};
 
-/// Findings shown before the servers.
+/// Maximum number of findings shown before the servers.
 const FINDINGS: usize = 8;
 
-/// What is there to be mended, worst first; nothing where there is one server, which says so itself.
+/// Problems to fix, worst first; empty if there is only one server, whose paragraph has its own verdict.
 pub fn findings(summaries: &[ServerSummary], style: &Style) -> String {
     let found: Vec<_> =
         by_weight(summaries).into_iter().filter(|(_, verdict)| verdict.is_finding).collect();
@@ -51,7 +51,7 @@ fn told(whose: &str, verdict: &Verdict, style: &Style) -> String {
 }
 
 fn name(summary: &ServerSummary, style: &Style) -> String {
-    // Anyone can write anything into a ClientHello.
+    // Sanitise the name: a ClientHello may contain anything.
     let name = style.safe(summary.key.sni.as_deref().unwrap_or("(no server name)"));
     format!("{name} {}", summary.key.server.socket_addr())
 }
@@ -107,7 +107,7 @@ fn counts(summary: &ServerSummary) -> Vec<String> {
     parts
 }
 
-/// Times of handshakes and exchanges, figures below each other.
+/// Times of handshakes and exchanges, in aligned columns.
 fn times(summary: &ServerSummary, style: &Style) -> String {
     let rows = [("full", summary.full), ("short", summary.short), ("exchange", summary.exchange)];
     let mut text = String::new();
@@ -135,7 +135,7 @@ fn figures(times: &Distribution) -> String {
         .concat()
 }
 
-/// What of servers was beyond the limits, in sentences.
+/// Data about servers beyond the limits, as sentences.
 pub fn left_out(left_out: LeftOut) -> Vec<String> {
     let mut sentences = Vec::new();
     if left_out.connections > 0 {

@@ -1,7 +1,7 @@
-//! What the figures of a server mean, in a sentence: what it does with sessions, and what that costs.
+//! What a server's figures mean, in a sentence: how it handles sessions, and what that costs.
 //!
-//! Input: [`ServerSummary`]. Output: words that hold for the terminal and the page alike. Defined in
-//! `docs/wire.md`, "Verdicts". Counts are of all connections; a time is named only where it was measured.
+//! Input: [`ServerSummary`]. Output: text for both the terminal and the page. Defined in `docs/wire.md`,
+//! "Verdicts". Counts cover all connections; a time is mentioned only if it was measured.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::{count, counted, time};
 /// A server's figures in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Whether something is there to be mended: sessions declined, or connections that failed.
+    /// Whether there is a problem to fix, such as declined sessions or failed connections.
     pub(super) is_finding: bool,
-    /// Without a full stop.
+    /// The sentence without its full stop.
     pub(super) sentence: String,
 }
 
-/// What is to be said of a server; absent where neither a handshake nor a failure was seen.
+/// The verdict on a server; absent if neither a handshake nor a failure was seen.
 pub(super) fn verdict(summary: &ServerSummary) -> Option<Verdict> {
     let counts = &summary.counts;
     let mut parts: Vec<String> = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn verdict(summary: &ServerSummary) -> Option<Verdict> {
             .collect();
         parts.push(format!("{} of {all} failed ({})", count(errors), ways.join(", ")));
     }
-    // What is to be mended comes first.
+    // Problems to fix come first.
     match sessions(summary) {
         Some(sessions) if counts.declined > 0 => parts.insert(0, sessions),
         other => parts.extend(other),
@@ -51,7 +51,7 @@ const fn word(way: Failed) -> &'static str {
     }
 }
 
-/// That it waits for delayed acknowledgements.
+/// A sentence if the server waits for delayed acknowledgements.
 fn held_back(summary: &ServerSummary) -> Option<String> {
     let counts = &summary.counts;
     let each = summary.held_back?;
@@ -64,13 +64,13 @@ fn held_back(summary: &ServerSummary) -> Option<String> {
     ))
 }
 
-/// Whether its clients have nothing to offer because it never gives them anything.
+/// Whether clients cannot offer sessions because the server never issues any.
 const fn issues_none(summary: &ServerSummary) -> bool {
     let counts = &summary.counts;
     counts.ticketless > 0 && counts.issuing == 0 && counts.resumed == 0 && counts.offered == 0
 }
 
-/// What it does with the sessions that it is offered.
+/// How it handles the sessions that clients offer.
 fn sessions(summary: &ServerSummary) -> Option<String> {
     let counts = &summary.counts;
     let offered = counted(counts.offered, "session");
@@ -115,7 +115,7 @@ fn sessions(summary: &ServerSummary) -> Option<String> {
     Some(text)
 }
 
-/// What a full handshake costs beside a short one, and beside what it is made for.
+/// The cost of a full handshake compared with a short one, and with the exchange it precedes.
 pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
     let p50 = |seconds: f64| time(Duration::from_secs_f64(seconds));
     let mut sentences = Vec::new();
@@ -141,12 +141,12 @@ pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
     sentences
 }
 
-/// Servers of which there is something to say, findings first: those that decline most, then those that
-/// fail most.
+/// Servers with a verdict, findings first: those with the most declined sessions, then those with the most
+/// failures.
 pub(super) fn by_weight(summaries: &[ServerSummary]) -> Vec<(&ServerSummary, Verdict)> {
     let mut all: Vec<_> =
         summaries.iter().filter_map(|summary| Some((summary, verdict(summary)?))).collect();
-    // Stable: beyond this, the order of the servers is kept.
+    // A stable sort keeps the order of servers that are equal.
     all.sort_by_key(|(summary, _)| Reverse((summary.counts.declined, summary.counts.errors())));
     all
 }
@@ -242,7 +242,7 @@ pub(super) mod tests {
                         handshake takes 1.40 ms longer than a short one; 6 of 180 connections \
                         failed (4 by alert, 2 reset)";
         assert_eq!(said(counts, [Some(0.0038), Some(0.0024), None]), (true, expected.into()));
-        // A short handshake that is the longer one saves nothing.
+        // If the short handshake takes longer, it saves nothing.
         let none = said(counts, [Some(0.002), Some(0.0024), None]).1;
         assert!(
             none.starts_with("the server declines 12 of 122 sessions offered (9.8 %); 6 of"),
@@ -265,7 +265,7 @@ pub(super) mod tests {
         let all = Counts { connections: 9, full: 1, resumed: 8, offered: 8, ..Counts::default() };
         let taken = "the server resumes every session that clients offer";
         assert_eq!(said(all, [None; 3]), (false, taken.into()));
-        // Of one that was offered the handshake was not seen to its end.
+        // For one offered session, the end of the handshake was not seen.
         let unseen = Counts { offered: 9, ..all };
         assert_eq!(said(unseen, [None; 3]), (false, "the server declines no session".into()));
         let failed = Counts { connections: 2, full: 1, offered: 1, ..Counts::default() };
@@ -291,7 +291,7 @@ pub(super) mod tests {
         let seen = "the server issues no session ticket (seen in 4 of 9 full handshakes), so \
                     clients have none to offer";
         assert_eq!(said(some, [None; 3]), (true, seen.into()));
-        // One that issues some, or was offered one, does not issue none.
+        // A server that issues some sessions, or was offered one, does issue sessions.
         let issuing = Counts { issuing: 1, ticketless: 8, ..full };
         assert_eq!(said(issuing, [None; 3]), (false, "no client offers a session".into()));
         let declined = Counts { offered: 1, declined: 1, ..full };

@@ -1,7 +1,7 @@
-//! `wire --zeek`: connections with TLS as Zeek's `ssl.log` has them, for `zeek-cut` and what else reads it.
+//! `wire --zeek`: connections with TLS in the format of Zeek's `ssl.log`, for `zeek-cut` and other readers.
 //!
-//! Names of versions, ciphers and curves are Zeek's (`base/protocols/ssl/consts`). What is not known is `-`.
-//! Times are the capture's, `#open` and `#close` too.
+//! Names of versions, ciphers and curves are Zeek's (`base/protocols/ssl/consts`). An unknown value is `-`. Times
+//! come from the capture, including `#open` and `#close`.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -31,21 +31,22 @@ const FIELDS: [(&str, &str); 14] = [
 /// Writes connections as a Zeek log.
 pub struct ZeekWriter<W: Write> {
     out: W,
-    /// Of the capture: the log's time.
+    /// Begin of the capture, which is the log's time.
     begin: Begin,
     begun: bool,
 }
 
 impl<W: Write> ZeekWriter<W> {
-    /// Of a capture that began at `begin`. Nothing is written before the first row: the capture may not have begun.
+    /// Creates a log for a capture that began at `begin`. Nothing is written before the first row, because the
+    /// capture may not have begun.
     pub const fn new(out: W, begin: Begin) -> Self {
         Self { out, begin, begun: false }
     }
 
-    /// Adds a connection; one without TLS is none of this log's.
+    /// Adds a connection; those without TLS do not belong in this log and are skipped.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         let Some(tls) = observed.tls.as_deref() else { return Ok(()) };
         self.header()?;
@@ -77,18 +78,18 @@ impl<W: Write> ZeekWriter<W> {
         writeln!(self.out, "{}", line.join("\t"))
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Writes the end; the capture's last time is the log's.
+    /// Writes the end; the closing time is the capture's last time.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns errors from writing to the sink.
     pub fn finish(mut self, hygiene: &Hygiene) -> io::Result<()> {
         self.header()?;
         writeln!(self.out, "#close\t{}", moment(hygiene.span.map(|(_, last)| last)))?;
@@ -114,8 +115,8 @@ impl<W: Write> ZeekWriter<W> {
     }
 }
 
-/// The identifier of a connection: a hash of its first packet's time and of its ends, so that another
-/// reading of the same packets gives the same.
+/// The identifier of a connection: a hash of its first packet's time and its endpoints, so that reading the same
+/// packets again gives the same identifier.
 fn uid(observed: &Observed) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -123,7 +124,7 @@ fn uid(observed: &Observed) -> String {
     let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
     let of =
         format!("{} {} {client} {server}", observed.started.unix_ns(), observed.carrier.name());
-    // FNV-1a of 128 bits.
+    // 128-bit FNV-1a.
     let mut hash = of.bytes().fold(OFFSET, |h, byte| (h ^ u128::from(byte)).wrapping_mul(PRIME));
     let mut uid = String::from("C");
     for _ in 0..17 {
@@ -141,13 +142,13 @@ fn version(number: u16) -> String {
         0x0302 => "TLSv11".into(),
         0x0303 => "TLSv12".into(),
         0x0304 => "TLSv13".into(),
-        // Zeek's own arithmetic, so that drafts have the numbers they have there.
+        // Zeek's own arithmetic, so that draft numbers match Zeek's.
         draft if draft / 0xff == 0x7f => format!("TLSv13-draft{}", draft % 0x7f),
         other => format!("unknown-{other}"),
     }
 }
 
-/// `name`, or what Zeek calls a number without one.
+/// `name`, or Zeek's name for an unnamed number.
 fn named(number: u16, name: &str) -> String {
     if name.starts_with("0x") { format!("unknown-{number}") } else { name.to_owned() }
 }
@@ -165,8 +166,8 @@ fn alert(tls: &TlsSeen) -> Option<String> {
     Some(names::alert(number).map_or_else(|| format!("unknown-{number}"), str::to_owned))
 }
 
-/// `text` as it stands in a field. What is not printable came as `\xHH`, `\t`, `\n` and `\r`, a backslash as
-/// two: Zeek has `\xHH` for all of these but the backslash.
+/// `text` for a field. Nonprintable characters are already escaped as `\xHH`, `\t`, `\n` or `\r`, and a backslash
+/// as two. Zeek uses `\xHH` for all of these except the backslash.
 fn text(text: &str) -> String {
     match text {
         "" => return "(empty)".into(),
@@ -197,7 +198,7 @@ fn text(text: &str) -> String {
     out
 }
 
-/// As Zeek writes when a log was opened; without a packet there is no time.
+/// The time in the format of Zeek's `#open` line; `-` if there was no packet.
 fn moment(at: Option<Time>) -> String {
     let Some(t) = at.and_then(|at| dates::utc(i128::from(at.unix_ns()))) else { return "-".into() };
     let (hour, minute, second) = t.to_hms();
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(["-", "", "(empty)"].map(text), ["\\x2d", "(empty)", "\\x28empty)"]);
     }
 
-    /// As server names are kept.
+    /// The escaped form in which server names are kept.
     fn kept(bytes: &[u8]) -> String {
         let escaped = |byte: &u8| match byte {
             b' '..=b'~' if *byte != b'\\' => char::from(*byte).to_string(),
@@ -239,7 +240,7 @@ mod tests {
         bytes.iter().map(escaped).collect()
     }
 
-    /// What Zeek's readers do: `\\` is a backslash, `\xHH` a byte.
+    /// Unescapes as Zeek's readers do: `\\` is a backslash, `\xHH` a byte.
     fn unescaped(field: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut rest = field.as_bytes();

@@ -1,15 +1,17 @@
-//! Brings pieces to where they belong.
+//! Writes pieces to their targets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 use super::{Piece, Target};
 
-/// Writes each piece to its target, in order. A file that cannot be opened is passed over, and its
-/// text goes where the piece before went: so does curl, and a transfer does not fail for it.
+/// Writes each piece to its target, in order.
+///
+/// If a file cannot be opened, its text goes to the previous piece's target instead. This matches curl, where such
+/// an error does not fail a transfer.
 ///
 /// # Errors
-/// Those of writing to an open target.
+/// Returns errors from writing to an open target.
 pub fn deliver(pieces: &[Piece], stdout: &mut dyn Write, stderr: &mut dyn Write) -> io::Result<()> {
     let mut open = Open::Stdout;
     for piece in pieces {

@@ -1,9 +1,9 @@
 //! `--write-out`: curl's format language with curl's variables.
 //!
-//! Input: a format, parsed once, and for each sample what curl calls the transfer. Output: pieces
-//! of text and where each belongs. Variables, syntax and formatting are those of curl 8
-//! (`docs/cmdline-opts/write-out.md` of curl); `docs/formats.md` says for each whether it means
-//! the same here. Times are curl's: seconds since the start, zero for what did not happen.
+//! Input: a format, parsed once, and for each sample the data that curl has about a transfer. Output: pieces of
+//! text with their targets. Variables, syntax and formatting are those of curl 8 (`docs/cmdline-opts/write-out.md`
+//! of curl); `docs/formats.md` says for each whether it means the same here. Times are like curl's: seconds since
+//! the start, zero for steps that did not happen.
 
 mod deliver;
 mod render;
@@ -21,16 +21,16 @@ pub struct Format {
     items: Vec<Item>,
 }
 
-/// What curl knows about a transfer besides the sample.
+/// Data that curl has about a transfer beyond the sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Number of the URL on the command line, from 0.
+    /// Index of the URL on the command line, from 0.
     pub url_number: u32,
-    /// The file that the body was written to, if it was to a file.
+    /// The file to which the body was written, if any.
     pub filename_effective: Option<String>,
     /// Exit code of this transfer; 0 is success.
     pub exit_code: i32,
-    /// What went wrong, if anything.
+    /// Error message, if anything went wrong.
     pub error_message: Option<String>,
     /// The `Referer` that was sent.
     pub referer: Option<String>,
@@ -39,25 +39,27 @@ pub struct Transfer {
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it belongs.
+    /// Its target.
     pub target: Target,
-    /// What is written there.
+    /// Its text.
     pub text: String,
 }
 
-/// Where a piece belongs.
+/// Target of a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// `%{stdout}`, and the beginning of every format.
+    /// `%{stdout}`, also the initial target of every format.
     Stdout,
     /// `%{stderr}`.
     Stderr,
-    /// `%output{PATH}` and `%output{>>PATH}`. The file is made, or emptied, even for a piece
-    /// without text. Where it cannot be opened the text goes where the piece before went.
+    /// `%output{PATH}` and `%output{>>PATH}`.
+    ///
+    /// The file is created or truncated even for an empty piece. If it cannot be opened, the text goes to the
+    /// previous target.
     File {
-        /// As in the format.
+        /// The path as in the format.
         path: String,
-        /// Whether to keep what is in the file.
+        /// Whether to append to the file.
         append: bool,
     },
 }
@@ -76,7 +78,7 @@ enum Item {
 }
 
 impl Format {
-    /// Parses `format`, which cannot fail: what is no variable is text, as in curl.
+    /// Parses `format`. This cannot fail: anything that is not a variable is text, as in curl.
     pub fn parse(format: &str) -> Self {
         let mut parser = Parser { items: Vec::new(), text: String::new() };
         let mut rest = format;
@@ -87,14 +89,14 @@ impl Format {
         Self { items: parser.items }
     }
 
-    /// The format that a file holds (`-w @FILE`). Line ends do not count, as in curl: a format
-    /// says `\n` where it wants one.
+    /// The format from a file's contents (`-w @FILE`). Line ends are ignored, as in curl: a format uses `\n` for a
+    /// line end.
     pub fn in_file(contents: &str) -> String {
         contents.replace(['\r', '\n'], "")
     }
 
-    /// Names in `%{…}` that are no variable, in order. They print nothing; curl warns with
-    /// `unknown --write-out variable: 'NAME'`.
+    /// Unknown names in `%{…}`, in order. They print nothing; curl warns with `unknown --write-out variable:
+    /// 'NAME'`.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|item| match item {
             Item::Unknown(name) => Some(name.as_str()),
@@ -102,7 +104,7 @@ impl Format {
         })
     }
 
-    /// Files that it names, and whether text is added to them.
+    /// Files that it names, and whether text is appended to them.
     pub fn files(&self) -> impl Iterator<Item = (&str, bool)> {
         self.items.iter().filter_map(|item| match item {
             Item::Switch(Target::File { path, append }) => Some((path.as_str(), *append)),
@@ -111,19 +113,19 @@ impl Format {
     }
 }
 
-/// The names of the variables that have a value: the keys of `%{json}`, sorted.
+/// Names of the variables that have a value, which are the keys of `%{json}`: sorted.
 pub fn variable_names() -> impl Iterator<Item = &'static str> {
     variable::VARIABLES.iter().map(|(name, _)| *name)
 }
 
-/// Takes a format apart from the front.
+/// Parses a format from left to right.
 struct Parser {
     items: Vec<Item>,
     text: String,
 }
 
 impl Parser {
-    /// Takes one escape, variable or character, and returns what is left.
+    /// Consumes one escape, variable or character, and returns the rest.
     fn next<'a>(&mut self, rest: &'a str) -> &'a str {
         if let Some(after) = rest.strip_prefix("%%") {
             self.text.push('%');
@@ -146,8 +148,7 @@ impl Parser {
                 return after;
             }
         }
-        // Of an escape that means nothing both characters are kept, and the second one is spent:
-        // "\%{x}" is no variable.
+        // For an unknown escape, both characters are kept and the second is consumed, so "\%{x}" is not a variable.
         let escape = rest.starts_with(['%', '\\']);
         let mut characters = rest.chars();
         self.text.extend(characters.by_ref().take(if escape { 2 } else { 1 }));
@@ -171,7 +172,7 @@ const OPENINGS: [(&str, MakeItem); 4] = [
 ];
 
 fn braced(name: &str) -> Item {
-    // curl before 8 took names in any case; formats from then should go on working.
+    // curl before version 8 accepted names in any case, and old formats should keep working.
     match name.to_ascii_lowercase().as_str() {
         "json" => Item::Json,
         "header_json" => Item::HeaderJson,

@@ -1,4 +1,4 @@
-//! A format and a sample give pieces of text.
+//! Renders a format for a sample as pieces of text.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use super::variable::{VARIABLES, Value};
 use super::{Format, Item, Piece, Target, Transfer};
 
 impl Format {
-    /// What the format gives for `sample`. The first piece is for standard output, and may be
-    /// empty.
+    /// The format's output for `sample`. The first piece goes to standard output and may be empty.
     pub fn render(&self, sample: &Sample, transfer: &Transfer) -> Vec<Piece> {
         let mut pieces = vec![Piece { target: Target::Stdout, text: String::new() }];
         for item in &self.items {
@@ -49,7 +48,7 @@ fn plain(value: Value) -> String {
     }
 }
 
-/// Every variable as a key, then `curl_version`, which is none but which curl appends.
+/// Every variable as a key, then `curl_version`, which curl appends although it is not a variable.
 fn json(sample: &Sample, transfer: &Transfer) -> String {
     let mut out = String::from("{");
     for (name, variable) in VARIABLES {
@@ -66,7 +65,7 @@ fn json(sample: &Sample, transfer: &Transfer) -> String {
     )
 }
 
-/// A header a line, each with all its values; one that repeats stands at its first place.
+/// One header per line with all its values, at the place of its first occurrence.
 fn header_json(headers: &[Header]) -> String {
     let mut fields: Vec<(String, Vec<String>)> = Vec::new();
     for header in headers {
@@ -97,12 +96,12 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whole seconds and microseconds; what is below is cut off, as in curl.
+/// Seconds with microseconds; smaller digits are truncated, as in curl.
 fn seconds(time: Duration) -> String {
     format!("{}.{:06}", time.as_secs(), time.subsec_micros())
 }
 
-/// When the transfer ended, which is when curl would look at the clock.
+/// End of the transfer, when curl would read the clock.
 fn ended(sample: &Sample) -> Option<u64> {
     let total = split::total(&sample.connection);
     sample.connection.started_unix_ns?.checked_add(u64::try_from(total.as_nanos()).ok()?)

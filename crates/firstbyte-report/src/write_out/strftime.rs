@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::super::dates;
 
-/// `format` for the moment `unix_ns`. A conversion that is not known stays as it is.
+/// Formats the time `unix_ns`. Unknown conversions are kept as they are.
 pub(super) fn strftime(format: &str, unix_ns: u64) -> String {
     let Some(t) = dates::utc(i128::from(unix_ns)) else { return String::new() };
     let mut out = String::new();

@@ -12,7 +12,7 @@ fn rendered(format: &str, sample: &Sample) -> String {
     render(format, sample, &Transfer::default())
 }
 
-/// Each pair was checked against curl 7.88.1.
+/// Each pair was verified with curl 7.88.1.
 #[test]
 fn what_is_no_variable_is_text() {
     let sample = fixtures::plain_http();
@@ -93,8 +93,7 @@ fn onerror_ends_the_output_of_a_success() {
     assert_eq!(render("a%{onerror}b", &sample, &failed), "ab");
 }
 
-/// curl adds its timers, header and request sizes up over redirects, and takes the body of the
-/// last one alone.
+/// curl sums timers and the sizes of headers and requests over redirects, but reports only the last body.
 #[test]
 fn redirects_add_up() {
     let sample = fixtures::redirects();

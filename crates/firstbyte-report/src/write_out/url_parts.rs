@@ -2,12 +2,12 @@
 
 use url::{Host, Url};
 
-/// Part of a URL, by curl's name for it.
+/// A part of a URL, by curl's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Fragment,
     Host,
-    /// Of mail protocols; never of http.
+    /// Used by mail protocols, never by http.
     Options,
     Password,
     Path,
@@ -18,8 +18,8 @@ pub(super) enum Part {
     ZoneId,
 }
 
-/// `which` part of `url`; absent where the URL has none. The port is the scheme's own where the
-/// URL says nothing; a URL without a scheme is taken to be http, as curl guesses.
+/// The given part of `url`; absent if the URL does not have it. The port defaults to the scheme's own, and a URL
+/// without a scheme is taken to be http, as in curl.
 pub(super) fn part(url: &str, which: Part) -> Option<String> {
     let url = match url.contains("://") {
         true => Url::parse(url),

@@ -1,4 +1,4 @@
-//! curl's variables, their names, and what each is for a sample.
+//! curl's variables, their names, and their values for a sample.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::super::dates;
 use super::Transfer;
 use super::url_parts::{Part, part};
 
-/// A variable that has a value, and is a key of `%{json}`.
+/// A variable with a value, which is a key of `%{json}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variable {
     Certs,
@@ -49,10 +49,10 @@ pub(super) enum Variable {
     Time(Timer),
     TlsEarlyData,
     Url,
-    /// A part of the URL as it was given.
+    /// A part of the URL as given.
     UrlPart(Part),
     UrlEffective,
-    /// A part of the URL fetched last.
+    /// A part of the last fetched URL.
     UrlEffectivePart(Part),
     UrlNumber,
     XferId,
@@ -61,14 +61,14 @@ pub(super) enum Variable {
 /// One of curl's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// From the start up to this mark.
+    /// Time from the start to this mark.
     Mark(Mark),
     Queue,
     Redirect,
     Total,
 }
 
-/// What a variable is, and so how it is printed.
+/// A variable's value, which determines its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Text(Option<String>),
@@ -79,7 +79,7 @@ pub(super) enum Value {
     Time(Duration),
 }
 
-/// Every variable by its name, in the order of the keys of `%{json}`: sorted.
+/// All variables with their names, sorted, which is the order of keys in `%{json}`.
 pub(super) const VARIABLES: [(&str, Variable); 67] = [
     ("certs", Variable::Certs),
     ("conn_id", Variable::ConnId),
@@ -220,7 +220,7 @@ impl Variable {
 }
 
 impl Timer {
-    /// Over redirects curl adds each timer up, request by request (CURLINFO_CONNECT_TIME(3)).
+    /// curl sums each timer over redirects, request by request (CURLINFO_CONNECT_TIME(3)).
     fn time_in(self, sample: &Sample) -> Duration {
         match self {
             Self::Mark(mark) => connections(sample)
@@ -250,7 +250,7 @@ fn ip(address: Option<std::net::SocketAddr>) -> String {
     address.map(|a| a.ip().to_string()).unwrap_or_default()
 }
 
-/// "0" without a response; "1" is HTTP/1.0.
+/// "0" without a response; "1" means HTTP/1.0.
 fn http_version(connection: &Connection) -> &str {
     match connection.facts.http.as_ref().and_then(|h| h.version.as_deref()) {
         None => "0",
@@ -278,13 +278,13 @@ fn over_all(
     connections(sample).filter_map(|c| c.facts.http.as_ref()).filter_map(bytes).sum()
 }
 
-/// Bytes per second of the whole transfer, in whole bytes.
+/// Bytes per second over the whole transfer, as an integer.
 fn speed(bytes: u64, sample: &Sample) -> Value {
     let micros = Timer::Total.time_in(sample).as_micros().max(1);
     Value::Number(i64::try_from(u128::from(bytes) * 1_000_000 / micros).unwrap_or(i64::MAX))
 }
 
-/// Where the response would have redirected to.
+/// The URL to which the response would have redirected.
 fn redirect_url(connection: &Connection) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
     http.status.filter(|status| (300..400).contains(status))?;
@@ -297,8 +297,8 @@ fn in_proxy_tls(connection: &Connection) -> bool {
     connection.failure.as_ref().is_some_and(|failure| failure.phase == PhaseName::ProxyTls)
 }
 
-/// OpenSSL's X509_V_ERR codes, which is what curl prints on most systems; 1 is "unspecified", for
-/// a certificate that was not checked.
+/// OpenSSL's X509_V_ERR codes, which curl prints on most systems; 1 is "unspecified", for a certificate that was
+/// not verified.
 fn verify_result(connection: &Connection) -> i64 {
     match connection.failure.as_ref().map(|f| &f.cause) {
         Some(Cause::CertificateNotYetValid { .. }) => 9,
@@ -313,7 +313,7 @@ fn verify_result(connection: &Connection) -> i64 {
     }
 }
 
-/// The chain in curl's words, as far as it is known: subject, issuer, end of validity, key.
+/// The known data about the chain in curl's format: subject, issuer, end of validity, key.
 fn certificates(tls: Option<&TlsFacts>) -> String {
     tls.map(|t| t.certificates.iter().map(certificate).collect()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! One connection as it will be drawn: its labels, and how much room they need.
+//! A connection prepared for drawing: its labels, and how much space they need.
 
 use firstbyte_core::sequence::{Moment, Sequence};
 use firstbyte_core::split::{Part, Place};
@@ -13,9 +13,9 @@ use crate::units::Scale;
 
 pub(super) const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = 58.0;
-/// Between two lines of text.
+/// Distance between two lines of text.
 pub(super) const LINE: f64 = 14.0;
-/// Of a label on an arrow.
+/// Width of a label on an arrow.
 const LABEL: f64 = WIDTH - LEFT - RIGHT - 60.0;
 
 pub(super) struct Column<'a> {
@@ -23,14 +23,14 @@ pub(super) struct Column<'a> {
     pub scale: Scale,
     pub arrows: Vec<Arrow<'a>>,
     pub waits: Vec<Labelled>,
-    /// What is counted and not drawn: when, and in words.
+    /// Items that are counted instead of drawn: when, and as text.
     pub more: Vec<(i64, String)>,
 }
 
 /// A burst with its label.
 pub(super) struct Arrow<'a> {
     pub leg: Leg<'a>,
-    /// The ends, at the client and at the server; one for both where only one is known.
+    /// Times of the ends at the client and at the server; equal if only one is known.
     pub client: i64,
     pub server: i64,
     pub lines: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Arrow<'a> {
 pub(super) struct Labelled {
     pub wait: Wait,
     pub text: String,
-    /// Where the label goes: between these times.
+    /// The label goes between these times.
     pub from: i64,
     pub to: i64,
 }
@@ -69,7 +69,7 @@ impl<'a> Column<'a> {
         column
     }
 
-    /// Every time that something is drawn at.
+    /// Every time at which something is drawn.
     pub(super) fn times(&self) -> Vec<i64> {
         let mut times = vec![self.sequence.total.as_nanos() as i64];
         for arrow in &self.arrows {
@@ -93,7 +93,7 @@ impl<'a> Column<'a> {
                 rooms.extend(next.map(|to| Room { from, to, pixels }));
             }
         }
-        // Times stand beside each lifeline.
+        // Reserve space for the times beside each lifeline.
         for side in [|a: &Arrow<'_>| a.client, |a: &Arrow<'_>| a.server] {
             let mut times: Vec<i64> = self.arrows.iter().map(side).collect();
             times.sort_unstable();
@@ -112,7 +112,7 @@ impl<'a> Column<'a> {
             };
             Room { from: wait.from, to: wait.to, pixels }
         }));
-        // Where something left in the middle of the server's work, its name goes below that.
+        // If an arrow leaves while the server works, the label of the work goes below it.
         for wait in self.waits.iter().filter(|wait| wait.wait.place == Place::Server) {
             let within = |a: &&Arrow<'_>| wait.from < a.server && a.server < wait.to;
             if let Some(from) = self.arrows.iter().filter(within).map(|a| a.server).max() {
@@ -136,7 +136,7 @@ impl<'a> Column<'a> {
         times.filter(|at| *at > from).min()
     }
 
-    /// Room for labels that touch on `scale`.
+    /// Space for labels that would touch on `scale`.
     pub(super) fn touching(&self, scale: &TimeScale) -> Vec<Room> {
         let mut arrows: Vec<(&Arrow<'_>, f64)> = self
             .arrows
@@ -180,12 +180,12 @@ impl<'a> Arrow<'a> {
         Self { client: at(client), server: at(server), spread, lines, leg }
     }
 
-    /// Of its label.
+    /// Height of its label.
     pub(super) fn height(&self) -> f64 {
         self.lines.len() as f64 * LINE
     }
 
-    /// The middle of its label.
+    /// Vertical position of its label's middle.
     pub(super) fn middle(&self, scale: &TimeScale) -> f64 {
         let ends = [self.client, self.server, self.client + self.spread, self.server + self.spread];
         ends.into_iter().map(|at| scale.y(at)).sum::<f64>() / 4.0
@@ -202,7 +202,7 @@ impl Labelled {
         let text = wait.words(sequence, scale, &Style::default());
         let (mut from, mut to) = (wait.from.as_nanos(), wait.to.as_nanos());
         match (wait.part, wait.place) {
-            // Between what was asked and its answer, where the arrows leave room.
+            // Put the label between the question and its answer, where the arrows leave space.
             (Part::Network, Place::Path) if wait.both > wait.time => {
                 let back = steps.iter().find_map(|step| match step {
                     Step::Wait(back) if back.told => Some(back.from.as_nanos()),
@@ -210,9 +210,9 @@ impl Labelled {
                 });
                 (from, to) = (to, back?);
             }
-            // Half of a round trip is where its arrow is.
+            // The arrow already shows half of a round trip.
             (Part::Network, Place::Path) if sequence.rtt != Some(wait.time) => return None,
-            // Where it leaves there is the arrow; where it arrives there is room.
+            // The arrow is drawn where the data leaves; there is space where it arrives.
             (Part::Transfer, Place::Server) => {
                 let away = (sequence.rtt.unwrap_or_default() / 2).as_nanos() as i64;
                 (from, to) = (from + away, to + away);

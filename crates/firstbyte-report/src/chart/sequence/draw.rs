@@ -1,4 +1,4 @@
-//! A column, drawn.
+//! Draws a column.
 
 use firstbyte_core::sequence::{ArrowKind, Moment, Span};
 use firstbyte_core::split::{Part, Place};
@@ -15,7 +15,7 @@ use crate::units::count;
 
 const CLIENT: f64 = LEFT;
 const SERVER: f64 = WIDTH - RIGHT;
-/// Half of a lifeline's width.
+/// Half the width of a lifeline.
 const HALF: f64 = 4.0;
 
 /// Where the drawing below a title begins.
@@ -23,32 +23,33 @@ pub(super) fn top(title: &str, across: f64) -> f64 {
     panel_title(&mut Canvas::default(), title, across) + 22.0
 }
 
-/// What is drawn in one path each, the first below the others: a page has many of these drawings.
+/// Shapes collected into one path each, the first drawn below the others, because a page has many of these
+/// drawings.
 #[derive(Default)]
 struct Paths {
-    /// Parts of time on the lifelines, by `Part`.
+    /// Parts of time on the lifelines, indexed by `Part`.
     parts: [String; Part::ALL.len()],
     bands: String,
     arrows: String,
     heads: String,
     lost: String,
     crosses: String,
-    /// Room for labels on arrows.
+    /// Background behind labels on arrows.
     masks: String,
 }
 
 struct Drawing<'a> {
-    /// Lifelines, and texts.
+    /// Lifelines and texts.
     canvas: Canvas,
     paths: Paths,
     column: &'a Column<'a>,
     time: &'a TimeScale,
     top: f64,
-    /// Where texts stand: left, top, right, bottom.
+    /// Boxes of the texts: left, top, right, bottom.
     texts: Vec<[f64; 4]>,
-    /// Texts of one look, which is said once.
+    /// Texts grouped by look, so that each look is written once.
     labels: Vec<(String, String)>,
-    /// Arrows from the client's lifeline to the server's: their heights there.
+    /// Heights of both ends of the arrows, from the client's lifeline to the server's.
     lines: Vec<[f64; 2]>,
 }
 
@@ -132,7 +133,7 @@ impl<'a> Drawing<'a> {
         self.y(last.chain([end]).max().unwrap_or(end))
     }
 
-    /// The lifelines with what was worked at and waited for on them.
+    /// Draws the lifelines with the work and the waits on them.
     fn lifelines(&mut self) {
         let far_end = self.column.sequence.far_end();
         for (x, name) in [(CLIENT, "client"), (SERVER, far_end)] {
@@ -154,7 +155,7 @@ impl<'a> Drawing<'a> {
         area(&mut self.paths.parts[span.part as usize], [x - HALF, from], [x + HALF, to]);
     }
 
-    /// The times of arrows' ends, beside the lifelines.
+    /// Draws the times of the arrows' ends beside the lifelines.
     fn times(&mut self) {
         let mut shown: Vec<(bool, String)> = Vec::new();
         for arrow in &self.column.arrows {
@@ -172,7 +173,7 @@ impl<'a> Drawing<'a> {
                 let sign = if at.as_nanos() < 0 { "−" } else { "" };
                 let tilde = if estimated { "~" } else { "" };
                 let figure = format!("{tilde}{sign}{}", self.column.scale.figure(steps));
-                // A packet's arrival and the departure of what it brought about may be one.
+                // A packet's arrival and the departure of its answer may have the same time.
                 let is_new = !shown.contains(&(at_client, figure.clone()));
                 let y = self.y(at.as_nanos()) + 4.0;
                 if is_new || self.is_free([0.0, y - 9.0, LEFT, y + 1.0]) {
@@ -242,7 +243,7 @@ impl<'a> Drawing<'a> {
         );
     }
 
-    /// An arrow that does not arrive.
+    /// Draws an arrow that does not arrive.
     fn lost(&mut self, arrow: &Arrow<'_>) {
         let (from, y) = (CLIENT + HALF, self.y(arrow.client));
         let share = if arrow.leg.arrow.kind == ArrowKind::OtherAttempt { 0.22 } else { 0.36 };
@@ -265,7 +266,7 @@ impl<'a> Drawing<'a> {
         self.text((CLIENT + SERVER) / 2.0, y + 4.0, Anchor::Middle, "n", words);
     }
 
-    /// The name of a wait, at the lifeline where it went on.
+    /// Writes the label of a wait beside the lifeline of the waiting host.
     fn wait(&mut self, labelled: &Labelled) {
         let Labelled { wait, text, from, to } = labelled;
         let (above, below) = (self.y(*from), self.y(*to));
@@ -275,7 +276,7 @@ impl<'a> Drawing<'a> {
             true => vec![(SERVER - HALF - 6.0, Anchor::End, text.clone())],
             false => vec![(CLIENT + HALF + 6.0, Anchor::Start, text.clone())],
         };
-        // Where there is no room between the arrows, the colour says what it was.
+        // If there is no space between the arrows, the colour alone shows the cause.
         if at_server {
             let time = self.column.scale.time(wait.time, &Style::default());
             places.push((SERVER + HALF + 4.0, Anchor::Start, time));
@@ -285,7 +286,7 @@ impl<'a> Drawing<'a> {
         for (x, anchor, text) in places {
             let wide = width(&text, SMALL);
             let left = if anchor == Anchor::End { x - wide } else { x };
-            // It moves along its wait, from the middle outwards.
+            // Try positions along the wait, from the middle outwards.
             let offsets = (0..=24u32).flat_map(|step| {
                 let by = reach * f64::from(step) / 24.0;
                 [by, -by]
@@ -330,7 +331,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// What it ended with; returns where the panel ends.
+    /// Draws the outcome. Returns where the panel ends.
     fn end(&mut self, total: &str) -> f64 {
         let mut y = self.bottom() + 24.0;
         if let Some(stop) = &self.column.sequence.broken_off {
@@ -350,7 +351,7 @@ fn line(d: &mut String, [x0, y0]: [f64; 2], [x1, y1]: [f64; 2]) {
     *d += &format!("M{x0} {y0}L{x1} {y1}");
 }
 
-/// A rectangle; one of no height is a hair's breadth.
+/// Adds a rectangle. A rectangle of zero height becomes a thin line.
 fn area(d: &mut String, [left, top]: [f64; 2], [right, bottom]: [f64; 2]) {
     let [left, top, right, bottom] = [left, top, right, bottom.max(top + 0.6)].map(number);
     *d += &format!("M{left} {top}H{right}V{bottom}H{left}Z");

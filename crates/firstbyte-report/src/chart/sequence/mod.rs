@@ -1,7 +1,7 @@
-//! Sequence diagrams: two lifelines, time downwards, arrows as steep as the path is long.
+//! Sequence diagrams: two lifelines, time running downwards, arrows as steep as the path is long.
 //!
-//! Input: [`Sequence`]s. Output: a [`Figure`]. Panels that stand beside each other share one scale of
-//! time, stretched where labels would run into each other.
+//! Input: [`Sequence`]s. Output: a [`Figure`]. Panels side by side share one time scale, stretched where labels
+//! would overlap.
 
 mod column;
 mod draw;
@@ -21,10 +21,10 @@ use super::figure::{Figure, Key, Panel, Row};
 use crate::study::{Grouping, Study};
 use crate::units::Scale;
 
-/// Height that the longest of a row is drawn in, where nothing has to be stretched.
+/// Height of the longest diagram of a row if nothing has to be stretched.
 const HEIGHT: f64 = 500.0;
 
-/// Connections side by side on one scale of time: "ping", "http", "https", each with its name.
+/// Connections side by side on one time scale: "ping", "http", "https", each with its name.
 pub fn sequences(title: &str, columns: &[(&str, Sequence)]) -> Figure {
     let shown: Vec<(&str, &Sequence)> = columns.iter().map(|(name, s)| (*name, s)).collect();
     let row = Row { heading: String::new(), panels: row(&shown) };
@@ -36,7 +36,7 @@ pub fn sequences(title: &str, columns: &[(&str, Sequence)]) -> Figure {
 const NOTE: &str = "Time runs downwards. Times at the server are estimated: half a round trip away. \
                     Stretched where labels need room.";
 
-/// The median sample of each cell; those under one heading share a scale.
+/// The median sample of each cell; samples under one heading share a scale.
 pub(super) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
     let laid: Vec<Option<Sequence>> = study
         .medians
@@ -75,7 +75,7 @@ fn figure_of_sequences<'a>(
 ) -> Figure {
     let mut used = [false; Part::ALL.len()];
     for sequence in shown {
-        // What is shorter is not seen, however much a panel is stretched.
+        // Shorter times are invisible, however much a panel is stretched.
         let least = sequence.total / 10_000;
         for (part, (_, time)) in Part::ALL.into_iter().zip(sequence.parts.named()) {
             used[part as usize] |= !time.is_zero() && time >= least;
@@ -86,7 +86,7 @@ fn figure_of_sequences<'a>(
     Figure { name: "sequences", title, note, keys, rows, folded: true }
 }
 
-/// Panels on one scale.
+/// Panels on one time scale.
 fn row(shown: &[(&str, &Sequence)]) -> Vec<Panel> {
     let longest = shown.iter().map(|(_, s)| s.total).max().unwrap_or_default();
     let scale = Scale::for_largest(longest);
@@ -107,7 +107,7 @@ fn pixels_per_ns(longest: Duration) -> f64 {
     HEIGHT / (longest.as_nanos() as f64).max(1.0)
 }
 
-/// The class of a part's colour.
+/// CSS class of a part's colour.
 fn class(part: Part) -> String {
     format!("q{}", part as usize)
 }

@@ -1,8 +1,8 @@
-//! Time to height: in proportion, and stretched where something has to have room.
+//! Maps time to height: in proportion, stretched where something needs space.
 
 use super::column::Column;
 
-/// At least so many pixels from one time to another, nanoseconds.
+/// A minimum distance in pixels between two times, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub from: i64,
@@ -10,17 +10,17 @@ pub(super) struct Room {
     pub pixels: f64,
 }
 
-/// Where times lie, from 0 downwards.
+/// Heights of times, downwards from 0.
 pub(super) struct TimeScale {
-    /// Times and heights, both ascending.
+    /// Times and heights, both in ascending order.
     points: Vec<(i64, f64)>,
     per_ns: f64,
 }
 
 impl TimeScale {
-    /// The scale that has room for every column.
+    /// The scale that leaves enough space in every column.
     pub(super) fn fitting(columns: &[Column<'_>], per_ns: f64) -> Self {
-        /// Each round parts the labels that still touch; few are left after the first.
+        /// Each round separates the labels that still touch; few are left after the first.
         const ROUNDS: usize = 40;
         let mut rooms: Vec<Room> = columns.iter().flat_map(Column::rooms).collect();
         let mut times: Vec<i64> = columns.iter().flat_map(Column::times).collect();
@@ -57,7 +57,6 @@ impl TimeScale {
         Self { points, per_ns }
     }
 
-    /// The height of `at`.
     pub(super) fn y(&self, at: i64) -> f64 {
         interpolated(&self.points, at, self.per_ns)
     }

@@ -24,7 +24,7 @@ fn whiteboard() -> Figure {
     sequences("Why it takes so long", &[("ping-like", ping), ("http", http), ("https", https)])
 }
 
-/// Boxes of the texts that are drawn: left, top, right, bottom.
+/// Boxes of the drawn texts: left, top, right, bottom.
 fn boxes(panel: &Panel) -> Vec<(String, [f64; 4])> {
     let xml = panel.inline("x");
     let document = Document::parse(&xml).unwrap();
@@ -82,12 +82,12 @@ fn every_wait_that_counts_is_said() {
     let said: Vec<String> = figure.panels().flat_map(boxes).map(|(said, _)| said).collect();
     assert_eq!(said.iter().filter(|s| *s == "round trip 81.1 ms").count(), 4, "{said:?}");
     assert!(said.iter().any(|s| s == "server 8.3 ms"), "{said:?}");
-    // Between the two flights of the response there is room for the time alone.
+    // Between the response's two flights there is space only for the time.
     assert!(said.iter().any(|s| s == "~306.5") && said.iter().any(|s| s == "347.0"), "{said:?}");
     assert!(said.iter().any(|s| s == "~290.3") && said.iter().any(|s| s == "339.1"), "{said:?}");
 }
 
-/// Whatever else leaves meanwhile, how long the server took is said.
+/// The server's time is labelled, whatever else is sent in the meantime.
 #[test]
 fn the_servers_time_finds_its_place() {
     for sample in fixtures::all() {

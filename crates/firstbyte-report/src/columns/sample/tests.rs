@@ -43,7 +43,7 @@ fn names_are_unique() {
         let all: Vec<_> = fields.iter().map(|field| field.heading().0.into_owned()).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
     };
-    // Axes called like columns, too.
+    // Axes may have the same names as columns.
     let axes = ["tls", "resolve", "variant"].map(String::from);
     names(csv_fields(Some(&axes)));
     names(parquet_fields(&axes));

@@ -1,6 +1,6 @@
-//! Both sides of a comparison beside each other: tables for the terminal and for the page.
+//! Both sides of a comparison side by side: tables for the terminal and for the page.
 //!
-//! In: what the two sides of each pair have. Out: connections and their shares, and what is weak by name.
+//! Input: both sides of each pair. Output: numbers and shares of connections, and weak algorithms by name.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use crate::svg::escape;
 use crate::units::grouped;
 use crate::wire::page::tables::{TABLE_END, cell, table};
 
-/// Pairs that are shown on the terminal.
+/// Maximum number of pairs on the terminal.
 const SHOWN: usize = 4;
 
-/// What a value is one of, where its name does not say.
+/// Category of a value, if its name does not tell.
 const fn family(subject: Subject) -> &'static str {
     match subject {
         Subject::Failures => "failed: ",
@@ -33,7 +33,7 @@ fn name(table: &Table, value: &Value) -> String {
     format!("{}{}", family(table.subject), value.name)
 }
 
-/// A row: its name, both sides, and the interval of what changed.
+/// A row: its name, both sides, and the interval of the change.
 struct Line {
     name: String,
     sides: [String; 2],
@@ -41,7 +41,7 @@ struct Line {
     weak: bool,
 }
 
-/// A rate of a side, by what it is called.
+/// A named rate of one side.
 type Rate = (&'static str, fn(&Throughput) -> Option<f64>);
 
 const RATES: [Rate; 5] = [
@@ -72,7 +72,7 @@ fn lines(beside: &Beside) -> Vec<Line> {
         if sides.iter().all(Option::is_none) {
             continue;
         }
-        // That of the median, as a part of the one before.
+        // The median's change, relative to the median before.
         let median = beside.throughput[0].map(|before| before.percentiles[1]);
         let change = beside.throughput_difference.zip(median).filter(|_| place == 1);
         lines.push(Line {
@@ -89,7 +89,7 @@ fn lines(beside: &Beside) -> Vec<Line> {
     lines
 }
 
-/// "518  81 %": how many, and which share of those of which it is known.
+/// "518  81 %": a count, and its share of the connections for which the property is known.
 fn counted(count: usize, of: usize) -> String {
     if of == 0 {
         return String::new();
@@ -104,12 +104,12 @@ fn counted(count: usize, of: usize) -> String {
     format!("{} {share:>6}", grouped(count as u64))
 }
 
-/// Percentage points.
+/// An interval in percentage points.
 fn points(interval: Interval) -> String {
     format!("{} pp", from_to([interval.low, interval.high]))
 }
 
-/// In hundredths, signed.
+/// Signed hundredths.
 fn from_to(ends: [f64; 2]) -> String {
     let [low, high] = ends.map(|end| {
         let end = 100.0 * end;
@@ -119,7 +119,7 @@ fn from_to(ends: [f64; 2]) -> String {
     format!("{low} to {high}")
 }
 
-/// A rate of bytes, in bits.
+/// A rate given in bytes, in bits per second.
 fn bits(bytes_per_second: f64) -> String {
     let bits = 8.0 * bytes_per_second;
     let (value, unit) = match bits {
@@ -134,7 +134,7 @@ fn bits(bytes_per_second: f64) -> String {
     }
 }
 
-/// What must not be used any more, by name, and on how many connections.
+/// Algorithms that must no longer be used, by name, and the number of connections that use them.
 fn weak(beside: &Beside) -> Option<String> {
     let values = beside.tables.iter().flat_map(|table| {
         let weak = table.values.iter().filter(|value| value.weak);
@@ -147,7 +147,7 @@ fn weak(beside: &Beside) -> Option<String> {
     (!values.is_empty()).then(|| format!("Weak (NIST SP 800-131A): {}.", values.join("; ")))
 }
 
-/// Tables of the first pairs; the others are counted.
+/// Tables of the first pairs; the others are only counted.
 pub fn text(beside: &[Beside], pairs: &[Pair], style: &Style) -> String {
     let mut text = String::new();
     for one in beside.iter().take(SHOWN) {
@@ -205,7 +205,7 @@ pub(super) fn section(html: &mut String, beside: &[Beside], pairs: &[Pair]) {
         let (_, whose) = sides(pair);
         let mut intervals = one.tables.iter().flat_map(|table| &table.values);
         for (place, line) in lines(one).into_iter().enumerate() {
-            // The first row is all connections; then come the tables' values, then rates.
+            // The first row covers all connections; then come the tables' values, then rates.
             let value = if place == 0 { None } else { intervals.next() };
             let mark = if line.weak { " (weak)" } else { "" };
             let _ = write!(

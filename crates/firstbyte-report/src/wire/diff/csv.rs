@@ -1,4 +1,4 @@
-//! `wire diff --csv`: one row per change, times in microseconds. What is not known is an empty field.
+//! `wire diff --csv`: one row per change, times in microseconds. An unknown value is an empty field.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 
 type Get = fn(&ChangeRecord<'_>) -> Option<String>;
 
-/// All columns, in order. Within a version of the format columns are only added, at the end.
+/// All columns, in order. Within a version of the format, new columns are only appended.
 const COLUMNS: &[(&str, Get)] = &[
     ("server", |c| Some(c.server.to_owned())),
     ("against", |c| c.against.map(str::to_owned)),
@@ -50,11 +50,11 @@ const COLUMNS: &[(&str, Get)] = &[
     ("round_trips", |c| c.round_trips.map(|trips| trimmed(format!("{trips:.6}")))),
 ];
 
-/// Writes the changes, those that cost most first; a header where there are none. Each round trip that was asked for has a
-/// column more.
+/// Writes the changes, the most costly first; only a header if there are none. Each requested round trip adds a
+/// column.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns errors from writing to `out`.
 pub fn write(record: &DifferenceRecord<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
     let names = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
@@ -90,7 +90,7 @@ fn micros(seconds: f64) -> String {
     trimmed(format!("{:.3}", seconds * 1e6))
 }
 
-/// `number` without the zeros that end it.
+/// `number` without trailing zeros.
 fn trimmed(number: String) -> String {
     let short = number.trim_end_matches('0').trim_end_matches('.');
     if short == "-0" { "0".to_owned() } else { short.to_owned() }

@@ -1,4 +1,4 @@
-//! What changed between captures: a table, and a sentence for each change; rows of CSV; a page.
+//! Changes between captures: a table with a sentence per change; rows of CSV; a page.
 
 mod beside;
 mod csv;
@@ -20,7 +20,7 @@ use super::{count, fit, time};
 use crate::Style;
 use crate::style::wrap;
 
-/// What came of comparing `pairs`; servers on one side only are named.
+/// The result of comparing `pairs`, followed by the names of servers that are on one side only.
 pub fn diff(changes: &Changes, pairs: &[Pair], only: [&[String]; 2], style: &Style) -> String {
     let mut text = String::new();
     for (servers, side) in only.into_iter().zip(["before", "after"]) {
@@ -167,7 +167,7 @@ fn sentence(change: &Change, pair: &Pair) -> String {
     text
 }
 
-/// Parts of a sum below this are not worth a word, seconds.
+/// Parts of a sum below this are not mentioned, seconds.
 const LEAST_SHOWN: f64 = 10e-6;
 
 /// "in all a connection takes 12.4 ms instead of 9.10 ms: +3.30 ms, of which +3.20 ms named above, …"
@@ -197,7 +197,7 @@ fn plus(seconds: f64) -> String {
     if seconds < 0.0 { format!("−{size}") } else { format!("+{size}") }
 }
 
-/// What a share is of.
+/// The population of a share.
 const fn of_which(of: Of) -> &'static str {
     match of {
         Of::Connections => " of all connections",
@@ -210,7 +210,7 @@ const fn of_which(of: Of) -> &'static str {
     }
 }
 
-/// What a value is one of, where its name does not say.
+/// Category of a value, if its name does not tell.
 const fn family(what: What) -> &'static str {
     match what {
         What::CertificateKey(_) => "key ",
@@ -231,7 +231,7 @@ fn costs(cost: &Cost) -> String {
     )
 }
 
-/// As a table has it, in words where it has to be short there.
+/// The name of a change as in tables, but in full words where tables abbreviate.
 fn phrase(it: What) -> String {
     match it {
         What::ServerRoundTrip => "the round trip between tap and server".into(),
@@ -248,7 +248,7 @@ fn phrase(it: What) -> String {
     }
 }
 
-/// A time that may be longer than those of connections.
+/// A time that may be longer than a connection.
 fn span(seconds: f64) -> String {
     if seconds >= 0.9995 {
         format!("{seconds:.2} s")
@@ -375,7 +375,7 @@ pub(super) mod tests {
         (Changes { changes, totals, tested: 28, ..Changes::default() }, pairs)
     }
 
-    /// The same, and what it costs at 80 ms; at 300 ms it is not known.
+    /// The same, with its cost at 80 ms; at 300 ms it is unknown.
     pub(super) fn at_80_ms() -> (Changes, Vec<Pair>) {
         let (mut changes, pairs) = found();
         changes.projected_to = vec![0.08, 0.3];

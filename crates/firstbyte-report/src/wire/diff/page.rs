@@ -1,7 +1,7 @@
-//! `wire diff --html`: what changed, as one page that loads nothing and runs nothing.
+//! `wire diff --html`: changes as one page that loads nothing and runs no script.
 //!
-//! Input: what came of the comparison, and what was read for it. Output: HTML: sentences, those that cost most
-//! first; a picture of each; tables; what was read.
+//! Input: the result of the comparison, and the captures read for it. Output: HTML: sentences, the most costly
+//! change first; a picture for each; tables; the captures read.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::wire::page::findings_read;
 use crate::wire::page::tables::{TABLE_END, cell, table};
 use crate::{dates, html};
 
-/// Changes with a picture; comparisons with a row.
+/// Maximum number of changes with a picture, and of comparisons with a row.
 const DRAWN: usize = 24;
 /// See [`DRAWN`].
 const LISTED: usize = 200;
@@ -25,24 +25,24 @@ const LISTED: usize = 200;
 /// A capture that was read.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// What it is called.
+    /// Name of the capture.
     pub name: String,
-    /// What was cleared up.
+    /// Cleaning results and unreadable data.
     pub hygiene: Hygiene,
-    /// Connections that were too many to be compared.
+    /// Number of connections excluded because there were too many to compare.
     pub left_out: u64,
 }
 
-/// What a page is made from.
+/// Input of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// What was read, in order.
+    /// The captures, in order.
     pub read: &'a [Read],
-    /// What came of the comparison.
+    /// The result of the comparison.
     pub changes: &'a Changes,
-    /// Both sides of what was compared, beside each other.
+    /// Both sides of each comparison, side by side.
     pub beside: &'a [Beside],
-    /// What was compared.
+    /// The compared pairs.
     pub pairs: &'a [Pair],
     /// Servers on one side only.
     pub only: [&'a [String]; 2],
@@ -96,7 +96,7 @@ fn header(html: &mut String, page: &Page<'_>, title: &str) {
     let [before, after] = connections(page.pairs).map(|n| grouped(n as u64));
     let (pairs, tested) = (page.pairs.len() as u64, page.changes.tested as u64);
     let words = match page.pairs.first() {
-        // Each connection counts for every server that it is held against.
+        // A connection counts once for every server that it is compared with.
         Some(Pair { against: Some(_), .. }) if pairs > 1 => format!("{after} connections"),
         Some(Pair { against: Some(against), name, .. }) => {
             format!("{before} connections of {against} · {after} of {name}")
@@ -118,7 +118,7 @@ fn header(html: &mut String, page: &Page<'_>, title: &str) {
     );
 }
 
-/// Whether a change is for the worse; absent where it cannot be told.
+/// Whether a change is for the worse; absent if unclear.
 fn is_worse(change: &Change) -> Option<bool> {
     match &change.cost {
         Some(cost) => Some(cost.per_connection > 0.0),
@@ -195,7 +195,7 @@ fn contents(html: &mut String, page: &Page<'_>, figure: Option<&Figure>) {
               <li><a href=\"#read\">What was read</a></li>\n</ul></nav>\n";
 }
 
-/// What both sides of a comparison are called where there is little room, and the whole.
+/// Short names of a comparison's two sides, and its full name.
 pub(super) fn sides(pair: &Pair) -> ([String; 2], String) {
     let words = |[one, other]: [&str; 2]| [one.to_owned(), other.to_owned()];
     match pair.against.as_deref() {
@@ -224,7 +224,7 @@ fn figure(page: &Page<'_>) -> Option<Figure> {
     (!panels.is_empty()).then(|| changed::figure(panels, &note))
 }
 
-/// The change's interval, in words.
+/// The change's interval, as text.
 fn interval(change: &Change) -> Option<String> {
     let interval = change.difference.interval?;
     let [low, high] = [interval.low, interval.high];
@@ -234,7 +234,7 @@ fn interval(change: &Change) -> Option<String> {
     })
 }
 
-/// From one to the other, the unit once where it is the same.
+/// A range, with the unit only once if both ends share it.
 fn range(low: f64, high: f64) -> String {
     let [low, high] = [plus(low), plus(high)];
     match (low.split_once(' '), high.split_once(' ')) {

@@ -1,6 +1,7 @@
-//! What changes would cost at other round trips: a table for the terminal and for the page.
+//! The cost of changes at other round trips: a table for the terminal and for the page.
 //!
-//! In: changes with their projected costs, and the sums. Out: rows, of which the last are the sums, and what was assumed.
+//! Input: changes with their projected costs, and the sums. Output: rows, ending with the sums, and the
+//! assumptions.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use crate::style::wrap;
 use crate::svg::escape;
 use crate::wire::page::tables::{TABLE_END, cell, table};
 
-/// What is the same everywhere, and what is not in it.
+/// What is assumed to stay constant, and what is not included.
 const ASSUMED: &str = "Assumptions: the path is longer by the same time for every connection, and \
                        the hosts take as long as captured. The TCP handshake, the round trips of \
                        the TLS handshake, those of its flights beyond ten segments, and each \
@@ -21,18 +22,18 @@ const ASSUMED: &str = "Assumptions: the path is longer by the same time for ever
 
 /// A row of the table.
 struct Line {
-    /// Of a change: its number.
+    /// The number of a change.
     number: Option<usize>,
     what: String,
     round_trips: Option<String>,
-    /// As captured, then at each round trip that was asked for.
+    /// Time as captured, then at each requested round trip.
     times: Vec<Option<String>>,
 }
 
-/// A part of a sum.
+/// Selects a part of a sum.
 type Part = fn(&Sum) -> f64;
 
-/// Rows of the changes of one pair, those that cost most first, then of everything else, then of the sums.
+/// Rows of one pair: its changes, the most costly first, then other causes, then the sums.
 fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> String) -> Vec<Line> {
     let of_pair = changes.changes.iter().enumerate().filter(|(_, it)| it.pair == total.pair);
     let named = of_pair.filter_map(|(place, change)| {
@@ -74,12 +75,12 @@ fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> Stri
     lines
 }
 
-/// A time more or less.
+/// A signed time.
 fn more(seconds: f64) -> String {
     if seconds.abs() < 0.5e-6 { "0 µs".to_owned() } else { plus(seconds) }
 }
 
-/// A number of round trips more or less.
+/// A signed number of round trips.
 fn count(round_trips: f64) -> String {
     let text = format!("{round_trips:+.2}").replace('-', "−");
     if text.ends_with("0.00") { "0".to_owned() } else { text }
@@ -95,7 +96,7 @@ fn captured(total: &Total) -> String {
     }
 }
 
-/// The heads of the columns of times.
+/// Headings of the time columns.
 fn heads(changes: &Changes) -> impl Iterator<Item = String> {
     let at = changes.projected_to.iter().map(|seconds| {
         let at = format!("at {}", short(*seconds));
@@ -104,13 +105,13 @@ fn heads(changes: &Changes) -> impl Iterator<Item = String> {
     std::iter::once("captured".to_owned()).chain(at)
 }
 
-/// A round trip as it was asked for, roughly: `80 ms`, `0.5 ms`, `1200 ms`.
+/// A requested round trip, approximately: `80 ms`, `0.5 ms`, `1200 ms`.
 pub(super) fn short(seconds: f64) -> String {
     let text = format!("{:.3}", seconds * 1e3);
     format!("{} ms", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What the changes of every pair would cost; nothing where that was not asked for.
+/// The projected cost of the changes of every pair; empty if not requested.
 pub(super) fn text(changes: &Changes, pairs: &[Pair], style: &Style) -> String {
     let mut text = String::new();
     if changes.projected_to.is_empty() || changes.totals.is_empty() {
@@ -121,7 +122,7 @@ pub(super) fn text(changes: &Changes, pairs: &[Pair], style: &Style) -> String {
         text.push('\n');
         push(&mut text, &wrap("", &words(&style.safe(&head)), style.columns()));
         let heads: String = heads(changes).map(|head| format!(" {head:>9}")).collect();
-        // Four round trips beside the captured one leave less room for names.
+        // Four requested round trips beside the captured one leave less space for names.
         let width = if changes.projected_to.len() > 3 { 19 } else { 22 };
         let _ = writeln!(text, " #  {:<width$}  trips{heads}", "what");
         for line in lines(total, changes, |change| what(change.what)) {

@@ -76,7 +76,7 @@ fn two_connections_as_text() {
             "firstbyte_wire_handshake_seconds_bucket{{{server},session=\"full\",le=\"0.025\"}} 1"
         ),
         format!("firstbyte_wire_handshake_seconds_sum{{{server},session=\"full\"}} 0.013000000"),
-        // A bound is part of its bucket.
+        // A bucket includes its bound.
         format!(
             "firstbyte_wire_round_trip_seconds_bucket{{{server},side=\"client\",le=\"0.0001\"}} 2"
         ),

@@ -1,4 +1,4 @@
-//! The page's section on how many connections a second servers sustain.
+//! The page's section on the number of connections per second that servers sustain.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::left_out;
 use super::tables::{TABLE_END, cell, table};
 use crate::svg::escape;
 
-/// Servers in the table, and with sentences.
+/// Maximum number of servers in the table, and with sentences.
 const LISTED: usize = 200;
 const TOLD: usize = 12;
 
@@ -64,7 +64,7 @@ pub(super) fn section(html: &mut String, servers: &[ServerCapacity]) {
     *html += "</ul>\n</section>\n";
 }
 
-/// Time in the server by how many others were there, in a line.
+/// Time in the server by number of concurrent connections, on one line.
 fn waits(html: &mut String, server: &ServerCapacity) {
     let classes = server.capacity.at_once.iter().map(|class| {
         let (least, most) = class.others;

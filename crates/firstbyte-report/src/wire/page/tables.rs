@@ -1,4 +1,4 @@
-//! The page's tables: all servers, the first connections.
+//! The page's tables: all servers, and the first connections.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::{Page, left_out, name};
 use crate::svg::escape;
 use crate::units::grouped;
 
-/// Rows: servers, connections.
+/// Maximum number of rows for servers, and for connections.
 const LISTED: usize = 200;
 const ROWS: usize = 1_000;
 
-/// Begins a section that holds a table with these columns, of which the first are `words`, the others figures.
+/// Begins a section with a table of these columns; the first `words` columns hold words, the others figures.
 pub(in crate::wire) fn table(
     html: &mut String,
     [id, title, note]: [&str; 3],
@@ -96,7 +96,7 @@ pub(super) fn servers(html: &mut String, page: &Page<'_>) {
     *html += "</section>\n";
 }
 
-/// A cell; a dash where nothing is known.
+/// A cell; a dash if the value is unknown.
 pub(in crate::wire) fn cell(html: &mut String, text: Option<String>) {
     let _ = match text {
         Some(text) => write!(html, "<td>{}</td>", escape(&text)),
@@ -104,7 +104,7 @@ pub(in crate::wire) fn cell(html: &mut String, text: Option<String>) {
     };
 }
 
-/// The same, of words.
+/// The same for words.
 fn words(html: &mut String, text: Option<String>) {
     let _ = match text {
         Some(text) => write!(html, "<td class=\"tl\">{}</td>", escape(&text)),
