@@ -1,12 +1,10 @@
 //! A study by load, which finds the load above which throughput no longer rises.
 //!
 //! Few and many clients at once connect to one server, with full handshakes and with resumed ones. The capture's
-//! estimate
-//! is compared with the result.
+//! estimate is compared with the result.
 //!
 //! In: a plan with `[load]`. Out: connections per second, the server's processor time per connection, and next to
-//! them
-//! the estimate of `wire --capacity`. The fields are described in `docs/plans.md`.
+//! them the estimate of `wire --capacity`. The fields are described in `docs/plans.md`.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! Figures of a study: published or expected values, compared with measured ones.
 //!
 //! In: `[[expect]]` of a plan, and measurements of each variant. Out: [`StoryFigure`]s, each judged. The story
-//! decides
-//! how they are shown.
+//! decides how they are shown.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! `firstbyte monitor demo`: three edges of one name in a lab; one of them enables TLS 1.3 while it is monitored.
 //!
 //! The lab has its own network, but whoever views the monitor's page is outside it. So the server starts to listen
-//! before
-//! the lab is created.
+//! before the lab is created.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! Writes samples in the view that the user chose.
 //!
 //! Machine-readable views are written sample by sample, so that an interrupted run is complete up to that point;
-//! views
-//! for people wait for the end.
+//! views for people wait for the end.
 
 use std::io::{self, Write};
 

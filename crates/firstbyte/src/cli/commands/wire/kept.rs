@@ -1,8 +1,7 @@
 //! Connection data kept until everything has been read, for tables, diagrams and the page.
 //!
 //! Memory is bounded, however many connections there are: servers and times have their own limits, connections those
-//! of
-//! `--connections` and `--flow`.
+//! of `--connections` and `--flow`.
 
 use std::collections::HashSet;
 
