@@ -262,7 +262,7 @@ fn running(scenario: &str) -> Result<RunningLab, Problem> {
     })
 }
 
-/// Says on standard error what was created.
+/// Describes the new lab on standard error.
 pub(in crate::cli) fn introduce(lab: &Lab) {
     note(&format!("lab {}: {}", lab.scenario().name, servers(&lab.servers())));
     for warning in lab.warnings() {

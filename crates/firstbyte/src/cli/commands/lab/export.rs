@@ -1,4 +1,4 @@
-//! `firstbyte lab export`: writes a docker-compose project with nginx, to run on a host of one's own.
+//! `firstbyte lab export`: writes a docker-compose project with nginx, to run on your own host.
 
 use std::fs;
 use std::io;
