@@ -75,7 +75,6 @@ fn now() -> f64 {
     Realtime::now().unix_nanos() as f64 / 1e9
 }
 
-/// Reads the configuration file.
 fn read(options: &ExporterOptions) -> Result<Configuration, String> {
     let file = options.config_file.display();
     let text = read_text(&options.config_file, MOST_TEXT)
@@ -324,7 +323,7 @@ fn timeout(headers: &HeaderMap, module: &Module, offset: f64) -> Result<Duration
     let most: f64 = seconds - offset;
     let own = module.timeout_ns as f64 / 1e9;
     let seconds = if own < most && own > 0.0 || most < 0.0 { own } else { most };
-    // To timers, a year is as good as no limit; a negative time is no time left.
+    // To timers, a year is as good as no limit. A time limit that is already over becomes zero.
     Ok(Duration::try_from_secs_f64(seconds.clamp(0.0, 31_536_000.0)).unwrap_or_default())
 }
 

@@ -5,15 +5,12 @@ use std::collections::VecDeque;
 /// A finished probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
-    /// Number of the probe.
     pub(crate) id: i64,
-    /// Name of the module.
     pub(crate) module: String,
     /// The target as requested.
     pub(crate) target: String,
     /// The log, the metrics and the module, as text.
     pub(crate) debug: String,
-    /// Whether the probe succeeded.
     pub(crate) success: bool,
 }
 
@@ -32,7 +29,6 @@ impl History {
         Self { limit, next: 0, last: VecDeque::new(), failed: VecDeque::new() }
     }
 
-    /// Adds a probe.
     pub(crate) fn add(&mut self, module: &str, target: &str, debug: String, success: bool) {
         let id = self.next;
         self.next += 1;
@@ -54,7 +50,6 @@ impl History {
         self.failed.iter().chain(&self.last)
     }
 
-    /// The probe with this number.
     pub(crate) fn by_id(&self, id: i64) -> Option<&Past> {
         self.all().find(|past| past.id == id)
     }

@@ -78,7 +78,6 @@ impl Default for ProbeLogOptions {
     }
 }
 
-/// The lines of one probe.
 #[derive(Debug)]
 pub(crate) struct ProbeLog {
     module: String,

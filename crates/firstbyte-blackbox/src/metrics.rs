@@ -28,7 +28,6 @@ struct Family {
 }
 
 impl Metrics {
-    /// Sets a gauge.
     pub(crate) fn gauge(&mut self, name: &'static str, help: &'static str, value: f64) {
         self.set(name, help, "gauge", Vec::new(), value);
     }
@@ -44,7 +43,6 @@ impl Metrics {
         self.set(name, help, "gauge", owned(labels), value);
     }
 
-    /// Sets a counter.
     pub(crate) fn counter(&mut self, name: &'static str, help: &'static str, value: f64) {
         self.set(name, help, "counter", Vec::new(), value);
     }
@@ -88,7 +86,6 @@ impl Metrics {
         self.0.entry(name).or_insert_with(|| Family { help, kind, values: BTreeMap::new() })
     }
 
-    /// Formats the metrics as text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (name, family) in &self.0 {

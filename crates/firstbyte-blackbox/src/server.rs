@@ -170,7 +170,7 @@ where
             async move {
                 place.is_busy();
                 let answer = answer(request).await;
-                // Idle again while the client reads the response: a slow reader is replaced first.
+                // Idle again while the client reads the response, so that a slow reader can be replaced.
                 place.is_idle();
                 Ok::<_, Infallible>(answer)
             }

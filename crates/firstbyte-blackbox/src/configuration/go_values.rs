@@ -1,6 +1,4 @@
-//! Reads and prints values as Go's libraries do.
-//!
-//! Durations follow `time.ParseDuration`, sizes `units.Base2Bytes`, and numbers and base64 are resolved as in
+//! Values in Go's syntax: durations (`time.ParseDuration`), sizes (`units.Base2Bytes`), and numbers and base64 as in
 //! yaml.v3.
 
 use base64::Engine as _;

@@ -44,14 +44,12 @@ impl Mistake {
     }
 }
 
-/// A node of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub line: usize,
     pub kind: Kind,
 }
 
-/// Content of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Empty, `~`, or `null`.
@@ -67,7 +65,6 @@ pub(super) enum Kind {
     Mapping(Vec<Entry>),
 }
 
-/// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub line: usize,

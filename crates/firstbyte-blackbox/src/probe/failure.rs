@@ -19,7 +19,6 @@ const SETUP: &str = "setup";
 /// An answer arrived, but the module's rules reject it.
 const CHECK: &str = "check";
 
-/// Phase and type of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FailureReason {
     phase: &'static str,

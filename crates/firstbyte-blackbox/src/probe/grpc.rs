@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(health(&[0, 0, 0]), None);
     }
 
-    /// Answers one request in the same way whatever it contains, and returns what was received.
+    /// Answers one request with `code` and `health`, and returns the request's message.
     async fn serve_once(
         listener: tokio::net::TcpListener,
         code: &'static str,

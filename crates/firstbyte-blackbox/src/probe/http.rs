@@ -1,5 +1,4 @@
-//! `http`: `firstbyte-probe` makes the hops with the kernel's timestamps; phases are computed as in
-//! blackbox_exporter.
+//! `http`: `firstbyte-probe` makes the hops with the kernel's timestamps; phases are blackbox_exporter's.
 
 mod body;
 mod jar;
@@ -27,7 +26,6 @@ const REGEX: (&str, &str) = ("probe_failed_due_to_regex", "Indicates if probe fa
 /// Most redirects that are followed.
 const MOST_REDIRECTS: u32 = 10;
 
-/// Result of a hop.
 struct Hop {
     connection: Connection,
     certificates: Vec<Vec<u8>>,
@@ -409,7 +407,7 @@ const fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// Whether the body must be kept, because it is examined or limited.
+/// Whether the body must be kept, because it is examined, decoded or limited.
 fn needs_body(module: &HttpModule) -> bool {
     let looked_into =
         [&module.body_matches, &module.body_not_matches].iter().any(|p| !p.is_empty());

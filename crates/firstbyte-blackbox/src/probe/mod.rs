@@ -31,8 +31,7 @@ pub(crate) struct Tools {
     pub equipment: Equipment,
     pub roots: Rc<RefCell<Roots>>,
     pub compat: Compat,
-    /// The previous prober. Keeping it keeps the socket that its successors share, which takes the kernel 20 ms to
-    /// close.
+    /// The previous prober, kept alive for the socket shared with its successors: closing it takes the kernel 20 ms.
     pub last_prober: RefCell<Option<Box<dyn Prober>>>,
 }
 
@@ -98,7 +97,6 @@ impl Probe<'_> {
     }
 }
 
-/// Result of a probe.
 pub(crate) struct Outcome {
     pub success: bool,
     pub metrics: Metrics,

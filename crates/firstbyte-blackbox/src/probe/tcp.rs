@@ -231,7 +231,6 @@ impl Probe<'_> {
         }
     }
 
-    /// Performs one step of the dialogue.
     async fn step(&mut self, step: &QueryResponse, lines: &mut Lines) -> bool {
         let mut send = step.send.clone();
         if let Some(expect) = &step.expect {

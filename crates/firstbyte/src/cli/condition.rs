@@ -15,7 +15,6 @@ use firstbyte_core::units::{BareShare, parse_share};
 
 use super::plan::quantities::nanoseconds;
 
-/// A parsed condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Condition {
     /// As written.
@@ -78,7 +77,6 @@ pub(super) struct Held {
 }
 
 impl Condition {
-    /// Reads a condition.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let bad = |what: &str| {
             format!(
@@ -184,8 +182,7 @@ impl Condition {
         Held { finding, figure: Some(figure), baseline }
     }
 
-    /// How the responses that its times depend on differ: from the baseline's, or without one among themselves by
-    /// status.
+    /// How the responses that its times depend on differ: from the baseline's, or by status if there is no baseline.
     fn find_unlike(&self, values: &Values, baseline: Option<&Values>) -> Option<AnswerDifference> {
         if !self.metric.depends_on_answer() {
             return None;

@@ -39,7 +39,6 @@ pub(super) fn print(text: &str) -> Result<(), Problem> {
 
 /// One form of rows. Whoever creates it writes the beginning.
 pub(super) trait Exporter<Row: ?Sized, End: ?Sized = ()> {
-    /// Writes a row.
     fn export(&mut self, row: &Row) -> io::Result<()>;
 
     /// Flushes buffers for readers following along. Does nothing for a form that is unreadable without its end.
@@ -99,7 +98,6 @@ impl<'a, Row: ?Sized, End: ?Sized> Exports<'a, Row, End> {
         Ok(())
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.opened.is_empty()
     }
@@ -109,7 +107,6 @@ impl<'a, Row: ?Sized, End: ?Sized> Exports<'a, Row, End> {
         self.each(|exporter| exporter.export(row))
     }
 
-    /// Flushes buffers.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         self.each(|exporter| exporter.flush())
     }

@@ -17,7 +17,7 @@ use super::exit::{self, Problem};
 use crate::plans::{Destination, Outputs};
 use firstbyte_report::write_out::Format;
 
-/// How many dangling links are followed, as in the kernel.
+/// How many links of a dangling chain are followed, as many as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// How a command uses a file.
@@ -26,7 +26,7 @@ enum Use {
     Read,
     /// Written by the holder of its lock.
     Run,
-    /// Created, or truncated once there is something to write; `private` if the contents may hold secrets.
+    /// Created at first, and truncated once there is something to write; `private` if the contents may be secret.
     Written {
         private: bool,
     },
@@ -71,7 +71,6 @@ impl Files {
         self.add(runs, Use::Run)
     }
 
-    /// Files that are written.
     pub(in crate::cli) fn writes<'a>(
         self,
         outputs: impl IntoIterator<Item = &'a Destination>,
@@ -84,8 +83,7 @@ impl Files {
         self.exported(outputs, false)
     }
 
-    /// Results that contain responses: forms that include header fields, such as cookies, are readable by the owner
-    /// only.
+    /// Results that contain responses: forms with header fields, such as cookies, are readable by the owner only.
     pub(in crate::cli) fn exports_of_responses(self, outputs: &Outputs) -> Self {
         self.exported(outputs, true)
     }

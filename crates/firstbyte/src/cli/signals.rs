@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use super::exit::{self, Problem};
 use super::terminal;
 
-/// A signal that ends a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndSignal {
     /// SIGHUP: the terminal is gone.

@@ -64,7 +64,6 @@ macro_rules! secret_text {
 }
 secret_text!(FieldText BodyText RawBodyText UrlText AxisText);
 
-/// A parsed command line.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     command: String,
@@ -134,7 +133,6 @@ impl Typed {
         Self { command: name.to_owned(), flags }
     }
 
-    /// Whether the argument with this name was typed.
     pub(super) fn has(&self, id: &str) -> bool {
         self.flags.iter().any(|flag| flag.id == id)
     }

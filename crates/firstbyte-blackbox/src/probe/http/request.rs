@@ -23,7 +23,7 @@ pub(super) struct Request {
     body: Option<Secret<Bytes>>,
     fields: Vec<(HeaderName, Secret<HeaderValue>)>,
     user_agent: String,
-    /// `Host` from the configuration or from the scrape's parameters.
+    /// `Host` from the configuration, or from the `hostname` parameter of the request to the exporter.
     host: Option<String>,
     cookies: Option<Secret<HeaderValue>>,
     /// Whether a redirect to an absolute URL was followed: from then on, each host's own name is used.
@@ -137,8 +137,8 @@ impl Request {
         self.cookies = value.map(Secret::new);
     }
 
-    /// Adapts the request to a redirect (RFC 9110 §15.4). Another origin does not receive `Authorization` and
-    /// `Cookie`.
+    /// Adapts the request to a redirect (RFC 9110 §15.4). `Authorization` and `Cookie` are not sent to another
+    /// origin.
     pub(super) fn redirected(
         &mut self,
         status: u16,

@@ -28,7 +28,6 @@ pub(in crate::cli) struct Study {
     pub reads: Vec<PathBuf>,
 }
 
-/// The run file of a study.
 #[derive(Debug)]
 pub(in crate::cli) enum RunFile {
     /// A new file, with a generated name if `None`.

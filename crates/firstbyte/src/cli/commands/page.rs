@@ -87,7 +87,6 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     })
 }
 
-/// Loads the page in a browser.
 fn load<R: RunningBrowser>(
     measuring: &Measuring,
     options: &Options,

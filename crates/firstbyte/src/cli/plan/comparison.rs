@@ -148,7 +148,7 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
     })
 }
 
-/// Several URLs form an axis. Each is named after its host, or by number if two share a host.
+/// Several URLs form an axis. Each is named after its host, or all by number if hosts repeat or contain colons.
 fn sites(urls: &[UrlText]) -> Result<Option<Secret<String>>, Problem> {
     if urls.len() < 2 {
         return Ok(None);

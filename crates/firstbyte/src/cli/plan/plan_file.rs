@@ -91,7 +91,6 @@ impl<'de> Deserialize<'de> for NumberOrText {
 }
 
 impl PlanFile {
-    /// Reads a plan.
     pub(in crate::cli) fn read(path: &Path) -> Result<Self, Problem> {
         Self::parse(&Self::text(path)?)
             .map_err(|why| Problem::new(exit::USAGE, format!("--plan {}: {why}", path.display())))
@@ -105,7 +104,6 @@ impl PlanFile {
         })
     }
 
-    /// Reads the text of a plan.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             // The error omits the line itself, because flags may contain secrets.

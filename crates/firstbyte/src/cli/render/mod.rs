@@ -16,12 +16,10 @@ use firstbyte_report::study::{Study, StudyStory};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, markdown, percentiles, study_table};
 
-/// Shows a run.
 pub(super) fn run(run: Run, plan: &RenderPlan) -> Result<(), Problem> {
     show(&Dataset::from_run(run), plan)
 }
 
-/// Shows the samples of `data`.
 pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
     show_study(data, plan, None)
 }

@@ -46,7 +46,6 @@ impl Measured {
         Ok(code)
     }
 
-    /// Reads the run file.
     pub(in crate::cli) fn read_run(&self) -> Result<Run, Problem> {
         Run::read(&self.path).map_err(run_problem)
     }
@@ -57,7 +56,6 @@ impl Measured {
     }
 }
 
-/// Takes all samples of the study.
 pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
     let campaign = study.experiment.campaign();
     let plan = stored(&RunPlan::Compare(Box::new(study.plan.clone())))?;

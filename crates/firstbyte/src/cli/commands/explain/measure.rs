@@ -106,7 +106,7 @@ pub(super) fn measure(
     Ok(Measured::from_taken(header, kept.taken, interrupted))
 }
 
-/// Applies the redirects of `visit` to the request, so that what was meant for one origin is not sent to another.
+/// Applies the redirects of `visit` to the request: what is meant for one origin must not be sent to another.
 fn follow(visit: &Sample, base: &mut Visit) {
     let hops = visit.redirects.iter().chain([&visit.connection]);
     let urls: Vec<_> = hops.filter_map(|hop| Target::parse(&hop.url).ok()).collect();
@@ -137,7 +137,6 @@ fn matrix(axis: &Axis, base: &Visit) -> Matrix {
 
 /// The samples, which are also written to the run file if there is one.
 struct Kept<'a> {
-    /// The run file.
     run: Option<(&'a Path, RunWriter)>,
     taken: Vec<Taken>,
 }

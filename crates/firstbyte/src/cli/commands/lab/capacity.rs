@@ -29,7 +29,6 @@ use crate::cli::signals::Attention;
 use crate::cli::terminal::{self, note};
 use crate::plans::LabStudyPlan;
 
-/// A plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CapacityPlan {
@@ -42,7 +41,6 @@ pub(super) struct CapacityPlan {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoadSettings {
-    /// The server's host.
     host: String,
     /// Concurrent connections of each step.
     clients: Vec<usize>,

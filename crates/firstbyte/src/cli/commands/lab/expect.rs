@@ -42,7 +42,6 @@ pub(in crate::cli) struct Expectation {
     pub within: Vec<String>,
 }
 
-/// Measurements to compare expectations with.
 pub(super) struct StudyMeasurements<'a> {
     cells: &'a [Cell],
     /// Variants that could not be measured, and why.
@@ -75,7 +74,6 @@ impl<'a> StudyMeasurements<'a> {
     }
 }
 
-/// A bound: a share or a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
     Share(f64),
@@ -111,7 +109,6 @@ fn ends(published: &str) -> Result<[Bound; 2], String> {
 }
 
 impl Expectation {
-    /// Reads the expectations of a plan.
     pub(in crate::cli) fn read(tables: &[toml::Table]) -> Result<Vec<Self>, String> {
         let read = |table: &toml::Table| {
             let expectation: Self = table.clone().try_into().map_err(|e: toml::de::Error| {
@@ -200,7 +197,7 @@ impl Expectation {
         StoryFigure { name, variant, unit, published, measured }
     }
 
-    /// The factors that distinguish `cell` from the figure's other cells. Clients are always named: each has its own
+    /// The factors that distinguish `cell` from the figure's other cells. Clients are always named, as each has its
     /// panel.
     fn variant(&self, cell: &Cell) -> String {
         let apart = |factor: &&Factor| {
@@ -228,7 +225,6 @@ impl Expectation {
         }
     }
 
-    /// Bounds of the measured figure.
     fn bounds(&self) -> Option<[Bound; 2]> {
         if let Some([low, high]) = self.change.as_ref().or(self.median.as_ref()) {
             return Some([Bound::read(low).ok()?, Bound::read(high).ok()?]);

@@ -31,7 +31,6 @@ use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFig
 use firstbyte_report::warning::Warning;
 use firstbyte_report::wire;
 
-/// A plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrafficPlan {

@@ -66,7 +66,6 @@ impl Reading {
     }
 }
 
-/// Opens the store at `path`.
 pub(super) fn open(path: &Path) -> Result<StoreReader, Problem> {
     check_exists(path)?;
     StoreReader::open(path).map_err(|error| problem(path, &error))

@@ -78,7 +78,6 @@ pub(super) fn webhooks(
     configuration.webhooks.iter().map(webhook).collect()
 }
 
-/// Prepares sending to webhooks.
 pub(super) fn prepare_webhooks(
     webhooks: Vec<Webhook>,
     tell: Tell,
@@ -86,7 +85,7 @@ pub(super) fn prepare_webhooks(
     PreparedWebhooks::new(webhooks, Pace::default(), tell).map_err(|error| webhook_problem(&error))
 }
 
-/// Starts sending to webhooks. Only one process may write in the directory `store` by now: this one.
+/// Starts sending to webhooks. Call this once no other process writes in the directory `store`.
 pub(super) fn begin_webhooks(
     webhooks: PreparedWebhooks,
     store: &Path,
@@ -112,7 +111,6 @@ pub(super) fn pushes(
     configuration.pushes.iter().map(push).collect()
 }
 
-/// Starts the pushes.
 pub(super) fn push(pushes: Vec<Push>, observer: &Observer, tell: Tell) -> Result<Pushes, Problem> {
     Pushes::start(pushes, observer, PushPace::default(), tell).map_err(|error| {
         Problem::new(exit::USAGE, format!("cannot start pushes: {}", describe_io(&error)))
@@ -173,7 +171,6 @@ pub(super) fn listen(
 }
 
 impl Listening {
-    /// Starts to answer.
     pub(super) fn answer(
         self,
         store: PathBuf,

@@ -42,8 +42,7 @@ impl Files {
         self.read.push((path.to_owned(), Stamp::of_file(path)));
     }
 
-    /// Whether a file has changed since it was read and none changed since the last check, so nobody is still
-    /// writing.
+    /// Whether a file has changed since it was read and none since the last check, so that nobody is still writing.
     pub(super) fn have_changed(&mut self) -> bool {
         let now: Vec<_> = self.read.iter().map(|(path, _)| Stamp::of_file(path)).collect();
         if now.iter().eq(self.read.iter().map(|(_, stamp)| stamp)) {

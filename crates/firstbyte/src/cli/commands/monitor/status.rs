@@ -1,8 +1,6 @@
-//! `firstbyte monitor status`: what a store contains, how each series is doing, and whether a monitor is running on
-//! it.
+//! `firstbyte monitor status`: what a store contains, how each series is doing, and whether a monitor runs on it.
 //!
-//! In: a store, which a monitor may be writing meanwhile, and the files next to it. Out: one screen of text, or
-//! everything as JSON.
+//! In: a store, which a monitor may be writing meanwhile, and the files next to it. Out: a screen of text, or JSON.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

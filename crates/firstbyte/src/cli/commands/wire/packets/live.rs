@@ -65,7 +65,6 @@ impl<'a> LivePackets<'a> {
         }
     }
 
-    /// A connection is over.
     pub(in super::super) fn over(&mut self, observed: &Observed) {
         let is_chosen = choice::is_written(self.choice, observed);
         let (sink, failed) = (&mut self.sink, &mut self.failed);

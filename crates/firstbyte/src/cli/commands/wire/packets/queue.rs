@@ -1,4 +1,4 @@
-//! Frames in capture order, each with its connection. Frames after a fragment wait until the fragment's connection is
+//! Passes on frames in capture order, each with its connection. Frames after a fragment wait until its connection is
 //! known.
 
 use std::collections::VecDeque;
