@@ -197,8 +197,7 @@ impl Echo {
         packet
     }
 
-    /// Whether `message` is the reply. The kernel sets the identifiers of ping sockets and dispatches replies by
-    /// them.
+    /// Whether `message` is the reply. The kernel assigns ping sockets' identifiers and dispatches replies by them.
     fn is_answered_by(&self, message: &[u8]) -> bool {
         let kind = if self.v4 { 0 } else { 129 };
         let [first, _, _, _, id @ ..] = message else { return false };

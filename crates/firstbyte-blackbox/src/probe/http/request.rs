@@ -137,8 +137,7 @@ impl Request {
         self.cookies = value.map(Secret::new);
     }
 
-    /// Adapts the request to a redirect (RFC 9110 §15.4). `Authorization` and `Cookie` are not sent to another
-    /// origin.
+    /// Adapts the request to a redirect (RFC 9110 §15.4), without `Authorization` and `Cookie` for another origin.
     pub(super) fn redirected(
         &mut self,
         status: u16,

@@ -106,7 +106,7 @@ fn times(setup: &Setup, way: &Way) -> Option<(Duration, Duration)> {
     Some((total(&connection), Duration::from_nanos(first_byte.as_nanos().unsigned_abs())))
 }
 
-/// A certificate chain of about `bytes` bytes, unless that is too short for a chain.
+/// A certificate chain of about `bytes` bytes, or of the default size if that is too short.
 fn chain_of(bytes: usize) -> Option<Arc<CertifiedKey>> {
     let ca = Ca::new().ok()?;
     let names = ["server.test".to_owned()];

@@ -62,7 +62,7 @@ fn version(seen: &Connection) -> Option<&str> {
     seen.facts.tls.as_ref()?.version.as_deref()
 }
 
-/// The group that a HelloRetryRequest asked for, written as a value of the `curves` setting.
+/// The group that a HelloRetryRequest asked for, as a value of the `kex` axis.
 fn wanted_group(seen: &Connection) -> Option<&'static str> {
     let tls = seen.facts.tls.as_ref()?;
     if tls.handshake != Some(Handshake::FullWithHelloRetryRequest) {

@@ -192,7 +192,7 @@ fn taken(load: &LoadSettings, lab: &Lab) -> Option<Duration> {
     lab.server_times().into_iter().find(|server| server.host == load.host).map(|s| s.taken.sum())
 }
 
-/// The client's capture's estimate of the server's capacity.
+/// The estimate of the server's capacity from the client's capture.
 fn seen(capture: &Path, server: SocketAddr) -> Result<Option<ServerCapacity>, Problem> {
     let mut capacities = Capacities::default();
     connections(capture, |observed| capacities.add(observed))?;

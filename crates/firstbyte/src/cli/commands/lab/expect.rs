@@ -197,8 +197,7 @@ impl Expectation {
         StoryFigure { name, variant, unit, published, measured }
     }
 
-    /// The factors that distinguish `cell` from the figure's other cells. Clients are always named, as each has its
-    /// panel.
+    /// The factors that set `cell` apart from the figure's others. Clients are always named, as each has its panel.
     fn variant(&self, cell: &Cell) -> String {
         let apart = |factor: &&Factor| {
             let axis = &factor.axis;

@@ -2,7 +2,7 @@
 //!
 //! That happens on SIGHUP, on request to the server, when the file or a file that it names has changed, and when a
 //! name that is measured at every edge resolves to other addresses. A configuration with mistakes is reported and
-//! changes nothing. Changes to the store and to the server take effect at the next start.
+//! changes nothing. Changes to the store, the server, webhooks and pushes take effect at the next start.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
