@@ -1,4 +1,4 @@
-//! What requests are answered with.
+//! Answers the exporter's requests.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -20,25 +20,25 @@ use crate::metrics::{self, Metrics};
 use crate::pages;
 use crate::probe::{Tools, is_known, probe};
 
-/// An answer.
+/// A response.
 pub type Answer = Response<Full<Bytes>>;
 
-/// How it is run.
+/// Settings of an exporter.
 #[derive(Clone, Debug)]
 pub struct ExporterOptions {
-    /// The configuration's file.
+    /// Path of the configuration file.
     pub config_file: PathBuf,
-    /// Seconds that a probe ends before the scrape does.
+    /// How many seconds before the scrape's timeout a probe ends.
     pub timeout_offset: f64,
-    /// Probes to remember.
+    /// How many probes to remember.
     pub history_limit: usize,
-    /// Whose metrics.
+    /// Which version of blackbox_exporter to imitate.
     pub compat: Compat,
-    /// This program's version.
+    /// Version of this program.
     pub version: String,
 }
 
-/// What all requests share. Clones are the same one.
+/// State shared by all requests. Clones share it.
 #[derive(Clone)]
 pub struct Exporter(Rc<Inner>);
 
@@ -50,7 +50,7 @@ struct Inner {
     probe_log: Cell<ProbeLogOptions>,
 }
 
-/// A configuration, and how reading it went last.
+/// A configuration, and whether it was last read successfully.
 struct Loaded {
     configuration: Rc<Configuration>,
     tools: Rc<Tools>,
@@ -58,7 +58,7 @@ struct Loaded {
     succeeded_at: f64,
 }
 
-/// The query of a request, decoded; of several values the first.
+/// The decoded query of a request. Of repeated parameters, the first wins.
 struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
@@ -75,7 +75,6 @@ fn now() -> f64 {
     Realtime::now().unix_nanos() as f64 / 1e9
 }
 
-/// Reads the configuration's file.
 fn read(options: &ExporterOptions) -> Result<Configuration, String> {
     let file = options.config_file.display();
     let text = read_text(&options.config_file, MOST_TEXT)
@@ -84,10 +83,10 @@ fn read(options: &ExporterOptions) -> Result<Configuration, String> {
 }
 
 impl Exporter {
-    /// Reads the configuration.
+    /// Creates an exporter and reads its configuration.
     ///
     /// # Errors
-    /// What is wrong with it, in words, with the file and the line.
+    /// Describes what is wrong with the configuration, with the file and the line.
     pub fn new(options: ExporterOptions) -> Result<Self, String> {
         let configuration = read(&options)?;
         let tools = Rc::new(Tools::new(&configuration, options.compat));
@@ -107,17 +106,17 @@ impl Exporter {
         })))
     }
 
-    /// Writes what probes say of themselves; until this is called, nobody does.
+    /// Starts writing the log lines of probes; before this call nothing is written.
     pub fn write_probe_log(&self, options: ProbeLogOptions) {
         self.0.probe_log.set(options);
     }
 
-    /// How many modules can be served.
+    /// Number of modules that can be served.
     pub fn modules(&self) -> usize {
         self.0.loaded.borrow().configuration.modules.len()
     }
 
-    /// Modules that cannot be served: each as `FILE: line N: what is not supported`.
+    /// Modules that cannot be served, each as `FILE: line N: what is not supported`.
     pub fn refused_modules(&self) -> Vec<String> {
         let file = self.0.options.config_file.display();
         let loaded = self.0.loaded.borrow();
@@ -125,10 +124,10 @@ impl Exporter {
         refused.map(|mistake| format!("{file}: {mistake}")).collect()
     }
 
-    /// Reads the configuration again. One with mistakes changes nothing but the metric that says so.
+    /// Rereads the configuration. One with mistakes changes only the metric that reports them.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes the mistake.
     pub fn reload(&self) -> Result<(), String> {
         let read = read(&self.0.options);
         let mut loaded = self.0.loaded.borrow_mut();
@@ -150,7 +149,7 @@ impl Exporter {
         }
     }
 
-    /// Answers a request. Has to be called within a runtime of one thread, in a `LocalSet`.
+    /// Answers a request. Must be called in a `LocalSet` on a single-threaded runtime.
     pub async fn handle(&self, method: &Method, uri: &http::Uri, headers: &HeaderMap) -> Answer {
         let parameters = Parameters::new(uri.query().unwrap_or_default());
         match uri.path() {
@@ -180,7 +179,7 @@ impl Exporter {
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
                 answer
             }
-            // As there: any other path is the page.
+            // As in blackbox_exporter, any other path shows the page.
             _ => pages::page(&self.0.history.borrow()),
         }
     }
@@ -308,7 +307,7 @@ impl Exporter {
     }
 }
 
-/// How long a probe may take: as long as its module says, and less than the scrape.
+/// Time limit of a probe: the module's, but shorter than the scrape's timeout.
 fn timeout(headers: &HeaderMap, module: &Module, offset: f64) -> Result<Duration, String> {
     let given = headers.get("x-prometheus-scrape-timeout-seconds");
     let mut seconds = 0.0;
@@ -324,7 +323,7 @@ fn timeout(headers: &HeaderMap, module: &Module, offset: f64) -> Result<Duration
     let most: f64 = seconds - offset;
     let own = module.timeout_ns as f64 / 1e9;
     let seconds = if own < most && own > 0.0 || most < 0.0 { own } else { most };
-    // A year is as good as no limit to timers, and one that is over already as good as none left.
+    // To timers, a year is as good as no limit. A time limit that is already over becomes zero.
     Ok(Duration::try_from_secs_f64(seconds.clamp(0.0, 31_536_000.0)).unwrap_or_default())
 }
 
@@ -335,7 +334,7 @@ pub(crate) fn text(status: StatusCode, kind: &'static str, body: String) -> Answ
     answer
 }
 
-/// As Go's `http.Error`.
+/// Answers as Go's `http.Error` does.
 fn refusal(status: StatusCode, what: &str) -> Answer {
     let mut answer = text(status, "text/plain; charset=utf-8", format!("{what}\n"));
     let nosniff = HeaderValue::from_static("nosniff");

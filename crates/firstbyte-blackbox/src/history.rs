@@ -1,23 +1,20 @@
-//! The last probes, and failed ones for longer.
+//! Remembers the last probes, and failed ones for longer.
 
 use std::collections::VecDeque;
 
-/// What came of a probe.
+/// A finished probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
-    /// Its number.
     pub(crate) id: i64,
-    /// The module's name.
     pub(crate) module: String,
-    /// As it was asked for.
+    /// The target as requested.
     pub(crate) target: String,
-    /// Log, metrics, module.
+    /// The log, the metrics and the module, as text.
     pub(crate) debug: String,
-    /// Whether it was a success.
     pub(crate) success: bool,
 }
 
-/// Probes that are over.
+/// Finished probes.
 #[derive(Debug)]
 pub(crate) struct History {
     limit: usize,
@@ -27,12 +24,11 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Of up to `limit` probes, and as many failed ones from before these.
+    /// Remembers up to `limit` probes, and as many failed ones from before these.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, next: 0, last: VecDeque::new(), failed: VecDeque::new() }
     }
 
-    /// Adds one.
     pub(crate) fn add(&mut self, module: &str, target: &str, debug: String, success: bool) {
         let id = self.next;
         self.next += 1;
@@ -49,17 +45,16 @@ impl History {
         }
     }
 
-    /// All, oldest first.
+    /// All remembered probes, oldest first.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Past> {
         self.failed.iter().chain(&self.last)
     }
 
-    /// The one of this number.
     pub(crate) fn by_id(&self, id: i64) -> Option<&Past> {
         self.all().find(|past| past.id == id)
     }
 
-    /// The first of this target, and of this module where one is named.
+    /// The oldest probe of this target, and of this module if one is named.
     pub(crate) fn by_target(&self, target: &str, module: &str) -> Option<&Past> {
         self.all()
             .find(|past| past.target == target && (module.is_empty() || past.module == module))

@@ -1,8 +1,10 @@
-//! Answers as blackbox_exporter does: an unchanged configuration of it, and Prometheus' scrapes.
+//! Imitates blackbox_exporter: reads its configuration unchanged and answers Prometheus' scrapes.
 //!
-//! In: a configuration's text, requests. Out: responses, by [`Exporter::handle`], which any server of HTTP can call;
-//! [`serve`] is one, and [`serve_requests`] is the same server for anything else that answers. `http` is probed by `firstbyte-probe`, whose times are the kernel's; `tcp`, `dns`, `icmp` and `grpc` here.
-//! Prints nothing. One thread: probers are of the runtime that they are used in.
+//! In: a configuration's text, and requests. Out: responses, by [`Exporter::handle`], which any HTTP server can call.
+//! [`serve`] is such a server, and [`serve_requests`] is the same server for other sources of responses.
+//! `firstbyte-probe` makes the `http` probes, with the kernel's timestamps; `tcp`, `dns`, `icmp` and `grpc` are here.
+//!
+//! The crate prints nothing. It runs on one thread, because probers belong to the runtime that they are used in.
 
 pub mod configuration;
 mod exporter;
@@ -17,10 +19,10 @@ pub use exporter::{Answer, Exporter, ExporterOptions};
 pub use log::{LogFormat, LogLevel, ProbeLogOptions};
 pub use server::{ServerLimits, serve, serve_requests};
 
-/// Whose metrics they are: these came with versions.
+/// The blackbox_exporter version whose metrics are imitated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compat {
-    /// 0.23, which Debian 12 has.
+    /// 0.23, as in Debian 12.
     V0_23,
     /// 0.28.
     #[default]
@@ -33,7 +35,7 @@ impl Compat {
         [Self::V0_23, Self::V0_28].into_iter().find(|compat| compat.name() == name)
     }
 
-    /// As it is typed.
+    /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V0_23 => "0.23",
@@ -41,7 +43,7 @@ impl Compat {
         }
     }
 
-    /// What probes call themselves, so that servers which let blackbox_exporter in let this in.
+    /// The user agent of probes, the same as blackbox_exporter's so that servers treat both alike.
     fn user_agent(self) -> String {
         match self {
             Self::V0_23 => format!("Blackbox Exporter/{}.0", self.name()),

@@ -1,25 +1,25 @@
-//! What a probe says of itself, a line each, for `debug=true`, `/logs` and whoever asks for more.
+//! The log of a probe, one line per message, for `debug=true`, `/logs` and further readers.
 
 use firstbyte_clock::Realtime;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// How bad a line is.
+/// Severity of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Something that is to be expected.
+    /// Expected behaviour.
     Debug,
-    /// Something to know.
+    /// Useful information.
     #[default]
     Info,
-    /// Something to look into.
+    /// Worth investigating.
     Warn,
-    /// Something that fails.
+    /// A failure.
     Error,
 }
 
 impl LogLevel {
-    /// As it is typed and written.
+    /// Its name on the command line and in lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -30,18 +30,18 @@ impl LogLevel {
     }
 }
 
-/// How a line is written.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `time=… level=error msg="Probe failed" module=http_2xx`
     #[default]
     Logfmt,
-    /// An object of strings, with the same names.
+    /// A JSON object of strings, with the same names.
     Json,
 }
 
 impl LogFormat {
-    /// A line with its end.
+    /// Formats a line, including its line feed.
     pub fn line(self, level: LogLevel, message: &str, values: &[(&str, &str)]) -> String {
         let now = i128::from(Realtime::now().unix_nanos());
         let now = OffsetDateTime::from_unix_timestamp_nanos(now).ok();
@@ -61,14 +61,14 @@ impl LogFormat {
     }
 }
 
-/// What becomes of the lines of probes, but for `debug=true` and `/logs`, which have all of them.
+/// What happens with the log lines of probes. `debug=true` and `/logs` always show all lines.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeLogOptions {
-    /// Lines from this level on are written.
+    /// Lowest level that is written.
     pub level: LogLevel,
-    /// How lines look, everywhere.
+    /// Format of lines, everywhere.
     pub format: LogFormat,
-    /// Writes the lines of a probe, after it: one or more, each with its end.
+    /// Writes the lines of a probe when it is over: one or more, each with its line feed.
     pub write: fn(&str),
 }
 
@@ -78,33 +78,32 @@ impl Default for ProbeLogOptions {
     }
 }
 
-/// The lines of one probe.
 #[derive(Debug)]
 pub(crate) struct ProbeLog {
     module: String,
     target: String,
     options: ProbeLogOptions,
     lines: String,
-    /// Those that are written too.
+    /// The lines that are also written.
     selected: String,
 }
 
-/// The most bytes of a log: a server may send many lines.
+/// Size limit of a log, in bytes: a server may send many lines.
 const MOST_BYTES: usize = 64 * 1024;
 
 impl ProbeLog {
-    /// Of a probe of `target` by `module`.
+    /// The log of a probe of `target` by `module`.
     pub(crate) fn new(module: &str, target: &str, options: ProbeLogOptions) -> Self {
         let (module, target) = (module.to_owned(), shown(target));
         Self { module, target, options, lines: String::new(), selected: String::new() }
     }
 
-    /// Something that is to be expected.
+    /// Logs expected behaviour.
     pub(crate) fn debug(&mut self, message: &str, values: &[(&str, &str)]) {
         self.line(LogLevel::Debug, message, values);
     }
 
-    /// Something that fails the probe.
+    /// Logs what makes the probe fail.
     pub(crate) fn error(&mut self, message: &str, values: &[(&str, &str)]) {
         self.line(LogLevel::Error, message, values);
     }
@@ -122,20 +121,20 @@ impl ProbeLog {
         self.lines += &line;
     }
 
-    /// Writes the lines that the level selects.
+    /// Writes the lines selected by level.
     pub(crate) fn write(&self) {
         if !self.selected.is_empty() {
             (self.options.write)(&self.selected);
         }
     }
 
-    /// All of them.
+    /// All lines.
     pub(crate) fn text(&self) -> &str {
         &self.lines
     }
 }
 
-/// A target without what lets somebody in.
+/// A target without credentials and other secrets.
 pub(crate) fn shown(target: &str) -> String {
     if target.contains("://") || target.contains('@') || target.contains('?') {
         return firstbyte_core::shown_url::shown_url(target);
@@ -149,7 +148,7 @@ fn quoted(value: &str) -> String {
     if is_plain { value.to_owned() } else { format!("{value:?}") }
 }
 
-/// A string of JSON (RFC 8259 §7).
+/// Encodes a JSON string (RFC 8259 §7).
 fn json(value: &str) -> String {
     let mut text = String::from("\"");
     for c in value.chars() {

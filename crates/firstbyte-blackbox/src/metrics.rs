@@ -1,11 +1,11 @@
-//! Metrics of one scrape, in Prometheus' text format 0.0.4.
+//! Metrics of one scrape, in version 0.0.4 of Prometheus' text format.
 
 use std::collections::BTreeMap;
 
 use crate::Compat;
 use crate::configuration::print_float;
 
-/// What the text is. Later versions say how names would be escaped, which none of these needs.
+/// The content type. Later versions also name the escaping of metric names, which none of these needs.
 pub(crate) const fn content_type(compat: Compat) -> &'static str {
     match compat {
         Compat::V0_23 => "text/plain; version=0.0.4; charset=utf-8",
@@ -15,7 +15,7 @@ pub(crate) const fn content_type(compat: Compat) -> &'static str {
 
 type Labels = Vec<(String, String)>;
 
-/// Families of metrics, by name.
+/// Metric families, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics(BTreeMap<&'static str, Family>);
 
@@ -23,17 +23,16 @@ pub(crate) struct Metrics(BTreeMap<&'static str, Family>);
 struct Family {
     help: &'static str,
     kind: &'static str,
-    /// By labels, so that the text is the same every time.
+    /// Sorted by labels, so that the output is deterministic.
     values: BTreeMap<Labels, f64>,
 }
 
 impl Metrics {
-    /// Sets a gauge.
     pub(crate) fn gauge(&mut self, name: &'static str, help: &'static str, value: f64) {
         self.set(name, help, "gauge", Vec::new(), value);
     }
 
-    /// Sets a gauge of these labels.
+    /// Sets a gauge with labels.
     pub(crate) fn labelled(
         &mut self,
         name: &'static str,
@@ -44,12 +43,11 @@ impl Metrics {
         self.set(name, help, "gauge", owned(labels), value);
     }
 
-    /// Sets a counter.
     pub(crate) fn counter(&mut self, name: &'static str, help: &'static str, value: f64) {
         self.set(name, help, "counter", Vec::new(), value);
     }
 
-    /// Adds to a gauge with these labels, which begins with 0.
+    /// Adds to a gauge with these labels, which starts at 0.
     pub(crate) fn add(
         &mut self,
         name: &'static str,
@@ -61,7 +59,7 @@ impl Metrics {
         *family.values.entry(owned(labels)).or_insert(0.0) += value;
     }
 
-    /// Puts in what `others` have.
+    /// Adds the values of `others`.
     pub(crate) fn merge(&mut self, others: Self) {
         for (name, family) in others.0 {
             self.family(name, family.help, family.kind).values.extend(family.values);
@@ -88,7 +86,6 @@ impl Metrics {
         self.0.entry(name).or_insert_with(|| Family { help, kind, values: BTreeMap::new() })
     }
 
-    /// As text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (name, family) in &self.0 {

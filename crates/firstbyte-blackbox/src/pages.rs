@@ -1,4 +1,4 @@
-//! The page at `/`: the last probes.
+//! The page at `/`, which lists the last probes.
 
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};

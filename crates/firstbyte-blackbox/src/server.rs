@@ -1,7 +1,7 @@
-//! A server of HTTP/1.1 on one thread that never has more than it can hold: for an [`Exporter`], or anything else that answers.
+//! An HTTP/1.1 server on one thread with bounded resources, for an [`Exporter`] or any other source of responses.
 //!
-//! Connections are few; whoever comes when all places are taken gets that of the connection which has been idle longest. A
-//! request's head, and what a reader takes of its answer, have their time.
+//! The number of connections is limited; when it is reached, a new connection replaces the one that has been idle
+//! longest. There are time limits for sending a request's head and for reading its response.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,19 +25,19 @@ use tokio::time::{Sleep, sleep};
 
 use crate::{Answer, Exporter};
 
-/// How much a server takes on.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections: usize,
-    /// How long a request's head may take, and how long a connection may be silent between two: scrapers keep theirs open.
+    /// Time for a request's head, and for silence between two requests: scrapers keep connections open.
     pub head: Duration,
-    /// How long reading an answer may take.
+    /// Time for reading a response.
     pub answer: Duration,
 }
 
 impl ServerLimits {
-    /// Of an exporter: a scrape has one connection, and takes as long as its probe.
+    /// Limits of an exporter: a scrape has one connection, and takes as long as its probe.
     pub const EXPORTER: Self =
         Self { connections: 4096, head: Duration::from_secs(150), answer: Duration::from_secs(60) };
 }
@@ -45,7 +45,7 @@ impl ServerLimits {
 /// Serves `exporter` at each of `listeners` until `end`.
 ///
 /// # Errors
-/// When it cannot listen.
+/// If it cannot listen.
 pub async fn serve(
     exporter: &Exporter,
     listeners: Vec<TcpListener>,
@@ -62,10 +62,10 @@ pub async fn serve(
     serve_requests(answer, listeners, ServerLimits::EXPORTER, end).await
 }
 
-/// Serves what `answer` says at each of `listeners` until `end`. What is under way then is dropped.
+/// Serves the responses of `answer` at each of `listeners` until `end`; requests in progress are then dropped.
 ///
 /// # Errors
-/// When it cannot listen.
+/// If it cannot listen.
 pub async fn serve_requests<A, F>(
     answer: A,
     listeners: Vec<TcpListener>,
@@ -87,12 +87,12 @@ where
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        // Too many, and all of them busy: closing says so at once.
+                        // There are too many connections, and all are busy: refuse this one by closing it at once.
                         if let Some(place) = Place::take(&places, limits.connections) {
                             begin(Rc::clone(&answer), stream, place, limits);
                         }
                     }
-                    // Out of descriptors, perhaps: others have to go first.
+                    // Perhaps there are no file descriptors left: wait until others are closed.
                     Err(_) => sleep(Duration::from_millis(50)).await,
                 }
             }
@@ -102,16 +102,16 @@ where
     Ok(())
 }
 
-/// The connections there are.
+/// The open connections.
 #[derive(Default)]
 struct Places {
     taken: usize,
-    /// Those without a request under way, by when they began to be; each with what ends it.
+    /// Idle connections in the order in which they became idle, each with its means to end it.
     idle: BTreeMap<u64, Rc<Notify>>,
     next: u64,
 }
 
-/// A connection's place, free again when it is dropped.
+/// The place of a connection, which is freed on drop.
 struct Place {
     places: Rc<RefCell<Places>>,
     ended: Rc<Notify>,
@@ -119,12 +119,12 @@ struct Place {
 }
 
 impl Place {
-    /// One of `most`; where all are taken, that of an idle connection.
+    /// Takes one of `most` places; if all are taken, ends the connection that has been idle longest.
     fn take(places: &Rc<RefCell<Places>>, most: usize) -> Option<Self> {
         {
             let mut all = places.borrow_mut();
             if all.taken >= most {
-                // Its own end gives the place back.
+                // That connection frees its place itself when it ends.
                 let (_, oldest) = all.idle.pop_first()?;
                 oldest.notify_one();
             }
@@ -170,7 +170,7 @@ where
             async move {
                 place.is_busy();
                 let answer = answer(request).await;
-                // While it is read: who takes his time has to go first.
+                // Idle again while the client reads the response, so that a slow reader can be replaced.
                 place.is_idle();
                 Ok::<_, Infallible>(answer)
             }
@@ -184,13 +184,15 @@ where
         tokio::select! {
             biased;
             () = place.ended.notified() => {}
-            // Who goes away ends his probe.
+            // A client that goes away ends its probe.
             _ = serving => {}
         }
     });
 }
 
-/// A stream whose answers are read within a time: from the first byte that is written after something was read, to the last.
+/// A stream that limits how long a client may take to read a response.
+///
+/// The time starts with the first byte written after something was read.
 struct Timed {
     stream: TcpStream,
     patience: Duration,
@@ -272,10 +274,10 @@ mod tests {
         head: Duration::from_secs(60),
         answer: Duration::from_millis(100),
     };
-    /// More than sockets take.
+    /// More bytes than socket buffers hold.
     const LARGE: usize = 64 << 20;
 
-    /// Serves `/large`, `/never` and everything else at an address that `act` gets, with how many requests have come.
+    /// Serves `/large`, `/never` and all other paths. Passes the address and the number of requests so far to `act`.
     fn with_server<F: Future<Output = ()>>(act: impl FnOnce(SocketAddr, Rc<Cell<usize>>) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -304,7 +306,7 @@ mod tests {
         stream
     }
 
-    /// The first bytes of an answer; nothing where it was closed.
+    /// The first bytes of a response; empty if the connection was closed.
     async fn begin_of(stream: &mut TcpStream) -> Vec<u8> {
         let mut bytes = vec![0; 12];
         let read = stream.read(&mut bytes).await.unwrap_or(0);
@@ -323,7 +325,7 @@ mod tests {
             assert_eq!(begin_of(&mut third).await, b"HTTP/1.1 200");
             let mut rest = Vec::new();
             first.read_to_end(&mut rest).await.unwrap();
-            // The second one is still there.
+            // The second connection is still open.
             second.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.unwrap();
             let mut more = vec![0; 400];
             let mut seen = Vec::new();
@@ -355,7 +357,7 @@ mod tests {
             assert_eq!(begin_of(&mut slow).await, b"HTTP/1.1 200");
             sleep(LIMITS.answer * 3).await;
             let mut rest = Vec::new();
-            // Reset, or cut short: never all of it.
+            // The connection is reset or closed before the whole response has been read.
             let _ = slow.read_to_end(&mut rest).await;
             assert!(rest.len() < LARGE, "{}", rest.len());
         });

@@ -1,17 +1,17 @@
-//! Values as Go's libraries write and read them: durations (`time.ParseDuration`), sizes (`units.Base2Bytes`), numbers
-//! and base64 as yaml.v3 resolves them.
+//! Values in Go's syntax: durations (`time.ParseDuration`), sizes (`units.Base2Bytes`), and numbers and base64 as in
+//! yaml.v3.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
-/// `base64.StdEncoding`: padded, and lenient with the bits that fill up the last byte.
+/// `base64.StdEncoding`: padded, and lenient about the unused bits of the last character.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// The bytes of a base64 text, which may have line ends in it.
+/// Decodes base64 text, which may contain line breaks.
 pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text.replace(['\r', '\n'], "")).ok()
 }
@@ -20,9 +20,9 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// The whole number that yaml.v3 makes of a scalar without quotes, where a field is an `int`.
+/// The integer that yaml.v3 makes of an unquoted scalar if the field is an `int`.
 ///
-/// `0310` is octal; so is `0o310`. `08`, `2.5` and `1e2` are floats, whose fraction is dropped.
+/// `0310` and `0o310` are octal. `08`, `2.5` and `1e2` are floats, whose fraction is dropped.
 pub(crate) fn parse_int(text: &str) -> Option<i64> {
     match text.as_bytes().first()? {
         b'.' => parse_fraction(text),
@@ -46,19 +46,19 @@ fn parse_whole(text: &str) -> Option<i64> {
         [b'0', _, ..] => (8, &rest[1..]),
         _ => (10, rest),
     };
-    // A second sign would be read too.
+    // `from_str_radix` would accept a second sign.
     let is_number = digits.chars().all(|c| c.is_digit(radix));
     is_number.then(|| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()).flatten()
 }
 
 fn parse_fraction(text: &str) -> Option<i64> {
-    // Neither `inf` nor `nan`.
+    // Excludes `inf` and `nan`.
     let is_number = text.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b));
     let value: f64 = is_number.then(|| text.parse().ok()).flatten()?;
     (value.abs() < i64::MAX as f64).then_some(value as i64)
 }
 
-/// Nanoseconds of a duration such as `1m30s`; a day is no unit of Go's.
+/// Parses a duration such as `1m30s` into nanoseconds. Go has no unit for days.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -93,7 +93,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         .then_some(if negative { -nanoseconds } else { nanoseconds } as i64)
 }
 
-/// As Go prints a duration: `5s`, `1m30s`, `1.5s`, `500ms`.
+/// Prints a duration as Go does: `5s`, `1m30s`, `1.5s`, `500ms`.
 pub(crate) fn print_duration(nanoseconds: i64) -> String {
     if nanoseconds == 0 {
         return "0s".into();
@@ -129,7 +129,7 @@ const UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// Bytes of a size such as `10MB`, where units are of 1024; `MiB` is the same.
+/// Parses a size such as `10MB`. Units are multiples of 1024; `MiB` means the same.
 pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
@@ -149,7 +149,7 @@ pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     (!text.is_empty() && total < u64::MAX as f64 / 2.0).then_some(total as u64)
 }
 
-/// As `units.Base2Bytes` prints: `10MiB`.
+/// Prints a size as `units.Base2Bytes` does: `10MiB`.
 pub(crate) fn print_bytes(bytes: u64) -> String {
     let (mut rest, mut text) = (bytes, String::new());
     for (name, size) in UNITS {
@@ -163,7 +163,7 @@ pub(crate) fn print_bytes(bytes: u64) -> String {
     if text.is_empty() { "0B".into() } else { text }
 }
 
-/// A number as Go's text format of metrics has it (`strconv` with `g`, shortest).
+/// Prints a number as in Go's text format for metrics (`strconv` with `g`, shortest).
 pub(crate) fn print_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -177,7 +177,7 @@ pub(crate) fn print_float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let power: i32 = exponent.parse().unwrap_or(0);
-    // Shortest digits are set out in full below a million.
+    // Below a million, the shortest representation is printed without an exponent.
     if !(-4..6).contains(&power) {
         let sign = if power < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", power.abs());
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_yaml_v3() {
-        // Each as decoded by go.yaml.in/yaml/v3 3.0.4 and gopkg.in/yaml.v3 3.0.1.
+        // Each value is as decoded by go.yaml.in/yaml/v3 3.0.4 and gopkg.in/yaml.v3 3.0.1.
         for (text, number) in [
             ("0310", 200),
             ("0o310", 200),

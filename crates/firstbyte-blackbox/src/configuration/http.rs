@@ -1,4 +1,4 @@
-//! `http` of a module, with Prometheus' settings of HTTP clients.
+//! `http` of a module, including Prometheus' HTTP client settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use super::pattern::Pattern;
 use super::reader::{Fields, list, text};
 use super::yaml::Mistake;
 
-/// A rule about a field of the response.
+/// A rule about a header field of the response.
 #[derive(Clone, Debug)]
 pub struct HeaderRule {
-    /// Its name.
+    /// Name of the field.
     pub header: String,
-    /// What its value is held against.
+    /// Pattern that the field's value is matched against.
     pub pattern: Pattern,
-    /// Whether it may be missing.
+    /// Whether the field may be missing.
     pub allow_missing: bool,
 }
 
-/// A secret, or the file that it is in.
+/// A secret, or the file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
-    /// As written.
+    /// As written in the configuration.
     Given(Secret<String>),
-    /// In a file, read anew for each probe.
+    /// In a file that is reread for each probe.
     File(PathBuf),
 }
 
-/// `Authorization`.
+/// How the `Authorization` field is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorization {
     /// `basic_auth`: user, password.
@@ -39,52 +39,52 @@ pub enum Authorization {
     Scheme(String, SecretSource),
 }
 
-/// `http`.
+/// The `http` settings of a module.
 #[derive(Clone, Debug)]
 pub struct HttpModule {
-    /// Statuses that are good; 2xx where there is none.
+    /// Accepted status codes; any 2xx if empty.
     pub valid_status_codes: Vec<i64>,
-    /// Versions that are good; all where there is none.
+    /// Accepted HTTP versions; any if empty.
     pub valid_http_versions: Vec<String>,
-    /// Which address.
+    /// Which of the target's addresses to probe.
     pub address: AddressChoice,
-    /// Kept for the page of the configuration: without a proxy it has no effect.
+    /// Kept only for the configuration page: it has no effect without a proxy.
     pub skip_resolve_phase_with_proxy: bool,
-    /// TLS fails the probe.
+    /// Whether the probe fails if TLS is used.
     pub fail_if_ssl: bool,
-    /// No TLS fails the probe.
+    /// Whether the probe fails if TLS is not used.
     pub fail_if_not_ssl: bool,
-    /// Method; GET where it is empty.
+    /// Request method; GET if empty.
     pub method: String,
-    /// Fields of the request.
+    /// Header fields of the request.
     pub headers: BTreeMap<String, Secret<String>>,
-    /// Fields of the request, with where their values come from.
+    /// Header fields of the request, with the sources of their values.
     pub http_headers: BTreeMap<String, Vec<SecretSource>>,
     /// Patterns that fail the probe if the body matches.
     pub body_matches: Vec<Pattern>,
     /// Patterns that fail the probe if the body does not match.
     pub body_not_matches: Vec<Pattern>,
-    /// Rules that fail the probe if a field matches.
+    /// Rules that fail the probe if the header field matches.
     pub header_matches: Vec<HeaderRule>,
-    /// Rules that fail the probe if a field does not match.
+    /// Rules that fail the probe if the header field does not match.
     pub header_not_matches: Vec<HeaderRule>,
-    /// Body of the request.
+    /// Request body.
     pub body: Secret<Vec<u8>>,
-    /// The file that it is in.
+    /// File that contains the request body.
     pub body_file: Option<PathBuf>,
-    /// Who is it.
+    /// Credentials of the request.
     pub authorization: Option<Authorization>,
-    /// TLS.
+    /// TLS settings.
     pub tls_config: TlsSettings,
     /// Whether redirects are followed.
     pub follow_redirects: bool,
     /// Whether HTTP/2 is offered.
     pub enable_http2: bool,
-    /// Whether it is HTTP/3.
+    /// Whether to use HTTP/3.
     pub enable_http3: bool,
-    /// What the body is compressed with.
+    /// Content coding that the response body must be decoded from.
     pub compression: String,
-    /// The most bytes of a body; 0 is no limit.
+    /// Limit on the size of the response body, in bytes; 0 means no limit.
     pub body_size_limit: u64,
 }
 
@@ -173,7 +173,7 @@ impl HttpModule {
         Ok(module)
     }
 
-    /// What cannot be sent. blackbox_exporter finds out with each probe.
+    /// Rejects requests that cannot be sent. blackbox_exporter notices only when it probes.
     fn check_request(&self) -> Result<(), String> {
         if !self.method.is_empty() && ::http::Method::from_bytes(self.method.as_bytes()).is_err() {
             return Err(format!("method {:?} is not one of HTTP", self.method));
@@ -190,7 +190,7 @@ impl HttpModule {
         Ok(())
     }
 
-    /// What does not go together, in blackbox_exporter's words.
+    /// Rejects settings that exclude each other, in blackbox_exporter's words.
     fn check(&self) -> Result<(), String> {
         if !self.body.reveal().is_empty() && self.body_file.is_some() {
             return Err("setting body and body_file both are not allowed".into());
@@ -222,7 +222,7 @@ impl HttpModule {
     }
 }
 
-/// Whether a field `Accept-Encoding` of `value` asks for `compression` too.
+/// Whether the `Accept-Encoding` value `value` also accepts `compression`.
 fn accepts(value: &str, compression: &str) -> bool {
     if compression.is_empty() || value.is_empty() {
         return true;
@@ -241,7 +241,7 @@ fn accepts(value: &str, compression: &str) -> bool {
     all.iter().find(|(name, _)| *name == compression || *name == "*").is_some_and(|(_, q)| *q > 0.0)
 }
 
-/// Refuses proxies. An empty `proxy_url` is none.
+/// Refuses proxies. An empty `proxy_url` means no proxy.
 fn refuse_proxies(fields: &mut Fields) -> Result<(), Mistake> {
     let line = fields.line;
     if fields.flag("proxy_from_environment")? == Some(true) {

@@ -1,8 +1,8 @@
-//! blackbox_exporter's configuration: YAML to modules, with a message and a line for what is wrong.
+//! blackbox_exporter's configuration: parses YAML into modules. Each error has a message and a line.
 //!
-//! Input: the file's text. Output: [`Configuration`], or the first [`Mistake`]. blackbox_exporter's mistakes refuse the
-//! file, what firstbyte alone cannot do refuses its module. Reads no other file, prints nothing; secrets are of a type
-//! that does not print.
+//! Input: the file's text. Output: [`Configuration`], or the first [`Mistake`]. What blackbox_exporter rejects makes
+//! the file invalid; what only firstbyte does not support makes its module unusable. Reads no other file and prints
+//! nothing; secrets have a type that does not print.
 
 mod go_values;
 mod http;
@@ -26,17 +26,17 @@ pub use yaml::Mistake;
 
 use reader::Fields;
 
-/// Modules by name.
+/// The modules of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    /// Modules by name.
+    /// Usable modules, by name.
     pub modules: BTreeMap<String, Module>,
-    /// Modules that cannot be served, by name, with what of each is not supported.
+    /// Modules that cannot be served, by name, each with its unsupported setting.
     pub refused: BTreeMap<String, Mistake>,
 }
 
 impl Configuration {
-    /// Reads a configuration.
+    /// Parses a configuration.
     ///
     /// # Errors
     /// The first [`Mistake`] in it.
@@ -63,14 +63,14 @@ impl Configuration {
         Ok(Self { modules, refused })
     }
 
-    /// As YAML, with what is set by itself, and without secrets.
+    /// The configuration as YAML, including default values and without secrets.
     pub fn shown(&self) -> String {
         shown::configuration(self)
     }
 }
 
 impl Module {
-    /// As YAML, as in [`Configuration::shown`].
+    /// The module as YAML, as in [`Configuration::shown`].
     pub fn shown(&self) -> String {
         shown::module(self)
     }

@@ -1,4 +1,4 @@
-//! What a module is.
+//! The modules of a configuration and their settings.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,43 +12,43 @@ use super::pattern::Pattern;
 use super::reader::{Fields, list, text};
 use super::yaml::Mistake;
 
-/// A module: how to probe.
+/// A module: how to probe a target.
 #[derive(Clone, Debug)]
 pub struct Module {
-    /// Which prober: `http`, `tcp`, `dns`, `icmp`, `grpc`, or one that is not there.
+    /// The prober: `http`, `tcp`, `dns`, `icmp`, `grpc`, or an unknown name.
     pub prober: String,
-    /// The longest that a probe may take, nanoseconds; 0 is no limit of its own.
+    /// Time limit of a probe, in nanoseconds; 0 means that the module sets no limit.
     pub timeout_ns: i64,
-    /// Settings of each prober.
+    /// Settings of the `http` prober.
     pub http: HttpModule,
-    /// `tcp`.
+    /// Settings of the `tcp` prober.
     pub tcp: TcpModule,
-    /// `icmp`.
+    /// Settings of the `icmp` prober.
     pub icmp: IcmpModule,
-    /// `dns`.
+    /// Settings of the `dns` prober.
     pub dns: DnsModule,
-    /// `grpc`; absent where nothing is set.
+    /// Settings of the `grpc` prober, if any.
     pub grpc: Option<GrpcModule>,
-    /// `unix`, which is read and checked, and not probed.
+    /// Settings of the `unix` prober, which are checked but not used: it is not supported.
     pub unix: Option<TcpModule>,
 }
 
-/// Which of a name's addresses is probed.
+/// Which of a name's addresses to probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressChoice {
     /// `ip4` or `ip6`, as written.
     pub preferred: String,
-    /// Whether the other family will do.
+    /// Whether an address of the other family may be used.
     pub fallback: bool,
 }
 
 impl AddressChoice {
-    /// As where nothing is written.
+    /// The default if nothing is configured.
     pub fn usual() -> Self {
         Self { preferred: String::new(), fallback: true }
     }
 
-    /// Whether IPv6 comes first.
+    /// Whether IPv6 is preferred.
     pub fn prefers_v6(&self) -> bool {
         matches!(self.preferred.as_str(), "" | "ip6")
     }
@@ -61,18 +61,18 @@ impl AddressChoice {
     }
 }
 
-/// TLS, as `tls_config` has it.
+/// TLS settings, as in `tls_config`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Who is trusted instead of the system's.
+    /// File of trusted issuers, instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Client certificate.
+    /// File of the client certificate.
     pub cert_file: Option<PathBuf>,
-    /// Its key.
+    /// File of the client certificate's key.
     pub key_file: Option<PathBuf>,
-    /// Name to ask for and to verify instead of the target's.
+    /// Server name for SNI and verification, instead of the target's.
     pub server_name: String,
-    /// Bad certificates are good enough.
+    /// Whether to accept invalid certificates.
     pub insecure_skip_verify: bool,
     /// Lowest version, as written.
     pub min_version: Option<String>,
@@ -130,7 +130,7 @@ impl TlsSettings {
         Ok(settings)
     }
 
-    /// Lowest and highest version to offer: those below 1.2 cannot be.
+    /// Lowest and highest TLS version to offer. Versions below 1.2 are not supported.
     pub fn versions(&self) -> (TlsVersion, TlsVersion) {
         let lowest = if self.min_version.as_deref() == Some("TLS13") {
             TlsVersion::V1_3
@@ -146,33 +146,33 @@ impl TlsSettings {
     }
 }
 
-/// A step of a dialogue.
+/// One step of a `tcp` dialogue.
 #[derive(Clone, Debug, Default)]
 pub struct QueryResponse {
-    /// A line that is waited for.
+    /// Pattern of the line to wait for.
     pub expect: Option<Pattern>,
-    /// Bytes that are to come.
+    /// Bytes that the server must send.
     pub expect_bytes: Vec<u8>,
-    /// Labels to make of the match: name, template.
+    /// Labels made from the match: name, template.
     pub labels: Option<Vec<(String, String)>>,
-    /// What is sent, with a line feed.
+    /// Bytes to send, followed by a line feed.
     pub send: Vec<u8>,
-    /// TLS begins.
+    /// Whether to start TLS.
     pub starttls: bool,
 }
 
-/// `tcp`.
+/// The `tcp` settings of a module.
 #[derive(Clone, Debug)]
 pub struct TcpModule {
-    /// Which address.
+    /// Which of the target's addresses to probe.
     pub address: AddressChoice,
-    /// Where connections leave from, as written.
+    /// Source address of connections, as written.
     pub source: String,
-    /// The dialogue.
+    /// The steps of the dialogue.
     pub query_response: Vec<QueryResponse>,
-    /// Whether TLS begins at once.
+    /// Whether the connection starts with TLS.
     pub tls: bool,
-    /// How.
+    /// TLS settings.
     pub tls_config: TlsSettings,
 }
 
@@ -188,18 +188,18 @@ impl Default for TcpModule {
     }
 }
 
-/// `icmp`.
+/// The `icmp` settings of a module.
 #[derive(Clone, Debug)]
 pub struct IcmpModule {
-    /// Which address.
+    /// Which of the target's addresses to probe.
     pub address: AddressChoice,
-    /// Where packets leave from, as written.
+    /// Source address of packets, as written.
     pub source: String,
-    /// Bytes of payload; 0 is the usual text.
+    /// Payload size in bytes; 0 means the default text.
     pub payload_size: u16,
-    /// Routers may not take it apart.
+    /// Whether to set Don't Fragment.
     pub dont_fragment: bool,
-    /// Hops that it may take; 0 is the system's choice.
+    /// Time to live of the packet; 0 means the system's default.
     pub ttl: u8,
 }
 
@@ -215,43 +215,43 @@ impl Default for IcmpModule {
     }
 }
 
-/// Which records fail a probe.
+/// Rules by which records fail a probe.
 #[derive(Clone, Debug, Default)]
 pub struct RecordRules {
-    /// One that matches.
+    /// Fails if any record matches.
     pub if_matches: Vec<Pattern>,
-    /// All match.
+    /// Fails if all records match.
     pub if_all_match: Vec<Pattern>,
-    /// One does not match.
+    /// Fails if any record does not match.
     pub if_not_matches: Vec<Pattern>,
-    /// None matches.
+    /// Fails if no record matches.
     pub if_none_matches: Vec<Pattern>,
 }
 
-/// `dns`.
+/// The `dns` settings of a module.
 #[derive(Clone, Debug)]
 pub struct DnsModule {
-    /// Which address.
+    /// Which of the server's addresses to ask.
     pub address: AddressChoice,
-    /// DNS over TLS.
+    /// Whether to use DNS over TLS.
     pub over_tls: bool,
-    /// How.
+    /// TLS settings.
     pub tls_config: TlsSettings,
-    /// Where packets leave from, as written.
+    /// Source address of packets, as written.
     pub source: String,
     /// `udp` or `tcp`, as written.
     pub transport: String,
-    /// Class; IN where none is written.
+    /// Class of the question; IN if empty.
     pub class: String,
-    /// Name.
+    /// Name in the question.
     pub name: String,
-    /// Type; ANY where none is written.
+    /// Type of the question; ANY if empty.
     pub record_type: String,
-    /// Whether recursion is asked for.
+    /// Whether recursion is requested.
     pub recursion: bool,
-    /// Response codes that are good; NOERROR where none is written.
+    /// Accepted response codes; NOERROR if absent.
     pub valid_rcodes: Option<Vec<String>>,
-    /// Rules for the sections: answer, authority, additional.
+    /// Rules for the answer, authority and additional sections.
     pub rules: [RecordRules; 3],
 }
 
@@ -273,18 +273,18 @@ impl Default for DnsModule {
     }
 }
 
-/// `grpc`.
+/// The `grpc` settings of a module.
 #[derive(Clone, Debug)]
 pub struct GrpcModule {
-    /// Which address.
+    /// Which of the target's addresses to probe.
     pub address: AddressChoice,
-    /// The service whose health is asked for; the server's own where it is empty.
+    /// Service whose health to check; the whole server's if empty.
     pub service: String,
-    /// Whether over TLS.
+    /// Whether to use TLS.
     pub tls: bool,
-    /// How.
+    /// TLS settings.
     pub tls_config: TlsSettings,
-    /// Metadata to send.
+    /// Metadata to send with the request.
     pub metadata: BTreeMap<String, Vec<String>>,
 }
 
@@ -301,7 +301,7 @@ impl Default for GrpcModule {
 }
 
 impl Module {
-    /// The longest that a probe may take, if limited.
+    /// Time limit of a probe, if the module sets one.
     pub const fn timeout(&self) -> Option<Duration> {
         if self.timeout_ns > 0 { Some(Duration::from_nanos(self.timeout_ns as u64)) } else { None }
     }
@@ -317,7 +317,7 @@ impl Module {
             grpc: fields.inner("grpc")?.map(GrpcModule::read).transpose()?,
             unix: fields.inner("unix")?.map(TcpModule::read).transpose()?,
         };
-        // Of blackbox_exporter after 0.28: taken as it is.
+        // Only in blackbox_exporter after 0.28, so accept it without reading it.
         drop(fields.take("websocket"));
         fields.end()?;
         Ok(module)
@@ -371,7 +371,7 @@ impl QueryResponse {
     }
 }
 
-/// Whether Prometheus takes `name` for a label's.
+/// Whether Prometheus accepts `name` as a label name.
 fn is_label(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -473,7 +473,7 @@ impl GrpcModule {
     }
 }
 
-/// The address that `source` names, if it names one.
+/// Parses `source` as an address; `None` if it is empty.
 pub(crate) fn source_address(source: &str) -> Result<Option<IpAddr>, String> {
     if source.is_empty() {
         return Ok(None);

@@ -1,11 +1,11 @@
-//! Regular expressions as Go's `regexp` (RE2) understands them, by `regex`.
+//! Regular expressions with the syntax of Go's `regexp` (RE2), run by `regex`.
 //!
-//! What both write alike means different things in places: `\d`, `\w`, `\s` and `\b` are ASCII there, a brace that begins
-//! no repetition stands for itself, `\Q…\E` quotes. [`translate`] puts it in `regex`'s terms.
+//! The two differ in places. In Go, `\d`, `\w`, `\s` and `\b` are ASCII only, a brace that does not begin a
+//! repetition is literal, and `\Q…\E` quotes. [`translate`] rewrites an expression for `regex`.
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-/// A regular expression as it was written, and compiled.
+/// A regular expression, as written and compiled.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     written: String,
@@ -13,8 +13,10 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    /// Compiles a regular expression.
+    ///
     /// # Errors
-    /// Why it is none, in words.
+    /// Describes why the expression is invalid.
     pub fn new(written: &str) -> Result<Self, String> {
         let regex = RegexBuilder::new(&translate(written))
             .octal(true)
@@ -26,7 +28,7 @@ impl Pattern {
         Ok(Self { written: written.to_owned(), regex })
     }
 
-    /// As it was written.
+    /// The expression as written.
     pub fn written(&self) -> &str {
         &self.written
     }
@@ -36,20 +38,20 @@ impl Pattern {
         self.regex.is_match(bytes)
     }
 
-    /// The groups of its first match.
+    /// The groups of the first match.
     pub fn groups<'a>(&self, bytes: &'a [u8]) -> Option<Captures<'a>> {
         self.regex.captures(bytes)
     }
 }
 
-/// `template` with `$1`, `${name}` put in from `groups`.
+/// Replaces `$1` and `${name}` in `template` by the matched `groups`.
 pub fn expand(groups: &Captures<'_>, template: &[u8]) -> Vec<u8> {
     let mut expanded = Vec::new();
     groups.expand(template, &mut expanded);
     expanded
 }
 
-/// What stands for a class of Perl's, within brackets or not.
+/// The ASCII equivalent of a Perl class, and whether it is negated.
 fn class(letter: char) -> Option<(&'static str, bool)> {
     Some(match letter {
         'd' => ("0-9", false),
@@ -62,7 +64,7 @@ fn class(letter: char) -> Option<(&'static str, bool)> {
     })
 }
 
-/// `written` for `regex`.
+/// Translates `written` to the syntax of `regex`.
 fn translate(written: &str) -> String {
     let mut out = String::with_capacity(written.len() + 16);
     let mut rest = written;
@@ -92,7 +94,7 @@ fn translate(written: &str) -> String {
                     out.push('^');
                     rest = after;
                 }
-                // The first one stands for itself.
+                // A bracket in first place is literal.
                 if let Some(after) = rest.strip_prefix(']') {
                     out.push_str(r"\]");
                     rest = after;
@@ -119,7 +121,7 @@ fn translate(written: &str) -> String {
     out
 }
 
-/// Puts what follows a backslash into `out`; what is left.
+/// Translates the escape sequence at the start of `rest` into `out`; returns the remaining text.
 fn escaped<'a>(rest: &'a str, in_brackets: bool, out: &mut String) -> &'a str {
     let Some(letter) = rest.chars().next() else {
         out.push('\\');
@@ -142,7 +144,7 @@ fn escaped<'a>(rest: &'a str, in_brackets: bool, out: &mut String) -> &'a str {
             out.push_str(&regex::escape(quoted));
             return left;
         }
-        // A name of a class, or a character by number.
+        // A class name, or a character by number.
         'p' | 'P' | 'x' if after.starts_with('{') => {
             let end = after.find('}').map_or(after.len(), |end| end + 1);
             out.push('\\');
@@ -158,7 +160,7 @@ fn escaped<'a>(rest: &'a str, in_brackets: bool, out: &mut String) -> &'a str {
     after
 }
 
-/// Whether `{…` says how often: `{2}`, `{2,}`, `{2,5}`.
+/// Whether `text` starts with a repetition: `{2}`, `{2,}`, `{2,5}`.
 fn is_repetition(text: &str) -> bool {
     let inner =
         text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inner, _)| inner);
@@ -169,7 +171,7 @@ fn is_repetition(text: &str) -> bool {
     })
 }
 
-/// Whether the brace at the end of `text` closes one that says how often.
+/// Whether the brace at the end of `text` closes a repetition.
 fn ends_repetition(text: &str) -> bool {
     text.rfind('{').is_some_and(|open| is_repetition(&text[open..]))
 }

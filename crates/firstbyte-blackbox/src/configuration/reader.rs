@@ -1,12 +1,12 @@
-//! Typed values out of a tree, with a message for each mistake; and what is left over, which is one.
+//! Reads typed values from a tree, with a message for each mistake. Unknown keys are mistakes too.
 
 use super::go_values::{parse_bytes, parse_duration, parse_int};
 use super::pattern::Pattern;
 use super::yaml::{Entry, Kind, Mistake, Node};
 
-/// A mapping whose keys are taken one after the other; what is left at the end is unknown.
+/// A mapping whose keys are taken one after the other. Keys left at the end are unknown.
 pub(super) struct Fields {
-    /// Where it stands: `modules.http_2xx.http`.
+    /// Path of the mapping: `modules.http_2xx.http`.
     path: String,
     pub line: usize,
     left: Vec<Entry>,
@@ -14,7 +14,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Of a mapping; of nothing there are none.
+    /// The fields of a mapping; null counts as an empty one.
     pub(super) fn new(node: Node, path: impl Into<String>) -> Result<Self, Mistake> {
         let path = path.into();
         let left = match node.kind {
@@ -29,7 +29,7 @@ impl Fields {
         &self.path
     }
 
-    /// The value of `key`, if it is there and not null.
+    /// The value of `key`, if it is present and not null.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(Node, String)> {
         self.asked.push(key);
         let at = self.left.iter().position(|entry| entry.key == key)?;
@@ -38,12 +38,12 @@ impl Fields {
         (entry.value.kind != Kind::Null).then_some((entry.value, path))
     }
 
-    /// Keys that are the user's own names, with their values.
+    /// The remaining entries, whose keys are names chosen by the user.
     pub(super) fn rest(self) -> (String, Vec<Entry>) {
         (self.path, self.left)
     }
 
-    /// That nothing is left.
+    /// Checks that no keys are left.
     pub(super) fn end(self) -> Result<(), Mistake> {
         let Some(unknown) = self.left.first() else { return Ok(()) };
         let close = self
@@ -61,7 +61,7 @@ impl Fields {
         self.take(key).map(|(node, path)| text(node, &path)).transpose()
     }
 
-    /// Text, or what `!!binary` stands for.
+    /// Text, or the decoded bytes of a `!!binary`.
     pub(super) fn raw_bytes(&mut self, key: &'static str) -> Result<Option<Vec<u8>>, Mistake> {
         match self.take(key) {
             Some((Node { kind: Kind::Binary(bytes), .. }, _)) => Ok(Some(bytes)),
@@ -82,7 +82,7 @@ impl Fields {
         let Kind::Scalar { text, plain } = node.kind else {
             return Err(Mistake::new(line, format!("{path}: expected true or false")));
         };
-        // As yaml.v3 has it: quotes make no difference to the words of YAML 1.1.
+        // As in yaml.v3, quotes do not matter for the words of YAML 1.1.
         match (text.as_str(), plain) {
             ("true" | "True" | "TRUE", true)
             | ("y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON", _) => Ok(Some(true)),
@@ -109,7 +109,7 @@ impl Fields {
         let line = node.line;
         let is_plain = matches!(node.kind, Kind::Scalar { plain: true, .. });
         let value = text(node, &path)?;
-        // A number is not a duration to yaml.v3, not even 0: "0" in quotes is one.
+        // yaml.v3 does not take a number as a duration, not even 0; quoted "0" is one.
         let is_number = is_plain && parse_int(&value).is_some();
         let parsed = if is_number { None } else { parse_duration(&value) };
         parsed.map(Some).ok_or_else(|| {
@@ -148,7 +148,7 @@ impl Fields {
         self.take(key).map(|(node, path)| pattern(node, &path)).transpose()
     }
 
-    /// What `read` makes of each of a list.
+    /// Reads each item of a list with `read`.
     pub(super) fn each<T>(
         &mut self,
         key: &'static str,
@@ -162,7 +162,7 @@ impl Fields {
         self.take(key).map(|(node, path)| Self::new(node, path)).transpose()
     }
 
-    /// Refuses `key`, which blackbox_exporter has and this does not.
+    /// Refuses `key`, which blackbox_exporter supports and firstbyte does not.
     pub(super) fn refuse(&mut self, key: &'static str, why: &str) -> Result<(), Mistake> {
         match self.take(key) {
             None => Ok(()),

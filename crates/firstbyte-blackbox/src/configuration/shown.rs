@@ -1,4 +1,4 @@
-//! A configuration as YAML: what is set, by whomever; secrets as `<secret>`.
+//! Prints a configuration as YAML, including default values; secrets are `<secret>`.
 
 use super::Configuration;
 use super::go_values::{encode_base64, print_bytes, print_duration};
@@ -8,17 +8,17 @@ use super::model::{
 };
 use super::pattern::Pattern;
 
-/// What stands for a secret.
+/// Placeholder for a secret.
 const SECRET: &str = "<secret>";
-/// Fields of requests that let somebody in.
+/// Request fields that contain credentials.
 const SECRET_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
 
-/// Lines, indented.
+/// Indented lines.
 #[derive(Default)]
 struct Lines {
     text: String,
     depth: usize,
-    /// The next line begins an item of a list.
+    /// Whether the next line begins a list item.
     item: bool,
 }
 
@@ -71,7 +71,7 @@ impl Lines {
         self.list(key, values.iter().map(Pattern::written));
     }
 
-    /// A mapping, left out where it is empty.
+    /// Writes a mapping, or nothing if it is empty.
     fn inner(&mut self, key: &str, inner: impl FnOnce(&mut Self)) {
         let before = self.text.len();
         self.line(&format!("{key}:"));
@@ -102,7 +102,7 @@ impl Lines {
     }
 }
 
-/// A scalar, in quotes where it would be read as something else.
+/// Prints a scalar, in quotes if it would otherwise be read as something else.
 fn scalar(text: &str) -> String {
     let reserved = ["true", "false", "yes", "no", "on", "off", "null", "~", "y", "n"];
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./<>:=+* ".contains(c))
@@ -140,7 +140,7 @@ pub(super) fn configuration(configuration: &Configuration) -> String {
         lines.depth -= 1;
     }
     for (name, mistake) in &configuration.refused {
-        // A name may have any character in it.
+        // A name may contain any characters.
         let text = format!("# {} is refused: {mistake}", scalar(name));
         lines.line(&text.replace(char::is_control, "?"));
     }
@@ -188,7 +188,7 @@ fn tls(lines: &mut Lines, settings: &TlsSettings) {
             }
         }
         lines.value("server_name", &settings.server_name);
-        // As there: of a TLS configuration that is set, this is always told.
+        // As in blackbox_exporter, this is always printed if any TLS setting is set.
         if *settings != TlsSettings::default() {
             lines.line(&format!("insecure_skip_verify: {}", settings.insecure_skip_verify));
         }
@@ -227,7 +227,7 @@ fn http(lines: &mut Lines, http: &HttpModule) {
     };
     lines.items("fail_if_header_matches", &http.header_matches, rule);
     lines.items("fail_if_header_not_matches", &http.header_not_matches, rule);
-    // What a body says may be a password.
+    // A body may contain a password.
     lines.value("body", if http.body.reveal().is_empty() { "" } else { SECRET });
     if let Some(file) = &http.body_file {
         lines.value("body_file", &file.to_string_lossy());

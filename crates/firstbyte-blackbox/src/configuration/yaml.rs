@@ -1,6 +1,6 @@
-//! YAML to a tree whose every node knows its line, with the scalars that Go's yaml.v3 makes of them.
+//! Parses YAML into a tree whose nodes know their lines, with scalars as in Go's yaml.v3.
 //!
-//! Keys given twice are errors, as are documents after the first, deep nesting, and aliases that grow without bound.
+//! Duplicate keys, further documents, deep nesting, and aliases that expand without bound are errors.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,21 +9,21 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use super::go_values::decode_base64;
 
-/// Nodes of a document, those that aliases stand for counted each time.
+/// Most nodes of a document; each use of an alias counts again.
 const MOST_NODES: usize = 200_000;
-/// Mappings in mappings.
+/// Deepest nesting of nodes.
 const DEEPEST: usize = 64;
-/// What `!!` stands for (YAML 1.2.2 §6.9.1).
+/// The prefix that `!!` stands for (YAML 1.2.2 §6.9.1).
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
 
-/// What is wrong with a configuration, and where.
+/// An error in a configuration, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line of the file, from 1.
+    /// Line in the file, counted from 1.
     pub line: usize,
-    /// What is wrong, in words.
+    /// Description of the error.
     pub what: String,
-    /// blackbox_exporter takes it, firstbyte does not: the module cannot be served, the file can.
+    /// Valid in blackbox_exporter but not supported here: only the module is refused, not the file.
     pub(super) is_unsupported: bool,
 }
 
@@ -38,25 +38,23 @@ impl Mistake {
         Self { line, what: what.into(), is_unsupported: false }
     }
 
-    /// Of something that blackbox_exporter takes.
+    /// A mistake about a setting that blackbox_exporter supports.
     pub(super) fn unsupported(line: usize, what: impl Into<String>) -> Self {
         Self { is_unsupported: true, ..Self::new(line, what) }
     }
 }
 
-/// A node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub line: usize,
     pub kind: Kind,
 }
 
-/// What it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// Nothing, or `~`, or `null`.
+    /// Empty, `~`, or `null`.
     Null,
-    /// Text; whether it may be a number or a flag: it has no quotes, or a tag that says so.
+    /// Text. It is `plain` if it may be a number or a flag: unquoted, or with a tag that says so.
     Scalar {
         text: String,
         plain: bool,
@@ -67,7 +65,6 @@ pub(super) enum Kind {
     Mapping(Vec<Entry>),
 }
 
-/// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub line: usize,
@@ -75,7 +72,7 @@ pub(super) struct Entry {
     pub value: Node,
 }
 
-/// Reads the first document of `text`; none is an empty one.
+/// Parses the first document of `text`; `None` if there is no document.
 pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
     let mut reader =
         Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
@@ -92,10 +89,10 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
     reader.node(event, &span, 0).map(Some)
 }
 
-/// What a tag of YAML's own is called: `binary` for `!!binary`.
+/// The name of one of YAML's own tags: `binary` for `!!binary`.
 fn core_name(tag: Option<&Tag>) -> Option<&str> {
     let tag = tag?;
-    // Written out, as `!<tag:yaml.org,2002:binary>`, it has no handle.
+    // A verbatim tag such as `!<tag:yaml.org,2002:binary>` has no handle.
     let written_out = || tag.suffix.strip_prefix(CORE_TAGS).filter(|_| tag.handle.is_empty());
     if tag.is_yaml_core_schema() { Some(&tag.suffix) } else { written_out() }
 }
@@ -240,7 +237,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What `<<` brings in: of several the first counts.
+/// Adds the entries of `<<`; of several with the same key, the first wins.
 fn merge(into: &mut Vec<Entry>, value: Node) -> Result<(), Mistake> {
     match value.kind {
         Kind::Mapping(entries) => {

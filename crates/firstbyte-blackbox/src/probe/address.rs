@@ -1,4 +1,4 @@
-//! Which address of a target is probed: one, of the family that is preferred.
+//! Chooses the address of a target to probe: a single one, of the preferred family.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ const HASH: (&str, &str) = (
 );
 
 impl Probe<'_> {
-    /// The address of `host` to probe; and how long finding it took, seconds.
+    /// The address of `host` to probe, and how long the lookup took, in seconds.
     pub(super) async fn address(
         &mut self,
         host: &str,
@@ -52,7 +52,7 @@ impl Probe<'_> {
         (found, taken)
     }
 
-    /// All addresses of `host`, as the system gives them.
+    /// All addresses of `host`, from the system's resolver.
     async fn lookup(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         if let Ok(address) = host.parse() {
             return Ok(vec![address]);
@@ -76,13 +76,13 @@ impl Probe<'_> {
     }
 }
 
-/// The first of the preferred family; where there is none and the other will do, its last.
+/// The first address of the preferred family; without one, the last of the other family, if that is allowed.
 fn choose(all: &[IpAddr], choice: &AddressChoice) -> Option<IpAddr> {
     let preferred = all.iter().find(|a| a.is_ipv6() == choice.prefers_v6());
     preferred.or_else(|| all.last().filter(|_| choice.fallback)).copied()
 }
 
-/// FNV-1a of the address's bytes.
+/// FNV-1a hash of the address's bytes.
 fn hash(address: &IpAddr) -> u32 {
     let fnv = |bytes: &[u8]| {
         bytes

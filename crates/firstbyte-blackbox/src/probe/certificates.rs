@@ -1,4 +1,4 @@
-//! Metrics of a TLS session: versions, and certificates as Go prints them.
+//! Metrics of a TLS session: its version, and its certificates as Go prints them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use super::Probe;
 use crate::Compat;
 use crate::configuration::TlsSettings;
 
-/// What of a session becomes metrics.
+/// The parts of a session that become metrics.
 pub(super) struct Session<'a> {
-    /// "TLSv1.3".
+    /// Version, such as "TLSv1.3".
     pub version: &'a str,
-    /// Name of the cipher suite; not of all probers.
+    /// Name of the cipher suite; some probers do not report it.
     pub cipher: Option<&'a str>,
     /// The server's certificates, leaf first.
     pub chain: &'a [Vec<u8>],
 }
 
-/// Which of them a prober has.
+/// Which metrics a prober reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Set {
     All,
-    /// Without when the verified chain ends.
+    /// All except the expiry of the verified chain.
     WithoutVerifiedChain,
 }
 
@@ -91,7 +91,7 @@ impl Probe<'_> {
     }
 }
 
-/// What Go's `time.Time{}` is as a Unix time: no chain was verified.
+/// Go's zero `time.Time{}` as Unix time: no chain was verified.
 const ZERO_TIME: i64 = -62_135_596_800;
 
 fn not_after(certificate: &X509Certificate<'_>) -> i64 {
@@ -118,7 +118,7 @@ fn dns_names(certificate: &X509Certificate<'_>) -> String {
     dns.collect::<Vec<_>>().join(",")
 }
 
-/// A distinguished name as Go's `pkix.Name.String` has it (RFC 2253: last part first).
+/// A distinguished name as formatted by Go's `pkix.Name.String` (RFC 2253: last part first).
 fn name(name: &X509Name<'_>) -> String {
     let mut parts: Vec<String> = Vec::new();
     for relative in name.iter() {
@@ -136,7 +136,7 @@ fn name(name: &X509Name<'_>) -> String {
                 "2.5.4.11" => "OU",
                 "2.5.4.17" => "POSTALCODE",
                 _ => {
-                    // Its DER, whose length is below 128 in anything that is a name.
+                    // DER encoding of the value, assuming its length is below 128, as in any real name.
                     let data = attribute.attr_value().data;
                     let head = [attribute.attr_value().header.tag().0 as u8, data.len() as u8];
                     return format!("{oid}=#{}{}", hexadecimal(&head), hexadecimal(data));
@@ -165,7 +165,7 @@ fn escaped(value: &str) -> String {
     out
 }
 
-/// Who is trusted, by file; the system's where none is named.
+/// Trusted certificates by file; the key `None` stands for the system's.
 #[derive(Default)]
 pub(crate) struct Roots(HashMap<Option<PathBuf>, Rc<Vec<Vec<u8>>>>);
 
@@ -190,7 +190,7 @@ impl Roots {
     }
 }
 
-/// When the verified chain that lasts longest ends: the leaf, what of the others leads to a trusted one, and that.
+/// Expiry of the verified chain that lasts longest: the leaf, intermediate certificates, and a trusted one.
 fn verified_end(parsed: &[X509Certificate<'_>], chain: &[Vec<u8>], roots: &[Vec<u8>]) -> i64 {
     let trusted: Vec<X509Certificate<'_>> = roots
         .iter()
@@ -203,7 +203,7 @@ fn verified_end(parsed: &[X509Certificate<'_>], chain: &[Vec<u8>], roots: &[Vec<
     longest(leaf, &parsed[1..], &trusted, 0).unwrap_or(ZERO_TIME)
 }
 
-/// Of all ways from `from` to a trusted certificate, the end of the one that ends last.
+/// Latest expiry among all chains from `from` to a trusted certificate.
 fn longest(
     from: &X509Certificate<'_>,
     others: &[X509Certificate<'_>],
@@ -224,7 +224,7 @@ fn longest(
     at_root.chain(further).max()
 }
 
-/// Where issuers have the same name, the key's identifiers tell them apart.
+/// Whether the key identifiers match, if both have one. They distinguish issuers with the same name.
 fn keys_agree(issued: &X509Certificate<'_>, by: &X509Certificate<'_>) -> bool {
     let wanted = issued.iter_extensions().find_map(|e| match e.parsed_extension() {
         ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| id.0),
@@ -237,7 +237,7 @@ fn keys_agree(issued: &X509Certificate<'_>, by: &X509Certificate<'_>) -> bool {
     wanted.zip(own).is_none_or(|(wanted, own)| wanted == own)
 }
 
-/// `tls_config` for handshakes.
+/// Converts `tls_config` to options for handshakes.
 pub(super) fn tls_options(settings: &TlsSettings) -> TlsOptions {
     let (min, max) = settings.versions();
     TlsOptions {

@@ -1,4 +1,4 @@
-//! `dns`: one question, and rules for what answers it.
+//! `dns`: asks one question and applies rules to the response.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ const COUNTS: [(&str, &str); 3] = [
 const SUCCEEDED: (&str, &str) =
     ("probe_dns_query_succeeded", "Displays whether or not the query was executed successfully");
 
-/// Types that the parser of names does not know.
+/// Record types whose names the DNS library cannot parse.
 const TYPES: [(&str, u16); 14] = [
     ("SPF", 99),
     ("LOC", 29),
@@ -47,7 +47,7 @@ const TYPES: [(&str, u16); 14] = [
     ("DLV", 32769),
 ];
 
-/// Codes of responses, by number.
+/// Response codes by name.
 const CODES: [(&str, u16); 17] = [
     ("NOERROR", 0),
     ("FORMERR", 1),
@@ -68,7 +68,7 @@ const CODES: [(&str, u16); 17] = [
     ("BADALG", 21),
 ];
 
-/// The type of a question: ANY where none is named.
+/// The type of a question; ANY if no name is given.
 pub(crate) fn dns_type(name: &str) -> Option<RecordType> {
     if name.is_empty() {
         return Some(RecordType::ANY);
@@ -77,7 +77,7 @@ pub(crate) fn dns_type(name: &str) -> Option<RecordType> {
     known.or_else(|| TYPES.iter().find(|(n, _)| *n == name).map(|(_, number)| (*number).into()))
 }
 
-/// The class of a question: IN where none is named.
+/// The class of a question; IN if no name is given.
 pub(crate) fn dns_class(name: &str) -> Option<DNSClass> {
     match name {
         "" | "IN" => Some(DNSClass::IN),
@@ -146,7 +146,7 @@ impl Probe<'_> {
         false
     }
 
-    /// The response, and how long it took from when the question could be sent.
+    /// The response, and the time that it took since the question could be sent.
     async fn ask_dns(
         &self,
         question: &Message,
@@ -202,7 +202,7 @@ impl Probe<'_> {
                 .map(|name| CODES.iter().find(|(n, _)| n == name).map(|(_, number)| *number))
                 .collect(),
         };
-        // One that is not known makes all of them unknown, as there.
+        // As in blackbox_exporter, one unknown code makes the whole list invalid.
         if valid.contains(&None) || !valid.contains(&Some(code)) {
             let name =
                 CODES.iter().find(|(_, number)| *number == code).map_or("?", |(name, _)| name);
@@ -250,7 +250,7 @@ async fn ask_udp(socket: &UdpSocket, question: &[u8], id: u16) -> io::Result<Mes
     loop {
         let length = socket.recv(&mut buffer).await?;
         let bytes = buffer.get(..length).unwrap_or_default();
-        // What answers another question is late, or forged.
+        // A response with a different ID is late or forged, so ignore it.
         if bytes.get(..2) == Some(&id.to_be_bytes()) {
             return parsed(bytes);
         }
@@ -276,7 +276,7 @@ where
     }
 }
 
-/// A record as `miekg/dns` writes it: what rules are held against.
+/// A record in the text form of `miekg/dns`, which the rules are matched against.
 fn written(record: &Record) -> String {
     let data = match &record.data {
         RData::TXT(text) => {

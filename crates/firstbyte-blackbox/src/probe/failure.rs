@@ -1,4 +1,6 @@
-//! Why a probe failed, as two labels of bounded sets: the phase, and the type that `http`, monitors and field data have for it.
+//! Why a probe failed, as two labels with bounded sets of values: phase and failure type.
+//!
+//! The types are the same as for `http`, monitors and field data.
 
 use std::io;
 
@@ -7,17 +9,16 @@ use rustls::{CertificateError, Error as TlsError};
 
 use super::Probe;
 
-/// blackbox_exporter 0.28 has no such metric.
+/// Not in blackbox_exporter 0.28.
 const INFO: (&str, &str) = (
     "firstbyte_probe_failure_info",
     "Why the probe failed: the phase that it failed in, and the type of the failure",
 );
-/// Before anything was sent.
+/// Failed before anything was sent.
 const SETUP: &str = "setup";
-/// An answer came, and the module's rules refuse it.
+/// An answer arrived, but the module's rules reject it.
 const CHECK: &str = "check";
 
-/// Why a probe failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FailureReason {
     phase: &'static str,
@@ -25,11 +26,11 @@ pub(super) struct FailureReason {
 }
 
 impl FailureReason {
-    /// Where no phase failed, the answer did.
+    /// The default: if no phase failed, the answer was rejected.
     const CHECK_FAILED: Self = Self { phase: CHECK, reason: "check.failed" };
 }
 
-/// What is done on a connection, or instead of one.
+/// A network operation of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NetworkStep {
     /// A TCP handshake.
@@ -38,9 +39,9 @@ pub(super) enum NetworkStep {
     Send,
     /// Receiving over TCP.
     Receive,
-    /// A question and its answer, of DNS.
+    /// A DNS question and its answer.
     AskDns,
-    /// An echo and its reply.
+    /// An ICMP echo and its reply.
     Ping,
 }
 
@@ -74,7 +75,7 @@ impl NetworkStep {
     }
 }
 
-/// The type of an error of TCP, if it has one.
+/// The type of a TCP error, if known.
 const fn tcp_reason(kind: io::ErrorKind) -> Option<FailureType> {
     use io::ErrorKind as Kind;
     Some(match kind {
@@ -82,7 +83,7 @@ const fn tcp_reason(kind: io::ErrorKind) -> Option<FailureType> {
         Kind::ConnectionReset => FailureType::TcpReset,
         Kind::UnexpectedEof | Kind::BrokenPipe | Kind::ConnectionAborted => FailureType::TcpClosed,
         Kind::HostUnreachable | Kind::NetworkUnreachable => FailureType::TcpAddressUnreachable,
-        // The source address, or a local rule.
+        // Caused by the source address or a local rule.
         Kind::AddrNotAvailable | Kind::AddrInUse | Kind::PermissionDenied => {
             FailureType::ClientFailed
         }
@@ -90,7 +91,7 @@ const fn tcp_reason(kind: io::ErrorKind) -> Option<FailureType> {
     })
 }
 
-/// The type of what ended a handshake.
+/// The type of an error that ended a TLS handshake.
 fn tls_type(error: &io::Error) -> FailureType {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     match of_tls {
@@ -114,7 +115,7 @@ fn tls_type(error: &io::Error) -> FailureType {
     }
 }
 
-/// The type of a lookup's error, which glibc has only in words (`gai_strerror`).
+/// The type of a lookup error, which glibc reports only as text (`gai_strerror`).
 pub(super) fn lookup_type(error: &io::Error) -> FailureType {
     let text = error.to_string();
     let has = |words: &str| text.contains(words);
@@ -128,17 +129,17 @@ pub(super) fn lookup_type(error: &io::Error) -> FailureType {
 }
 
 impl Probe<'_> {
-    /// Notes why the probe fails: the first reason is the cause of the others.
+    /// Records why the probe fails, unless a reason is already known: the first failure causes the others.
     pub(super) fn note_failure(&self, phase: PhaseName, failure_type: FailureType) {
         self.note_reason(phase.name(), failure_type.as_str());
     }
 
-    /// The probe cannot begin, unless it already failed in a phase.
+    /// Records that the probe could not begin, unless it already failed in a phase.
     pub(super) fn note_setup_failure(&self) {
         self.note_reason(SETUP, FailureType::ClientFailed.as_str());
     }
 
-    /// The answer is wrong in a way that has a type.
+    /// Records that the answer is wrong in a way that has a failure type.
     pub(super) fn note_bad_answer(&self, failure_type: FailureType) {
         self.note_reason(CHECK, failure_type.as_str());
     }
@@ -161,7 +162,7 @@ impl Probe<'_> {
         }
     }
 
-    /// The metric of a probe that failed.
+    /// Adds the metric that explains the failure.
     pub(super) fn add_failure_info(&mut self) {
         let failure = self.failure.get().unwrap_or(FailureReason::CHECK_FAILED);
         let labels = [("phase", failure.phase), ("reason", failure.reason)];
@@ -181,7 +182,7 @@ mod tests {
     use crate::log::{ProbeLog, ProbeLogOptions};
     use crate::probe::{Tools, probe};
 
-    /// The labels of what came of a probe of `module`; none of a success.
+    /// The failure labels of a probe by `module`; `None` if it succeeds.
     async fn failure(module: &str, target: &str) -> Option<String> {
         let text = format!("modules: {{m: {module}}}");
         let configuration = Configuration::parse(&text).unwrap();
@@ -196,7 +197,9 @@ mod tests {
         labels.map(str::to_owned)
     }
 
-    /// A server that sends `words` to everybody, after it was spoken to or at once, and ends; without words it is silent.
+    /// A server that sends `words` to every client and closes, after receiving something if `listens_first`.
+    ///
+    /// Without words it stays silent.
     async fn server(words: &'static str, listens_first: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -210,7 +213,7 @@ mod tests {
                         let _ = stream.write_all(words.as_bytes()).await;
                         let _ = stream.shutdown().await;
                     }
-                    // Until the client goes: closing with unread bytes would be a reset.
+                    // Wait until the client closes: closing with unread bytes would send a reset.
                     let _ = stream.read_to_end(&mut Vec::new()).await;
                 });
             }

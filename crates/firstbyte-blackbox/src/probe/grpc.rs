@@ -1,4 +1,4 @@
-//! `grpc`: the health protocol (`grpc.health.v1.Health/Check`) over HTTP/2.
+//! `grpc`: checks health (`grpc.health.v1.Health/Check`) over HTTP/2.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::Compat;
 use crate::configuration::GrpcModule;
 
 const DURATION: (&str, &str) = ("probe_grpc_duration_seconds", "Duration of gRPC request by phase");
-/// What a server may say of a service's health, by number.
+/// Health statuses of a service, by number.
 const SERVING: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"];
-/// The most bytes of an answer: it is two.
+/// Size limit of an answer, in bytes; a real one has two.
 const MOST_BYTES: usize = 4096;
 
-/// Codes of gRPC.
+/// gRPC status codes.
 const OK: u32 = 0;
 const UNKNOWN: u32 = 2;
 const DEADLINE_EXCEEDED: u32 = 4;
 const INTERNAL: u32 = 13;
 const UNAVAILABLE: u32 = 14;
 
-/// What came of the question.
+/// Result of the health check.
 struct Answer {
     code: u32,
-    /// The service's health, where the code is good.
+    /// The service's health, if the code is OK.
     health: Option<usize>,
     why: String,
     /// Whether a server answered.
@@ -52,7 +52,7 @@ impl Probe<'_> {
         let module = self.module.grpc.as_ref().unwrap_or(&usual);
         self.grpc_gauges(0.0, 0.0);
         if self.tools.compat == Compat::V0_23 {
-            // Later versions tell of certificates only where there is one.
+            // Later versions report certificates only if there are any.
             let help = "Returns last SSL chain expiry in unixtime";
             self.metrics.gauge("probe_ssl_earliest_cert_expiry", help, 0.0);
         }
@@ -107,7 +107,7 @@ impl Probe<'_> {
         self.metrics.gauge("probe_grpc_status_code", "Response gRPC status code", code);
     }
 
-    /// Connects and asks. Whether it was over TLS stands beside.
+    /// Connects and checks the health. Also returns whether that was over TLS.
     async fn ask(
         &mut self,
         module: &GrpcModule,
@@ -146,7 +146,7 @@ impl Probe<'_> {
         let checking = async {
             let (sender, connection) = h2::client::handshake(stream).await?;
             let driver = tokio::task::spawn_local(async move {
-                // Its errors are the request's too.
+                // The request reports the connection's errors too.
                 let _ = connection.await;
             });
             let answer = exchange(sender, module, authority, left).await;
@@ -209,7 +209,7 @@ async fn exchange(
     Ok(answer(head.status.as_u16(), &head.headers, &trailers, &data))
 }
 
-/// A message `HealthCheckRequest`: field 1 is the service.
+/// Encodes a `HealthCheckRequest`: field 1 is the service.
 fn question(service: &str) -> Bytes {
     let mut message = BytesMut::new();
     if !service.is_empty() {
@@ -234,7 +234,7 @@ fn answer(status: u16, head: &HeaderMap, trailers: &HeaderMap, data: &[u8]) -> A
     let code = field("grpc-status").and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let why = field("grpc-message").map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
     let Some(code) = code else {
-        // What a server that knows no gRPC means (gRPC's table of HTTP statuses).
+        // The code for the HTTP status of a server without gRPC (gRPC's table of HTTP statuses).
         let code = match status {
             400 => INTERNAL,
             401 => 16,
@@ -252,7 +252,7 @@ fn answer(status: u16, head: &HeaderMap, trailers: &HeaderMap, data: &[u8]) -> A
     Answer { code, health, why: why.unwrap_or_default(), heard: code == OK }
 }
 
-/// `HealthCheckResponse`: field 1 is a number; where it is left out it is 0.
+/// Decodes a `HealthCheckResponse`: field 1 is a number, 0 if omitted.
 fn health(data: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(data.get(1..5)?.try_into().ok()?) as usize;
     match data.get(5..5 + length)? {
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(health(&[0, 0, 0]), None);
     }
 
-    /// Answers one question, whatever it is, and gives what it was.
+    /// Answers one request with `code` and `health`, and returns the request's message.
     async fn serve_once(
         listener: tokio::net::TcpListener,
         code: &'static str,
@@ -304,7 +304,7 @@ mod tests {
             _ = std::future::poll_fn(|context| connection.poll_closed(context)) => Vec::new(),
         };
         connection.graceful_shutdown();
-        // Until the client has gone away.
+        // Wait until the client has gone.
         let _ = std::future::poll_fn(|context| connection.poll_closed(context)).await;
         asked
     }

@@ -1,4 +1,4 @@
-//! `http`: hops by `firstbyte-probe`, whose marks are the kernel's; phases by blackbox_exporter's arithmetic.
+//! `http`: `firstbyte-probe` makes the hops with the kernel's timestamps; phases are blackbox_exporter's.
 
 mod body;
 mod jar;
@@ -23,10 +23,9 @@ use request::Request;
 const DURATION: &str = "probe_http_duration_seconds";
 const DURATION_HELP: &str = "Duration of http request by phase, summed over all redirects";
 const REGEX: (&str, &str) = ("probe_failed_due_to_regex", "Indicates if probe failed due to regex");
-/// Redirects that are followed at most.
+/// Most redirects that are followed.
 const MOST_REDIRECTS: u32 = 10;
 
-/// What a hop left.
 struct Hop {
     connection: Connection,
     certificates: Vec<Vec<u8>>,
@@ -35,14 +34,14 @@ struct Hop {
 }
 
 impl Hop {
-    /// What was answered, if the head of a response came.
+    /// The response and its status, if its head arrived.
     fn answer(&self) -> Option<(&HttpFacts, u16)> {
         let http = self.connection.facts.http.as_ref()?;
         http.status.map(|status| (http, status))
     }
 }
 
-/// Metrics that are there whatever happens.
+/// Values of metrics that are always present.
 struct Summary {
     content_length: f64,
     body_length: f64,
@@ -128,7 +127,9 @@ impl Probe<'_> {
         self.metrics.add(DURATION, DURATION_HELP, &[("phase", phase)], seconds);
     }
 
-    /// Goes from hop to hop. The last one, and whether its body counts as unread; none where the client cannot be made.
+    /// Follows redirects. Returns the last hop, and whether its body counts as unread.
+    ///
+    /// There is no hop if the client cannot be created.
     async fn follow(
         &mut self,
         first: Target,
@@ -151,7 +152,7 @@ impl Probe<'_> {
             let next = hop.answer().and_then(|(http, status)| {
                 jar.take(&target.url, http);
                 let location = http.header("location").filter(|_| is_redirect(status))?;
-                // As Go's client has it.
+                // As in Go's client, an empty `Location` is ignored.
                 let location = Some(location).filter(|location| !location.is_empty())?;
                 Some((location.to_owned(), status))
             });
@@ -191,7 +192,7 @@ impl Probe<'_> {
         }
     }
 
-    /// One exchange on a connection of its own.
+    /// Makes one exchange on a connection of its own.
     async fn hop(
         &mut self,
         target: &Target,
@@ -242,7 +243,7 @@ impl Probe<'_> {
         })
     }
 
-    /// What of a hop is in the phases: nothing without a connection, no end without a response.
+    /// Adds a hop to the phases: nothing if the connection failed; `transfer` only for the last hop.
     fn add_phases(&mut self, hop: &Hop, number: u32, is_last: bool) {
         let marks = &hop.connection.marks;
         let between = |from: Mark, to: Mark| {
@@ -258,7 +259,7 @@ impl Probe<'_> {
         let looked_up = if number > 0 { Mark::DomainLookupEnd } else { Mark::ConnectStart };
         self.phase("connect", between(looked_up, Mark::TcpConnected));
         if hop.over_tls {
-            // Over QUIC there is one handshake, and it is this one: nothing is counted twice.
+            // QUIC's only handshake is this one, so `connect` above has counted nothing.
             let begun = if marks.at(Mark::TcpConnected).is_some() {
                 Mark::SecureConnectionStart
             } else {
@@ -272,7 +273,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Whether the response is as it should be.
+    /// Whether the response satisfies the module's rules.
     fn judge(&mut self, hop: &Hop, unread: bool, summary: &mut Summary) -> bool {
         let module = &self.module.http;
         let Some((http, status)) = hop.answer() else { return false };
@@ -406,7 +407,7 @@ const fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// Whether a body is looked into, or cut.
+/// Whether the body must be kept, because it is examined, decoded or limited.
 fn needs_body(module: &HttpModule) -> bool {
     let looked_into =
         [&module.body_matches, &module.body_not_matches].iter().any(|p| !p.is_empty());
@@ -415,7 +416,7 @@ fn needs_body(module: &HttpModule) -> bool {
         || (1..BODY_LIMIT).contains(&module.body_size_limit)
 }
 
-/// A date of HTTP (RFC 9110 §5.6.7) as a Unix time.
+/// Parses an HTTP date (RFC 9110 §5.6.7) as Unix time.
 fn http_date(text: &str) -> Option<f64> {
     let text = text.strip_suffix("GMT")?;
     let parsed = OffsetDateTime::parse(&format!("{text}+0000"), &Rfc2822).ok()?;

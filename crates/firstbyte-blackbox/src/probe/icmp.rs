@@ -1,4 +1,4 @@
-//! `icmp`: one echo request, over a ping socket, or a raw one where that is not allowed.
+//! `icmp`: sends one echo request over a ping socket, or over a raw socket if that is not permitted.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,23 +18,23 @@ use super::failure::NetworkStep;
 use crate::configuration::{IcmpModule, source_address};
 
 const DURATION: (&str, &str) = ("probe_icmp_duration_seconds", "Duration of icmp request by phase");
-/// What is sent, where the configuration gives no size; blackbox_exporter's.
+/// Payload if the configuration sets no size, the same as blackbox_exporter's.
 const PAYLOAD: &[u8] = b"Prometheus Blackbox Exporter";
 
 static SEQUENCE: AtomicU16 = AtomicU16::new(0);
 
-/// An echo that is waited for.
+/// An echo whose reply is awaited.
 struct Echo {
     is_raw: bool,
     v4: bool,
     identifier: u16,
     sequence: u16,
     payload: Vec<u8>,
-    /// The header of IP, where it is ours to write: it forbids fragments.
+    /// The IP header, if we have to write it ourselves in order to forbid fragmentation.
     header: Option<Header>,
 }
 
-/// What a header of IPv4 says that the kernel does not fill in.
+/// The fields of an IPv4 header that the kernel does not fill in.
 struct Header {
     ttl: u8,
     from: Ipv4Addr,
@@ -42,7 +42,7 @@ struct Header {
 }
 
 impl Header {
-    /// Total length, identification and checksum are the kernel's (raw(7)).
+    /// The kernel fills in total length, identification and checksum (raw(7)).
     fn bytes(&self) -> [u8; 20] {
         let mut bytes = [0; 20];
         let ttl = if self.ttl == 0 { 64 } else { self.ttl };
@@ -104,7 +104,7 @@ impl Probe<'_> {
         let module = &self.module.icmp;
         let source = source_address(&module.source)?;
         let v4 = address.is_ipv4();
-        // A ping socket cannot forbid fragments; blackbox_exporter forbids them over IPv4 alone.
+        // A ping socket cannot forbid fragmentation; blackbox_exporter forbids it over IPv4 only.
         let only_raw = module.dont_fragment && v4;
         let unprivileged = if only_raw { None } else { open(v4, Type::DGRAM, module, source).ok() };
         let (socket, is_raw) = match unprivileged {
@@ -149,7 +149,7 @@ impl Probe<'_> {
             }
             _ => None,
         };
-        // What tokio does with a socket of datagrams it does with one of ICMP too.
+        // tokio's operations on datagram sockets also work on ICMP sockets.
         let socket = UdpSocket::from_std(std::net::UdpSocket::from(OwnedFd::from(socket)))
             .map_err(|error| error.to_string())?;
         Ok((socket, Echo { header, ..echo }))
@@ -164,7 +164,7 @@ fn open(v4: bool, kind: Type, module: &IcmpModule, source: Option<IpAddr>) -> io
     let any = if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     socket.bind(&SocketAddr::new(source.unwrap_or(any), 0).into())?;
     let ttl = u32::from(module.ttl);
-    // Where a reply's hops cannot be had, they are missing: that is no error.
+    // If the TTL of replies is not available, it is omitted; that is not an error.
     if v4 {
         let _ = setsockopt(&socket, sockopt::Ipv4RecvTtl, &true);
         if ttl > 0 {
@@ -190,14 +190,14 @@ impl Echo {
         packet.extend_from_slice(&self.sequence.to_be_bytes());
         packet.extend_from_slice(&self.payload);
         if self.v4 {
-            // Over IPv6 the kernel fills it in, which knows the addresses.
+            // Over IPv6 the kernel computes the checksum, because only it knows the addresses.
             let sum = checksum(&packet).to_be_bytes();
             packet[2..4].copy_from_slice(&sum);
         }
         packet
     }
 
-    /// Whether `message` answers it. The kernel gives ping sockets identifiers of its own, and sorts by them.
+    /// Whether `message` is the reply. The kernel assigns ping sockets' identifiers and dispatches replies by them.
     fn is_answered_by(&self, message: &[u8]) -> bool {
         let kind = if self.v4 { 0 } else { 129 };
         let [first, _, _, _, id @ ..] = message else { return false };
@@ -224,7 +224,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Sends the echo and waits for its answer: the hops that it had left, where they are known.
+/// Sends the echo and waits for the reply. Returns the reply's remaining TTL, if known.
 async fn exchange(socket: &UdpSocket, echo: &Echo, to: IpAddr) -> io::Result<Option<u8>> {
     let mut packet = echo.header.as_ref().map_or_else(Vec::new, |header| header.bytes().to_vec());
     packet.extend_from_slice(&echo.packet());
@@ -235,7 +235,7 @@ async fn exchange(socket: &UdpSocket, echo: &Echo, to: IpAddr) -> io::Result<Opt
             socket.async_io(Interest::READABLE, || receive(socket, &mut buffer)).await?;
         let mut message = buffer.get(..length).unwrap_or_default();
         if echo.is_raw && echo.v4 {
-            // Raw sockets of IPv4 give the header too.
+            // Raw IPv4 sockets also deliver the header.
             let header = message.first().map_or(0, |first| usize::from(first & 0x0f) * 4);
             message = message.get(header..).unwrap_or_default();
         }

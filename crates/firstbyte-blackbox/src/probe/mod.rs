@@ -1,4 +1,4 @@
-//! The probers: a target and a module to metrics and whether it was a success.
+//! The probers: they turn a target and a module into metrics and success or failure.
 
 mod address;
 mod certificates;
@@ -26,17 +26,17 @@ pub(crate) use dns::{dns_class, dns_type};
 use certificates::Roots;
 use failure::{FailureReason, NetworkStep};
 
-/// What all probes share.
+/// State shared by all probes.
 pub(crate) struct Tools {
     pub equipment: Equipment,
     pub roots: Rc<RefCell<Roots>>,
     pub compat: Compat,
-    /// The last prober: with it stays what its successors share, a socket that takes the kernel 20 ms to close.
+    /// The previous prober, kept alive for the socket shared with its successors: closing it takes the kernel 20 ms.
     pub last_prober: RefCell<Option<Box<dyn Prober>>>,
 }
 
 impl Tools {
-    /// Anew: files of certificates are read again. Who is trusted is loaded now, and is no part of the first probe.
+    /// Creates the shared state. Certificate files are reread, and trusted issuers are loaded before the first probe.
     pub(crate) fn new(configuration: &Configuration, compat: Compat) -> Self {
         let tools = Self {
             equipment: Equipment::default(),
@@ -50,7 +50,7 @@ impl Tools {
                 "dns" => &module.dns.tls_config,
                 _ => &module.http.tls_config,
             };
-            // What is wrong with a file is a probe's to say: it may be there by then.
+            // Ignore errors in the file: a probe reports them, and the file may be fixed by then.
             let _ = tools.equipment.client_config(&certificates::tls_options(settings), &[]);
             tools.roots.borrow_mut().load(settings.ca_file.as_deref());
         }
@@ -58,18 +58,18 @@ impl Tools {
     }
 }
 
-/// One probe under way.
+/// A probe in progress.
 struct Probe<'a> {
     target: &'a str,
     module: &'a Module,
-    /// What the request names as the host.
+    /// Value of the scrape's `hostname` parameter.
     hostname: &'a str,
     tools: &'a Tools,
-    /// When it has to be over.
+    /// When the probe must be over.
     deadline: tokio::time::Instant,
     metrics: Metrics,
     log: ProbeLog,
-    /// Why it fails, as soon as it is known.
+    /// Why it fails, once known.
     failure: Cell<Option<FailureReason>>,
 }
 
@@ -78,7 +78,7 @@ impl Probe<'_> {
         self.deadline.saturating_duration_since(timer_now())
     }
 
-    /// What `work` gives, or that time is up.
+    /// The result of `work`, or an error if the probe's time is up.
     async fn in_time<T>(
         &self,
         step: NetworkStep,
@@ -97,19 +97,18 @@ impl Probe<'_> {
     }
 }
 
-/// What came of a probe.
 pub(crate) struct Outcome {
     pub success: bool,
     pub metrics: Metrics,
     pub log: ProbeLog,
 }
 
-/// Whether there is a prober of this name.
+/// Whether a prober has this name.
 pub(crate) fn is_known(prober: &str) -> bool {
     matches!(prober, "http" | "tcp" | "dns" | "icmp" | "grpc")
 }
 
-/// Probes, within `timeout`, and writes the log.
+/// Probes the target within `timeout`, and writes the log.
 pub(crate) async fn probe(
     mut log: ProbeLog,
     module: &Module,
@@ -157,7 +156,7 @@ pub(crate) async fn probe(
     Outcome { success, metrics, log }
 }
 
-/// Host and port of `target`, as Go's `net.SplitHostPort` takes them apart.
+/// Splits `target` into host and port as Go's `net.SplitHostPort` does.
 fn split_host_port(target: &str) -> Result<(&str, &str), String> {
     let (host, port) = target
         .rsplit_once(':')
@@ -173,7 +172,7 @@ fn split_host_port(target: &str) -> Result<(&str, &str), String> {
     Ok((host, port))
 }
 
-/// A port's number; some have names.
+/// Parses a port; some services have names.
 fn port_number(port: &str) -> Result<u16, String> {
     match port {
         "http" => Ok(80),

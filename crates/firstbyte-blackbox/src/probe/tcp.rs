@@ -1,4 +1,4 @@
-//! `tcp`: a connection, TLS where asked, and a dialogue of lines.
+//! `tcp`: connects, with TLS if configured, and holds a dialogue of lines.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use super::{Probe, port_number, split_host_port};
 use crate::Compat;
 use crate::configuration::{QueryResponse, TlsSettings, expand, source_address};
 
-/// The longest line that is waited for, as in Go's scanner.
+/// Longest line to wait for, as in Go's scanner.
 const LONGEST_LINE: usize = 64 * 1024;
 const REGEX: (&str, &str) = ("probe_failed_due_to_regex", "Indicates if probe failed due to regex");
 const BYTES: (&str, &str) = ("probe_failed_due_to_bytes", "Indicates if probe failed due to bytes");
@@ -26,7 +26,7 @@ const BYTES: (&str, &str) = ("probe_failed_due_to_bytes", "Indicates if probe fa
 trait Wire: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
 
-/// A connection, with what was read of it and not looked at.
+/// A connection, with the bytes that were read but not used.
 struct Lines {
     wire: Box<dyn Wire>,
     held: Vec<u8>,
@@ -38,7 +38,7 @@ impl Lines {
         Self { wire, held: Vec::new(), ended: false }
     }
 
-    /// The next line without its end; none at the end.
+    /// The next line without its line feed; `None` at the end.
     async fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(end) = self.held.iter().position(|byte| *byte == b'\n') {
@@ -68,7 +68,7 @@ impl Lines {
         Ok(())
     }
 
-    /// What comes next, up to `most` bytes.
+    /// The next bytes, `most` at most.
     async fn some(&mut self, most: usize) -> io::Result<Vec<u8>> {
         if self.held.is_empty() && !self.ended {
             self.read().await?;
@@ -86,7 +86,7 @@ impl Probe<'_> {
     pub(super) async fn tcp(&mut self) -> bool {
         let module = &self.module.tcp;
         if self.tools.compat == Compat::V0_23 {
-            // Later versions tell of the dialogue only where there is a connection.
+            // Later versions report on the dialogue only if there is a connection.
             self.zero_dialogue();
         }
         let dialled = self.dial_tcp().await;
@@ -145,7 +145,7 @@ impl Probe<'_> {
         }
     }
 
-    /// A connection, and the host as it was named.
+    /// A connection, and the host as named in the target.
     async fn dial_tcp(&mut self) -> Result<(TcpStream, String), String> {
         let module = &self.module.tcp;
         let (host, port) = split_host_port(self.target)?;
@@ -157,7 +157,7 @@ impl Probe<'_> {
         Ok((stream, host.to_owned()))
     }
 
-    /// A handshake over `stream`: for the name in `tls`, else for `host`.
+    /// Makes a TLS handshake over `stream`, with the name in `tls`, or else `host`.
     pub(super) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -231,7 +231,6 @@ impl Probe<'_> {
         }
     }
 
-    /// One step of the dialogue.
     async fn step(&mut self, step: &QueryResponse, lines: &mut Lines) -> bool {
         let mut send = step.send.clone();
         if let Some(expect) = &step.expect {
@@ -320,7 +319,7 @@ impl Probe<'_> {
     }
 }
 
-/// A connection to `remote`, from `source` where one is named.
+/// Connects to `remote`, from `source` if given.
 pub(super) async fn connect(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let socket = if remote.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     if let Some(source) = source {

@@ -1,4 +1,4 @@
-//! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
+//! The arguments that users can type. Interdependent defaults and conflicts are handled in `plan`.
 
 mod check;
 mod explain;
@@ -55,7 +55,7 @@ pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
     name = "firstbyte",
     version,
     args_conflicts_with_subcommands = true,
-    // As with curl, the last one counts.
+    // As with curl, the last one wins.
     args_override_self = true,
     subcommand_negates_reqs = true,
     after_help = EXAMPLES,

@@ -1,7 +1,7 @@
-//! Conditions on a run, as people write them: `ttfb.p95 > 300ms`, `tls.median +5%`.
+//! Conditions on a run, as users write them: `ttfb.p95 > 300ms`, `tls.median +5%`.
 //!
-//! A condition is met when the interval says so: with its whole length beyond the limit. An interval
-//! that holds the limit leaves it open, as do too few samples for one: neither met nor passed.
+//! A condition is met if the whole confidence interval lies beyond the limit. If the interval contains the limit, or
+//! there are too few samples for one, the condition is open: neither met nor passed.
 
 use std::fmt;
 
@@ -15,29 +15,28 @@ use firstbyte_core::units::{BareShare, parse_share};
 
 use super::plan::quantities::nanoseconds;
 
-/// A condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Condition {
     /// As written.
     pub text: String,
-    /// Only of cells with these values.
+    /// Restricts the condition to cells with these values.
     pub only: Vec<(String, String)>,
     pub metric: Metric,
-    /// Which quantile.
+    /// The quantile.
     pub q: f64,
     pub limit: Limit,
 }
 
-/// What a figure is held against.
+/// The limit that a figure is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Limit {
-    /// More than so many nanoseconds.
+    /// Above this many nanoseconds.
     Above(f64),
-    /// Less than so many nanoseconds.
+    /// Below this many nanoseconds.
     Below(f64),
     /// Grown by more than this share of the baseline.
     GrownByShare(f64),
-    /// Grown by more than so many nanoseconds.
+    /// Grown by more than this many nanoseconds.
     GrownBy(f64),
 }
 
@@ -46,39 +45,38 @@ pub(super) enum Limit {
 pub(super) enum Finding {
     Met,
     NotMet,
-    /// The interval holds the limit.
+    /// The interval contains the limit.
     Open,
-    /// The answers differ that the time depends on.
+    /// The responses that the time depends on differ.
     Unlike(AnswerDifference),
     /// There are too few samples for an interval.
     TooFew {
         there: usize,
         needed: usize,
     },
-    /// There is no such time in connections of this kind.
+    /// Connections of this kind do not have this time.
     NoSuchTime,
-    /// There is nothing to hold it against: no sample, or none of this kind in the baseline.
+    /// Nothing to compare: there are no samples, or none of this kind in the baseline.
     Unmeasured(&'static str),
 }
 
 impl Finding {
-    /// Whether it is neither met nor not met.
+    /// Whether it is undecided, neither met nor not met.
     pub(super) const fn is_open(self) -> bool {
         matches!(self, Self::Open | Self::Unlike(_) | Self::TooFew { .. })
     }
 }
 
-/// A condition held against one cell.
+/// Result of a condition for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Held {
     pub finding: Finding,
-    /// The figure, nanoseconds or, with a baseline, its growth.
+    /// The figure in nanoseconds, or its growth if there is a baseline.
     pub figure: Option<Estimate>,
     pub baseline: Option<f64>,
 }
 
 impl Condition {
-    /// Reads a condition.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let bad = |what: &str| {
             format!(
@@ -127,12 +125,12 @@ impl Condition {
         Ok(Self { text: text.trim().to_owned(), only, metric, q, limit })
     }
 
-    /// Whether it needs a run to compare with.
+    /// Whether it needs a baseline run.
     pub(super) const fn needs_baseline(&self) -> bool {
         matches!(self.limit, Limit::GrownBy(_) | Limit::GrownByShare(_))
     }
 
-    /// Whether it is about `cell`.
+    /// Whether it applies to `cell`.
     pub(super) fn is_about(&self, cell: &Cell) -> bool {
         let has = |(axis, value): &(String, String)| {
             cell.factors.iter().any(|f| f.axis == *axis && (f.value == *value || f.label == *value))
@@ -140,7 +138,7 @@ impl Condition {
         cell.twin_of.is_none() && self.only.iter().all(has)
     }
 
-    /// Holds it against the values of one cell, and those of the same cell of a baseline.
+    /// Evaluates the condition for one cell, and the same cell of a baseline.
     pub(super) fn hold(&self, values: &Values, baseline: Option<&Values>) -> Held {
         let nothing = |finding| Held { finding, figure: None, baseline: None };
         if self.needs_baseline() && baseline.is_none() {
@@ -184,7 +182,7 @@ impl Condition {
         Held { finding, figure: Some(figure), baseline }
     }
 
-    /// How the answers differ that its times depend on: from those of the baseline; without one, in their statuses.
+    /// How the responses that its times depend on differ: from the baseline's, or by status if there is no baseline.
     fn find_unlike(&self, values: &Values, baseline: Option<&Values>) -> Option<AnswerDifference> {
         if !self.metric.depends_on_answer() {
             return None;
@@ -203,19 +201,19 @@ impl fmt::Display for Condition {
     }
 }
 
-/// A metric of the rows of one cell that count.
+/// Values of a metric in the rows of one cell that count.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// In the order of rounds, nanoseconds.
+    /// In the order of rounds, in nanoseconds.
     pub ns: Vec<f64>,
-    /// The largest steps of the clocks that they were read from, nanoseconds; zero where they were measured.
+    /// Largest resolution of the clocks that recorded the times, in nanoseconds; zero if the times were measured.
     pub steps_ns: f64,
-    /// The answers of these rows.
+    /// The responses of these rows.
     pub answers: AnswerCounts,
 }
 
 impl Values {
-    /// Quantile `q`; none where no value is expected beyond it.
+    /// Quantile `q`, or `None` if no value is expected beyond it.
     fn quantile(&self, q: f64) -> Option<Estimate> {
         let enough = self.ns.len() as f64 * (1.0 - q) >= 1.0 - 1e-9;
         let estimate = quantile_estimate(&self.ns, q).filter(|_| enough)?;
@@ -223,7 +221,7 @@ impl Values {
     }
 }
 
-/// The values of `metric` of the rows of `cell`.
+/// The values of `metric` in the rows of `cell`.
 pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Values {
     let mut rows: Vec<&Row> =
         rows.iter().filter(|row| usize::from(row.cell) == cell && row.counts()).collect();
@@ -240,7 +238,7 @@ pub(super) fn is_measured(rows: &[Row], cell: usize) -> bool {
     rows.iter().any(|row| usize::from(row.cell) == cell && row.counts())
 }
 
-/// How much larger `after` is: two runs are independent, so the squares of their intervals' reach add.
+/// How much larger `after` is. The runs are independent, so the half-widths of their intervals add as squares.
 fn growth(before: &Estimate, after: &Estimate) -> Estimate {
     let value = after.value - before.value;
     let interval = before.interval.zip(after.interval).map(|(b, a)| Interval {
@@ -250,7 +248,7 @@ fn growth(before: &Estimate, after: &Estimate) -> Estimate {
     Estimate { value, interval, p_value: None }
 }
 
-/// The same as a share of `before`: relative reaches add as squares (to first order).
+/// The growth as a share of `before`. Relative half-widths add as squares (to first order).
 fn relative_growth(before: &Estimate, after: &Estimate) -> Estimate {
     let ratio = after.value / before.value;
     let interval = before.interval.zip(after.interval).map(|(b, a)| {
@@ -268,7 +266,7 @@ fn negated(estimate: &Estimate) -> Estimate {
     Estimate { value: -estimate.value, interval, p_value: None }
 }
 
-/// "median", "p95".
+/// Parses "median" or "p95".
 fn quantile_named(name: &str) -> Option<f64> {
     if name == "median" {
         return Some(0.5);
@@ -314,16 +312,16 @@ mod tests {
         assert_eq!(hold("ttfb > 90ms"), Finding::Met);
         assert_eq!(hold("ttfb > 110ms"), Finding::NotMet);
         assert_eq!(hold("ttfb < 110ms"), Finding::Met);
-        // Times that were read from a clock in steps of 20 ms may be as far off.
+        // Times from a clock with steps of 20 ms may be off by as much.
         let read = Values { ns: values.clone(), steps_ns: 20e6, ..Values::default() };
         let held = Condition::read("ttfb > 90ms").unwrap().hold(&read, None);
         assert_eq!(held.finding, Finding::Open);
         let median = median_estimate(&values).unwrap().value;
         assert_eq!(hold(&format!("ttfb > {median}ns")), Finding::Open);
-        // 60 rounds say nothing about p99.
+        // 60 rounds are too few for p99.
         let too_few = Finding::TooFew { there: 60, needed: 1_000 };
         assert_eq!((hold("ttfb.p99 > 1ms"), too_few.is_open()), (too_few, true));
-        // Nor does one late value of them decide about p95.
+        // One late value among them does not decide about p95 either.
         let mut late = vec![20e6; 59];
         late.push(30e9);
         let held = Condition::read("ttfb.p95 > 1s").unwrap().hold(&measured(&late), None);
@@ -373,7 +371,7 @@ mod tests {
         assert_eq!(hold("tls +5ms", &after), Finding::Met);
         assert_eq!(hold("tls +5%", &before), Finding::NotMet);
         assert_eq!(hold("tls +8%", &after), Finding::Open);
-        // Too few in either run.
+        // Too few samples in either run.
         let few = Finding::TooFew { there: 10, needed: 20 };
         assert_eq!(hold("tls +5%", &after[..10]), few);
         let held = Condition::read("tls +5%")

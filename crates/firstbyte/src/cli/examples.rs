@@ -1,5 +1,7 @@
-//! Tests: what the help and the documents show can be typed. Every command line in them is understood by the command
-//! line's own grammar, and names hosts of shipped scenarios or ones that are kept for examples (RFC 2606, RFC 6761).
+//! Tests: the command lines in the help and the documents can be typed.
+//!
+//! Each is accepted by the command line's own grammar, and names hosts of shipped scenarios or hosts reserved for
+//! examples (RFC 2606, RFC 6761).
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +16,10 @@ use super::typed::Typed;
 use crate::plans::{CommandPlan, ComparisonSource};
 use crate::prediction::ways::{Requests, Ways};
 
-/// The end of a command line for whoever reads it: what follows belongs to a shell, or is a comment.
+/// Words that end a command line: what follows belongs to the shell, or is a comment.
 const ENDS: [&str; 5] = ["|", ">", ">>", "#", "&&"];
 
-/// A command line's words, as a shell splits them, up to where the command ends. Two spaces begin a comment.
+/// Splits a command line into words, as a shell does, up to the end of the command. Two spaces begin a comment.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars().peekable();
@@ -50,7 +52,7 @@ fn words(line: &str) -> Vec<String> {
     words.into_iter().map(url).collect()
 }
 
-/// Command lines of the program in a text: at the beginning of lines, with `\` to go on in the next.
+/// Command lines of the program in a text: at the beginning of lines, continued by `\`.
 fn command_lines(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", "\n\\");
     let mut lines: Vec<String> = Vec::new();
@@ -69,11 +71,11 @@ fn command_lines(text: &str) -> Vec<Vec<String>> {
         let line = line.strip_prefix("$ ").unwrap_or(line);
         line.starts_with("firstbyte ").then(|| words(line))
     };
-    // A line of a table can begin with the client's name.
+    // In a table, a line can begin with the client's name.
     lines.iter().filter_map(begins).filter(|words| words.len() > 1).collect()
 }
 
-/// What stands in code: between fences, or four spaces to the right.
+/// The code in a document: fenced, or indented by four spaces.
 fn code(document: &str) -> String {
     let mut fenced = false;
     let mut code = String::new();
@@ -94,13 +96,13 @@ fn hosts(words: &[String]) -> impl Iterator<Item = String> {
     urls.filter_map(|url| url.host_str().map(str::to_owned))
 }
 
-/// Whether the plan of a command line can be carried out, here or from JSON.
+/// Whether the plan of a command line can be carried out, directly and after a round trip through JSON.
 fn carried_over(cli: &Cli, typed: &Typed) -> Result<(), String> {
     let plan = plan::command(cli, typed).map_err(|problem| problem.to_string())?;
     let stored = serde_json::to_string(&plan).map_err(|error| error.to_string())?;
     let plan: CommandPlan = serde_json::from_str(&stored).map_err(|error| error.to_string())?;
     assert_eq!(serde_json::to_string(&plan).unwrap(), stored);
-    // What clap takes as text: axes and their values.
+    // Values that clap accepts as text: axes and their values.
     match plan {
         CommandPlan::Compare(plan) if matches!(plan.what, ComparisonSource::New { .. }) => {
             Study::new(*plan).map(drop).map_err(|problem| problem.to_string())
@@ -113,13 +115,13 @@ fn carried_over(cli: &Cli, typed: &Typed) -> Result<(), String> {
     }
 }
 
-/// What is wrong with a command line, if anything is.
+/// What is wrong with a command line, if anything.
 fn wrong(words: &[String]) -> Option<String> {
     let (cli, typed) = match Typed::read(words.iter().map(Into::into)) {
         Ok(read) => read,
         Err(error) => return Some(error.to_string()),
     };
-    // What is in files is another matter.
+    // The contents of files are not checked here.
     let reads_files = words.iter().any(|word| word.starts_with('@'))
         || matches!(&cli.command, Some(Command::Compare(args)) if args.plan.is_some());
     if !reads_files && let Err(why) = carried_over(&cli, &typed) {

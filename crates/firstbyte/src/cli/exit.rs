@@ -1,4 +1,4 @@
-//! Exit codes: curl's numbers where curl has one. The table is in `docs/exit-codes.md`.
+//! Exit codes. They are curl's where curl has one; the table is in `docs/exit-codes.md`.
 
 use std::fmt;
 use std::io;
@@ -7,36 +7,36 @@ use firstbyte_core::timeline::{Cause, FailureType};
 
 /// Everything was measured.
 pub(crate) const OK: u8 = 0;
-/// The scheme is one that cannot be measured.
+/// The URL's scheme is not supported.
 pub(crate) const UNSUPPORTED_SCHEME: u8 = 1;
-/// Bad flag or value; something could not be set up.
+/// Bad flag or value, or something could not be set up.
 pub(crate) const USAGE: u8 = 2;
 /// The URL cannot be measured.
 pub(crate) const BAD_URL: u8 = 3;
 /// Writing the output failed.
 pub(crate) const WRITE: u8 = 23;
-/// A file that was to be read cannot be.
+/// An input file cannot be read.
 pub(crate) const READ: u8 = 26;
-/// The time allowed ran out.
+/// A time limit was exceeded.
 pub(crate) const TIMED_OUT: u8 = 28;
-/// The client certificate is of no use.
+/// The client certificate cannot be used.
 pub(crate) const CLIENT_CERTIFICATE: u8 = 58;
-/// The file of trusted issuers is of no use.
+/// The file of trusted issuers cannot be used.
 pub(crate) const CA_FILE: u8 = 77;
 /// The lab could not be set up.
 pub(crate) const LAB: u8 = 100;
-/// A condition of `check` is met, or a study came out other than expected.
+/// A condition of `check` is met, or a study's result differs from the expectation.
 pub(crate) const CONDITION_MET: u8 = 101;
-/// A condition of `check` is not decided: no more is known than that it may be met.
+/// A condition of `check` is undecided: it may be met.
 pub(crate) const NOT_DECIDED: u8 = 102;
-/// Ended by SIGHUP; what was measured was shown.
+/// Ended by SIGHUP; results so far were shown.
 pub(crate) const HUNG_UP: u8 = 129;
-/// Ended by SIGINT, as Ctrl-C sends it; what was measured was shown.
+/// Ended by SIGINT (Ctrl-C); results so far were shown.
 pub(crate) const INTERRUPTED: u8 = 130;
-/// Ended by SIGTERM; what was measured was shown.
+/// Ended by SIGTERM; results so far were shown.
 pub(crate) const TERMINATED: u8 = 143;
 
-/// Why a command could not do what it was asked. What a *measurement* ran into is in its sample.
+/// Why a command could not do its work. A failed *measurement* is recorded in its sample instead.
 #[derive(Debug)]
 pub(crate) struct Problem {
     code: u8,
@@ -63,7 +63,7 @@ impl Problem {
         }
     }
 
-    /// What happened, without the hint.
+    /// The message, without the hint.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -133,12 +133,12 @@ pub(crate) fn code(cause: &Cause) -> u8 {
         Cause::ClientCertificateRequired => 98,
         Cause::BadRedirect { .. } => UNSUPPORTED_SCHEME,
         Cause::Recorded { failure_type, .. } => code_of_type(*failure_type),
-        // It failed when it was captured; showing it does not.
+        // It failed when it was captured; showing it succeeds.
         Cause::Captured { .. } => OK,
     }
 }
 
-/// curl's code for a failure of which only the type is known.
+/// curl's code for a failure if only its type is known.
 fn code_of_type(failure_type: FailureType) -> u8 {
     const BY_BEGINNING: [(&str, u8); 10] = [
         ("dns.", 6),
@@ -157,6 +157,6 @@ fn code_of_type(failure_type: FailureType) -> u8 {
         return 28;
     }
     let group = BY_BEGINNING.iter().find(|(beginning, _)| name.starts_with(beginning));
-    // Receiving failed, to curl.
+    // curl's code for a failed receive.
     group.map_or(56, |(_, code)| *code)
 }

@@ -1,7 +1,8 @@
-//! Results on their way to where they go: what all commands that write them share.
+//! Writing results: shared by all commands that do so.
 //!
-//! A command names its outputs to [`cli::files`](super::files), which checks and opens them before anything is measured.
-//! Rows go out as they come, by an [`Exporter`] for each form; a page, a picture or an object goes out at the end, whole.
+//! A command names its outputs to [`cli::files`](super::files), which checks and opens them before anything is
+//! measured. Rows are written as they come, by an [`Exporter`] for each form. A page, a picture or an object is
+//! written at the end in one piece.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,10 +12,10 @@ use super::files::cannot_write;
 use crate::plans::Destination;
 use firstbyte_report::style::without_controls;
 
-/// Where bytes go.
+/// Destination of bytes.
 pub(super) type Sink = Box<dyn Write + Send>;
 
-/// Begins an output: a file is emptied.
+/// Opens an output; a file is truncated.
 pub(super) fn sink(to: &Destination) -> io::Result<Sink> {
     Ok(match to {
         Destination::StandardOutput => Box::new(BufWriter::new(io::stdout())),
@@ -22,7 +23,7 @@ pub(super) fn sink(to: &Destination) -> io::Result<Sink> {
     })
 }
 
-/// Writes `bytes`, all there is of an output.
+/// Writes a whole output at once.
 pub(super) fn whole(to: &Destination, bytes: &[u8]) -> Result<(), Problem> {
     let written = match to {
         Destination::StandardOutput => io::stdout().lock().write_all(bytes),
@@ -31,24 +32,23 @@ pub(super) fn whole(to: &Destination, bytes: &[u8]) -> Result<(), Problem> {
     written.map_err(|error| cannot_write(to.path(), &error))
 }
 
-/// Writes a result for people to standard output.
+/// Writes human-readable results to standard output.
 pub(super) fn print(text: &str) -> Result<(), Problem> {
     whole(&Destination::StandardOutput, without_controls(text).as_bytes())
 }
 
-/// One form that rows are written in: its beginning is written by who makes it.
+/// One form of rows. Whoever creates it writes the beginning.
 pub(super) trait Exporter<Row: ?Sized, End: ?Sized = ()> {
-    /// Writes a row.
     fn export(&mut self, row: &Row) -> io::Result<()>;
 
-    /// Hands over what is buffered to who reads along. What cannot be read before its end has nothing to hand over.
+    /// Flushes buffers for readers following along. Does nothing for a form that is unreadable without its end.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Writes what comes behind the last row.
+    /// Writes the part after the last row.
     fn finish(self: Box<Self>, end: &End) -> io::Result<()>;
 }
 
-/// Rows as lines, each written by itself.
+/// Writes each row as a line.
 pub(super) struct Lines<W, F> {
     pub out: W,
     pub line: F,
@@ -71,10 +71,10 @@ where
     }
 }
 
-/// One form, and where it goes.
+/// One form and its destination.
 type Begun<'a, Row, End> = (&'a Destination, Box<dyn Exporter<Row, End> + 'a>);
 
-/// The rows of a command, in every form that was asked for.
+/// The rows of a command, in every requested form.
 pub(super) struct Exports<'a, Row: ?Sized, End: ?Sized = ()> {
     opened: Vec<Begun<'a, Row, End>>,
 }
@@ -86,7 +86,7 @@ impl<Row: ?Sized, End: ?Sized> Default for Exports<'_, Row, End> {
 }
 
 impl<'a, Row: ?Sized, End: ?Sized> Exports<'a, Row, End> {
-    /// Begins one of them, where it was asked for.
+    /// Opens one form, if requested.
     pub(super) fn open<E: Exporter<Row, End> + 'a>(
         &mut self,
         to: &'a Option<Destination>,
@@ -98,22 +98,20 @@ impl<'a, Row: ?Sized, End: ?Sized> Exports<'a, Row, End> {
         Ok(())
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.opened.is_empty()
     }
 
-    /// Writes a row to all of them.
+    /// Writes a row in all forms.
     pub(super) fn export(&mut self, row: &Row) -> Result<(), Problem> {
         self.each(|exporter| exporter.export(row))
     }
 
-    /// Hands over what is buffered.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         self.each(|exporter| exporter.flush())
     }
 
-    /// Which fails gets nothing more, also not its end; the others are as whole as they can be.
+    /// A form that fails receives nothing more, not even its end; the others are completed as far as possible.
     fn each(
         &mut self,
         mut write: impl FnMut(&mut (dyn Exporter<Row, End> + 'a)) -> io::Result<()>,
@@ -130,7 +128,7 @@ impl<'a, Row: ?Sized, End: ?Sized> Exports<'a, Row, End> {
         all
     }
 
-    /// Writes their ends, of all that can be written.
+    /// Writes the ends of all forms that have not failed.
     pub(super) fn finish(self, end: &End) -> Result<(), Problem> {
         let mut all = Ok(());
         for (to, exporter) in self.opened {

@@ -1,8 +1,10 @@
-//! The files of a command: what it reads and what it writes. No output is an input, whatever it is called, and no two
-//! outputs are one file: that is known before anything is measured, read or emptied.
+//! The files that a command reads and writes.
 //!
-//! Files are told apart by device and inode, so that links of both kinds, and other mounts, are seen through. Pipes and
-//! devices (`/dev/null`) lose nothing by being written twice, and are not looked at.
+//! No output may be an input under another name, and no two outputs may be the same file. This is checked before
+//! anything is measured, read or truncated.
+//!
+//! Files are compared by device and inode, which sees through both kinds of links and through other mounts. Pipes and
+//! devices (`/dev/null`) lose nothing when written twice, so they are not checked.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -15,22 +17,22 @@ use super::exit::{self, Problem};
 use crate::plans::{Destination, Outputs};
 use firstbyte_report::write_out::Format;
 
-/// Links that lead nowhere are followed so far, as the kernel does.
+/// How many links of a dangling chain are followed, as many as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What a command does with a file.
+/// How a command uses a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Read,
-    /// Written by who holds its lock.
+    /// Written by the holder of its lock.
     Run,
-    /// Made and emptied when there is something to write; `private` where what it holds may let somebody in.
+    /// Created at first, and truncated once there is something to write; `private` if the contents may be secret.
     Written {
         private: bool,
     },
-    /// Written behind what is in it.
+    /// Appended to.
     Added,
-    /// A picture that a directory holds already, and that may be replaced.
+    /// A picture that exists in a directory and may be replaced.
     Picture,
     StandardOutput,
 }
@@ -41,20 +43,20 @@ struct Named {
     to: Use,
 }
 
-/// The files of a command, as they are being named.
+/// The files of a command, collected before they are checked.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Files {
     named: Vec<Named>,
     directories: Vec<Directory>,
 }
 
-/// A directory that is written into.
+/// A directory to write files into.
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
-    /// How the names of files in it end.
+    /// Suffix of the names of files in it.
     ending: &'static str,
-    /// It is made here, and not by who fills it.
+    /// Whether it is created here, and not by the code that fills it.
     is_ours: bool,
 }
 
@@ -69,7 +71,6 @@ impl Files {
         self.add(runs, Use::Run)
     }
 
-    /// Files that are written.
     pub(in crate::cli) fn writes<'a>(
         self,
         outputs: impl IntoIterator<Item = &'a Destination>,
@@ -82,7 +83,7 @@ impl Files {
         self.exported(outputs, false)
     }
 
-    /// Results in which responses are: forms that have their fields, cookies among them, are for the owner alone.
+    /// Results that contain responses: forms with header fields, such as cookies, are readable by the owner only.
     pub(in crate::cli) fn exports_of_responses(self, outputs: &Outputs) -> Self {
         self.exported(outputs, true)
     }
@@ -112,7 +113,7 @@ impl Files {
             .fills(qlog.as_ref(), firstbyte_report::qlog::ENDING, true)
     }
 
-    /// A lab's directories for captures and logs, which the lab makes.
+    /// A lab's directories for captures and logs, which the lab creates.
     pub(in crate::cli) fn records(
         self,
         captures: Option<&PathBuf>,
@@ -128,7 +129,7 @@ impl Files {
 
     /// The files that a format names.
     pub(in crate::cli) fn formats(mut self, format: &Format) -> Self {
-        // A format may come back to a file.
+        // A format may name a file more than once.
         let files: BTreeSet<(&str, bool)> = format.files().collect();
         self.named.extend(files.into_iter().map(|(path, is_added)| {
             let to = if is_added { Use::Added } else { Use::Written { private: false } };
@@ -143,7 +144,7 @@ impl Files {
         self
     }
 
-    /// Whether every output is a file of its own.
+    /// Checks that every output is a separate file.
     pub(in crate::cli) fn check(&self) -> Result<(), Problem> {
         let stdout = Named { path: Destination::STREAM.into(), to: Use::StandardOutput };
         let pictures = self.pictures();
@@ -161,13 +162,12 @@ impl Files {
         Ok(())
     }
 
-    /// Makes what is to be written, as far as it is not there, and leaves what is in it as it is. Where that cannot be,
-    /// nothing is left behind.
+    /// Creates missing outputs and leaves existing ones unchanged. On failure, nothing created stays behind.
     pub(in crate::cli) fn open(&self) -> Result<Opened, Problem> {
         self.check()?;
         let mut made = Opened::default();
         self.make(&mut made)?;
-        // What was made may turn out to be one file, by a link that led nowhere until now.
+        // A link that dangled before may now make two outputs the same file.
         self.check()?;
         Ok(made)
     }
@@ -183,7 +183,7 @@ impl Files {
                 continue;
             }
             let there = fs::metadata(path);
-            // Who reads from a pipe would take this for its end.
+            // Opening and closing a pipe would look like its end to the reader.
             if there.as_ref().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
                 continue;
             }
@@ -209,7 +209,7 @@ impl Files {
         Ok(())
     }
 
-    /// What is in the directories already.
+    /// Files that the directories already contain.
     fn pictures(&self) -> Vec<Named> {
         let mut pictures = Vec::new();
         for Directory { path, ending, .. } in &self.directories {
@@ -222,7 +222,9 @@ impl Files {
     }
 }
 
-/// What was made for the outputs of a command. Where the command does not come to its end, what is still empty goes again.
+/// Outputs created for a command.
+///
+/// Removes those that are still empty if the command does not complete.
 #[derive(Debug, Default)]
 #[must_use = "removes empty files when dropped"]
 pub(in crate::cli) struct Opened {
@@ -231,7 +233,7 @@ pub(in crate::cli) struct Opened {
 }
 
 impl Opened {
-    /// The command has come to its end: an output without rows is one as well.
+    /// Call when the command is complete: an output without rows is valid too.
     pub(in crate::cli) fn keep(mut self) {
         self.files.clear();
         self.directories.clear();
@@ -240,7 +242,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // Whoever fails to write has told so; what cannot be taken away is empty.
+        // A failed write has already been reported, and an output that cannot be removed is empty.
         for path in &self.files {
             if fs::symlink_metadata(path).is_ok_and(|now| now.is_file() && now.len() == 0) {
                 let _ = fs::remove_file(path);
@@ -256,7 +258,7 @@ impl Named {
     fn identity(&self) -> Option<Identity> {
         match (self.to, is_stdio(&self.path)) {
             (Use::Read, true) => Identity::from_stream(&io::stdin()),
-            // Whatever goes there: also what is shown for people.
+            // Standard output counts wherever it goes, because text for people goes there too.
             (Use::StandardOutput, _) => Identity::from_stream(&io::stdout()),
             (_, true) => Some(Identity::StandardOutput),
             (_, false) => Identity::from_path(&self.path),
@@ -272,16 +274,16 @@ impl Named {
     }
 }
 
-/// What a file is, whatever it is called.
+/// Identifies a file, whatever its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
     File {
         device: u64,
         inode: u64,
     },
-    /// Where one would be made.
+    /// The place of a file that does not exist yet.
     Place(PathBuf),
-    /// Asked for by its name, `-`.
+    /// Requested by its name, `-`.
     StandardOutput,
 }
 
@@ -308,7 +310,7 @@ fn is_stdio(path: &Path) -> bool {
     path == Path::new(Destination::STREAM)
 }
 
-/// Where `path` leads, also when there is nothing.
+/// Follows the links of `path`, even if nothing exists at their end.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -318,14 +320,14 @@ fn followed(path: &Path) -> PathBuf {
     path
 }
 
-/// Where `path` is, its last part unresolved.
+/// The canonical directory of `path`, with its last part unresolved.
 fn place(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).unwrap_or_default();
     parent.join(path.file_name().unwrap_or(path.as_os_str()))
 }
 
-/// Whether both can be one file.
+/// Whether both uses may share one file.
 fn goes_together(one: &Named, other: &Named) -> bool {
     let both = |to: Use| one.to == to && other.to == to;
     let pair = |a: Use, b: Use| (one.to, other.to) == (a, b) || (one.to, other.to) == (b, a);
@@ -336,7 +338,7 @@ fn goes_together(one: &Named, other: &Named) -> bool {
         || pair(Use::Added, Use::StandardOutput)
 }
 
-/// The problem that two uses are of one file.
+/// The error that two uses share one file.
 fn twice(one: &Named, other: &Named) -> Problem {
     let [first, second] = [one.shown(), other.shown()];
     let are_paths = !is_stdio(&one.path) && !is_stdio(&other.path);
@@ -372,7 +374,7 @@ fn usage(message: String) -> Problem {
     Problem::new(exit::USAGE, message)
 }
 
-/// Writing to `path` failed.
+/// The error that `path` could not be written.
 pub(in crate::cli) fn cannot_write(path: &Path, error: &io::Error) -> Problem {
     if is_stdio(path) {
         return Problem::output(error);

@@ -1,11 +1,11 @@
-//! A first word that is meant as a command, but is not one: `firstbyte explan`. It would be looked up as a host.
+//! Detects a mistyped command such as `firstbyte explan`, which would otherwise be looked up as a host.
 //!
-//! In: the command line's grammar and the URLs typed. Out: an error with what to type. It never asks DNS.
+//! In: the command line's grammar and the typed URLs. Out: an error that suggests what to type. It never queries DNS.
 
 use clap::Command;
 use clap::error::ErrorKind;
 
-/// Names of other tools and of tasks, and the command for them.
+/// Names of other tools and of tasks, with the corresponding command.
 const TASKS: [(&str, &str); 34] = [
     ("ab", "compare"),
     ("analyse", "wire FILE"),
@@ -43,7 +43,7 @@ const TASKS: [(&str, &str); 34] = [
     ("wireshark", "wire FILE"),
 ];
 
-/// Refuses a bare word that is close to a command, is the name of a task, or stands before a URL.
+/// Refuses a bare word that is close to a command, names a task, or comes before a URL.
 pub(super) fn check(command: &Command, urls: &[&str]) -> Result<(), clap::Error> {
     let Some((word, rest)) = urls.split_first() else { return Ok(()) };
     if !is_bare(word) {
@@ -63,7 +63,7 @@ pub(super) fn check(command: &Command, urls: &[&str]) -> Result<(), clap::Error>
     Err(clap::Error::raw(ErrorKind::InvalidSubcommand, text))
 }
 
-/// What people type after `firstbyte monitor` that has another place, and what to type for it.
+/// Words typed after `firstbyte monitor` that belong elsewhere, with what to type instead.
 const MONITOR_TASKS: [(&str, &str); 6] = [
     ("check", "monitor --config FILE --check-config"),
     ("list", "monitor status"),
@@ -73,8 +73,9 @@ const MONITOR_TASKS: [(&str, &str); 6] = [
     ("start", "monitor --config FILE"),
 ];
 
-/// Refuses a first word after `firstbyte monitor` that is neither one of its commands nor looks like a URL: months later nobody
-/// would notice that it was taken for a host.
+/// Refuses a first word after `firstbyte monitor` that is neither a command nor looks like a URL.
+///
+/// Otherwise it would be monitored as a host, and nobody would notice for months.
 pub(super) fn check_monitor(monitor: &Command, urls: &[&str]) -> Result<(), clap::Error> {
     let Some(word) = urls.first().filter(|word| !looks_like_url(word)) else { return Ok(()) };
     let names = monitor.get_subcommands().map(Command::get_name);
@@ -94,7 +95,7 @@ pub(super) fn check_monitor(monitor: &Command, urls: &[&str]) -> Result<(), clap
     Err(clap::Error::raw(ErrorKind::InvalidSubcommand, text))
 }
 
-/// Whether a word can be meant as a URL or a host.
+/// Whether a word may be meant as a URL or a host.
 fn looks_like_url(word: &str) -> bool {
     word.contains(['.', '/', ':']) || word.eq_ignore_ascii_case("localhost")
 }
@@ -103,7 +104,7 @@ fn is_bare(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && word != "localhost"
 }
 
-/// What to type after `firstbyte` instead of `word`.
+/// Suggests what to type after `firstbyte` instead of `word`.
 fn meant(command: &Command, word: &str) -> Option<String> {
     if let Some((_, task)) = TASKS.iter().find(|(task, _)| *task == word) {
         return Some((*task).to_owned());
@@ -114,7 +115,7 @@ fn meant(command: &Command, word: &str) -> Option<String> {
 fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let (distance, name) =
         names.map(|name| (strsim::damerau_levenshtein(word, name), name)).min()?;
-    // One letter of a short word, two of a longer one.
+    // Allow one wrong letter in a short word, two in a longer one.
     let is_close = distance <= 1 + usize::from(word.len() > 4);
     is_close.then_some(name)
 }

@@ -1,6 +1,6 @@
-//! Shell completions and manual pages, made from the command line's own grammar.
+//! Shell completions and manual pages, generated from the command line's own grammar.
 //!
-//! In: the grammar, and the names that values can have: scenarios, axes, clients. Out: text.
+//! In: the grammar, and the known values: scenarios, axes, clients. Out: text.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command};
@@ -14,7 +14,7 @@ use crate::prediction::ways;
 const NAME: &str = "firstbyte";
 const CLIENTS: [&str; 4] = ["firstbyte", "curl", "chromium", "firefox"];
 
-/// The completion script of a shell.
+/// The completion script for a shell.
 pub(super) fn completions(shell: Shell, command: Command) -> GeneratedFile {
     let mut command = with_known_values(command);
     let mut script = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn completions(shell: Shell, command: Command) -> GeneratedFile {
     GeneratedFile { name: format!("{NAME}.{shell}"), content: script }
 }
 
-/// clap_complete knows no values of operands for fish.
+/// `clap_complete` does not complete values of operands in fish, so add the scenarios by hand.
 fn scenarios_for_fish() -> String {
     let names: Vec<&str> = Scenario::shipped().map(|(name, _)| name).collect();
     format!(
@@ -54,7 +54,7 @@ fn add_page(command: &Command, name: &str, pages: &mut Vec<GeneratedFile>) -> st
         .try_for_each(|own| add_page(own, &format!("{name}-{}", own.get_name()), pages))
 }
 
-/// Offers known values that are parsed elsewhere. Only completions use this: a scenario can also be a file.
+/// Adds known values that are parsed elsewhere. Only completions use this: a scenario can also be a file.
 fn with_known_values(command: Command) -> Command {
     let in_predict = command.get_name() == "predict";
     command
@@ -77,7 +77,7 @@ fn offering(argument: Arg, values: Vec<String>) -> Arg {
     argument.value_parser(PossibleValuesParser::new(values))
 }
 
-/// `tls=1.2,1.3`, where all values are known, or `site=`.
+/// `tls=1.2,1.3` if all values are known, else just `site=`.
 fn complete_axis((name, values): (&str, &str)) -> String {
     let known = listed(values);
     match known.len() {
@@ -86,7 +86,7 @@ fn complete_axis((name, values): (&str, &str)) -> String {
     }
 }
 
-/// The plain words at the beginning of a list: what stands in parentheses is for people.
+/// The plain words at the beginning of a list; the part in parentheses is an explanation for people.
 fn listed(values: &str) -> Vec<String> {
     let values = values.split(" (").next().unwrap_or_default().split(", ");
     let is_plain =
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn completions_know_scenarios_axes_and_values() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            // fish needs commas escaped.
+            // In fish scripts, commas are escaped.
             let text = script(shell).replace("\\,", ",");
             for known in [
                 "curl-length",

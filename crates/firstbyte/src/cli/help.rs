@@ -1,13 +1,15 @@
-//! What `-h` and `--help` show. `-h` is one screen: the flags that most people need, and three examples. `--help` is
-//! everything, except that the connection flags stand once, in `firstbyte --help`.
+//! The output of `-h` and `--help`.
 //!
-//! In: the command line's grammar. Out: the same grammar with less to show. It never changes what can be typed.
+//! `-h` is one screen: the most needed flags and three examples. `--help` shows everything, except that the
+//! connection flags are described only once, in `firstbyte --help`.
+//!
+//! In: the command line's grammar. Out: the same grammar with parts hidden. It never changes what can be typed.
 
 use clap::{Arg, Command};
 
-/// Headings of the flags that every command which connects has, with the same meaning.
+/// Headings of the flags that all connecting commands share, with the same meaning.
 const CONNECTION_HEADINGS: [&str; 3] = ["Connection", "TLS", "HTTP"];
-/// Commands that have these flags, and list them nowhere else.
+/// Commands that have these flags but do not list them.
 const CONNECTING_COMMANDS: [&str; 3] = ["compare", "explain", "page"];
 const CONNECTION_NOTE: &str =
     "Connection flags are those of `firstbyte --help`, under Connection, TLS and HTTP:
@@ -15,10 +17,10 @@ const CONNECTION_NOTE: &str =
 const PAGE_NOTE: &str =
     "Connection flags: -4, -6, --resolve, --tlsv1.2, --tlsv1.3, --tls-max, --cacert,
 --http1.1, --http2, --http3-only, -m. Their meaning: `firstbyte --help`.\n";
-/// Examples that `-h` shows.
+/// How many examples `-h` shows.
 const EXAMPLES: usize = 3;
 
-/// The flags that `-h` shows, by command. A command that is not here shows all of its flags.
+/// The flags that `-h` shows, by command. A command that is missing here shows all of its flags.
 const MAIN_FLAGS: [(&str, &str); 9] = [
     ("", "samples json write_out sequence ipv4 ipv6 resolve tls_max http3_only header"),
     ("compare", "vary variant plan samples until dry_run resume html csv resolve"),
@@ -33,10 +35,10 @@ const MAIN_FLAGS: [(&str, &str); 9] = [
         "cert key self_signed ca_out listen http_listen early_data resumption page_bytes think_time",
     ),
 ];
-/// Commands that the first screen can do without.
+/// Commands hidden on the first screen.
 const RARE_COMMANDS: [&str; 4] = ["probe", "completions", "man", "help"];
 
-/// For `--help`: the connection flags stand once.
+/// Prepares `--help`: subcommands do not repeat the connection flags.
 pub(super) fn long(command: Command) -> Command {
     command.mut_subcommands(|command| {
         if !CONNECTING_COMMANDS.contains(&command.get_name()) {
@@ -53,7 +55,7 @@ pub(super) fn long(command: Command) -> Command {
     })
 }
 
-/// For `-h`.
+/// Prepares `-h`.
 pub(super) fn short(command: Command) -> Command {
     with_main_flags(command, "").mut_subcommands(|command| {
         let name = command.get_name().to_owned();
@@ -69,7 +71,7 @@ fn with_main_flags(command: Command, name: &str) -> Command {
         return command;
     };
     command.mut_args(|argument| {
-        // The first screen has its URL in the usage.
+        // The first screen shows the URL in its usage line.
         let is_operand = argument.is_positional() && !name.is_empty();
         let is_shown =
             is_operand || shown.split(' ').any(|flag| flag == argument.get_id().as_str());
@@ -78,7 +80,7 @@ fn with_main_flags(command: Command, name: &str) -> Command {
             "variant" => argument.value_name("NAME: AXIS=VALUE…"),
             _ => argument,
         };
-        // Without headings: ten flags need none.
+        // Ten flags do not need headings.
         argument.hide_short_help(!is_shown).help_heading(None::<&'static str>)
     })
 }
@@ -87,7 +89,7 @@ fn is_connection_flag(argument: &Arg) -> bool {
     argument.get_help_heading().is_some_and(|heading| CONNECTION_HEADINGS.contains(&heading))
 }
 
-/// The first examples of a help text. An example begins two columns to the right; what belongs to it, farther.
+/// The first examples of a help text. An example is indented by two columns, its continuation by more.
 fn first_examples(help: &str) -> String {
     let Some((_, examples)) = help.split_once("Examples:\n") else { return help.to_owned() };
     let mut text = String::from("Examples:");

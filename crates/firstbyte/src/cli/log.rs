@@ -1,8 +1,8 @@
-//! What a puzzled user sees with `FIRSTBYTE_LOG` set: what is done, as it is done, on standard error.
+//! Logging for users who investigate a problem: `FIRSTBYTE_LOG` logs each action on standard error as it happens.
 //!
-//! Events are given where something has ended, never between two marks of a measurement; without the variable each
-//! costs a look at a number. They hold no secrets: URLs are shown as everywhere else, and other crates' events, which
-//! may have fields of requests in them, are left out.
+//! Events are emitted when something has ended, never between two marks of a measurement. Without the variable, each
+//! event costs one integer comparison. Events contain no secrets: URLs are shown as everywhere else, and events of
+//! other crates are left out, as they may contain request fields.
 
 use std::io::{self, IsTerminal};
 
@@ -14,7 +14,7 @@ use tracing_subscriber::prelude::*;
 use super::exit::{self, Problem};
 
 const VARIABLE: &str = "FIRSTBYTE_LOG";
-/// Modules that give events, as people write them, and where they are.
+/// Modules that emit events: the name users write, and the module path.
 const MODULES: [(&str, &str); 5] = [
     ("capture", "firstbyte_capture"),
     ("experiment", "firstbyte_probe::experiment"),
@@ -22,10 +22,10 @@ const MODULES: [(&str, &str); 5] = [
     ("probe", "firstbyte_probe::probe"),
     ("runs", "firstbyte::runs"),
 ];
-/// What the paths of all our crates begin with.
+/// Common prefix of the module paths of all our crates.
 const OURS: &str = "firstbyte";
 
-/// Begins to log where the environment asks for it.
+/// Starts logging if the environment asks for it.
 pub(super) fn begin() -> Result<(), Problem> {
     let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
         return Ok(());
@@ -44,12 +44,12 @@ pub(super) fn begin() -> Result<(), Problem> {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_timer(fmt::time::uptime());
-    // Who has set up another subscriber, as a test does, keeps it.
+    // If a subscriber is already set, as in a test, keep it.
     let _ = tracing_subscriber::registry().with(layer.with_filter(targets)).try_init();
     Ok(())
 }
 
-/// What `debug`, `probe=trace` or `info,runs=debug` ask for; the word that asks for nothing, if there is one.
+/// Parses `debug`, `probe=trace` or `info,runs=debug`; the error is the first word that is invalid.
 fn targets(text: &str) -> Result<Targets, String> {
     let mut targets = Targets::new();
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {

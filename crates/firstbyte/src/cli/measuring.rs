@@ -1,5 +1,5 @@
-//! What measuring commands share: the runtime that everything is measured on, what probers have in common, and the
-//! way a campaign ends that the user interrupts.
+//! Shared by commands that measure: the runtime for measurements, the probers' common parts, and how an interrupted
+//! campaign ends.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use firstbyte_probe::experiment::{Before, Campaign, Control, Ended, SampleSink, 
 use firstbyte_probe::probe::options::Options;
 use firstbyte_probe::probe::{Clients, Equipment, Prober};
 
-/// Where a command measures.
+/// The environment that a command measures in.
 pub(super) struct Measuring {
     runtime: tokio::runtime::Runtime,
     local: tokio::task::LocalSet,
@@ -28,12 +28,12 @@ impl Measuring {
         Ok(Self { runtime: terminal::runtime()?, local, equipment, clients })
     }
 
-    /// Who can be asked to visit.
+    /// The available clients.
     pub(super) const fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// What all visits share.
+    /// Resources shared by all visits.
     pub(super) const fn equipment(&self) -> &Equipment {
         &self.equipment
     }
@@ -48,7 +48,7 @@ impl Measuring {
         self.runtime.block_on(made).map_err(setup_problem)
     }
 
-    /// Carries `campaign` out, until its end or a signal that asks for it.
+    /// Runs `campaign` until it is complete or a signal asks it to end.
     pub(super) fn conduct<S: SampleSink<Error = Problem>>(
         &self,
         campaign: &Campaign<'_>,

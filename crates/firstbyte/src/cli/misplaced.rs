@@ -1,7 +1,7 @@
-//! `--json FILE`, which was meant to be `--json=FILE`: told before anything is read or measured.
+//! Detects `--json FILE` that should be `--json=FILE`, before anything is read or measured.
 //!
-//! In: what the command line's grammar made of the words. Out: an error that says what to write. Without an equals sign
-//! the file's name is an operand, and would be visited, read or refused for a reason that does not help.
+//! In: the parsed command line. Out: an error that says what to write. Without the equals sign the file's name is an
+//! operand: it would be visited, read, or refused with an unhelpful reason.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -13,14 +13,14 @@ use clap::{Arg, ArgMatches, Command, Error};
 
 use firstbyte_core::shown_url::shown_url;
 
-/// Flags with a file behind an equals sign, or none.
+/// Flags with an optional file after an equals sign.
 const FLAGS: [&str; 2] = ["json", "csv"];
-/// How names of what they write end.
+/// Extensions of the files that they write.
 const ENDINGS: [&str; 4] = ["json", "ndjson", "jsonl", "csv"];
-/// What takes the place of operands.
+/// Arguments that replace the operands.
 const INSTEAD: [&str; 4] = ["plan", "resume", "from", "interface"];
 
-/// Whether an operand of `matches` was meant as the file of the flag before it.
+/// Refuses an operand of `matches` that was meant as the file of the flag before it.
 pub(super) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error> {
     let operands = operands(command, matches);
     let flags = command.get_arguments().filter_map(Arg::get_long);
@@ -42,14 +42,14 @@ pub(super) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error
     Ok(())
 }
 
-/// `error`, with what to write where it is of a file behind one of the flags among `words`.
+/// Adds advice to `error` if it is caused by a file after one of the flags among `words`.
 pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
     let is_meant = |word: &OsStr| match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        // Or the URL behind it is one too many.
+        // Or the URL after it is one too many.
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => {
             word == &**refused || !refused.starts_with('-') && is_output(word)
         }
-        // It names the operand's place, "[URL]", and what that cannot stand beside.
+        // The error names the operand's placeholder, "[URL]", and the argument that it conflicts with.
         (ErrorKind::ArgumentConflict, _) => is_output(word),
         _ => false,
     };
@@ -72,7 +72,7 @@ const OTHER_FLAGS: [(&str, &str); 6] = [
     ("--tlsv1.0", "TLS 1.2 is the lowest version: --tlsv1.2"),
     ("--tlsv1.1", "TLS 1.2 is the lowest version: --tlsv1.2"),
 ];
-/// What commands need that have no URL or file.
+/// What commands need if they get neither a URL nor a file.
 const NEEDS: [(&str, &str); 5] = [
     ("compare", "give a URL, --plan FILE or --continue RUN"),
     ("explain", "give a URL, or --from RUN"),
@@ -81,14 +81,14 @@ const NEEDS: [(&str, &str); 5] = [
     ("wire", "give capture files, or -i INTERFACE"),
 ];
 
-/// `error`, without a tip that does not help, and with what does.
+/// Replaces an unhelpful tip in `error` with a helpful one.
 fn with_remedy(mut error: Error, words: &[OsString]) -> Error {
     let tip = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
             let name = flag.split('=').next().unwrap_or_default();
             let is_wire = words.iter().any(|word| word == "wire");
             let known = OTHER_FLAGS.iter().find(|(other, _)| *other == name && !is_wire);
-            // Nobody means a flag as a value.
+            // A flag is never meant as a value.
             let is_flag = name.starts_with('-');
             match known {
                 Some((_, remedy)) => Some(Some(*remedy)),
@@ -135,7 +135,7 @@ fn is_only_tip_about_values(error: &Error) -> bool {
     }
 }
 
-/// `error`, with where `--` goes if it is of a command to run in a lab.
+/// Adds to `error` where `--` belongs if it is about a command to run in a lab.
 fn with_dashes(mut error: Error, words: &[OsString]) -> Error {
     let text = |at: usize| words.get(at).and_then(|word| word.to_str()).unwrap_or_default();
     let is_lab = text(1) == "lab" && matches!(text(2), "run" | "exec");
@@ -145,7 +145,7 @@ fn with_dashes(mut error: Error, words: &[OsString]) -> Error {
         && let Some(at) = words.iter().skip(3).position(|word| word == &**refused)
     {
         let own: Vec<&str> = (1..at + 3).map(text).collect();
-        // The rest of the command may hold secrets.
+        // The rest of the command may contain secrets.
         let tip = format!(
             "the command follows --: firstbyte {} -- {} …",
             own.join(" "),
@@ -158,7 +158,7 @@ fn with_dashes(mut error: Error, words: &[OsString]) -> Error {
 
 fn with_tip(mut error: Error, flag: &str, word: &OsStr) -> Error {
     let alone = format!("--{flag} alone writes to standard output");
-    // It may be a URL all the same.
+    // It may be a URL after all, so hide its secrets.
     let tip = match shown_url(&word.to_string_lossy()).as_str() {
         "-" => alone,
         word => format!("--{flag}={word} writes to that file; {alone}"),
@@ -169,7 +169,7 @@ fn with_tip(mut error: Error, flag: &str, word: &OsStr) -> Error {
     error
 }
 
-/// The operands with their places.
+/// The operands and their positions.
 fn operands<'a>(command: &Command, matches: &'a ArgMatches) -> Vec<(usize, &'a OsStr)> {
     let ids = command.get_positionals().map(|operand| operand.get_id().as_str());
     let typed = ids.filter(|id| is_typed(id, matches));
@@ -180,7 +180,7 @@ fn operands<'a>(command: &Command, matches: &'a ArgMatches) -> Vec<(usize, &'a O
     values.collect()
 }
 
-/// The place of `flag`, where it has no file.
+/// The position of `flag`, if it has no file.
 fn bare(flag: &str, matches: &ArgMatches) -> Option<usize> {
     let is_bare = is_typed(flag, matches) && matches.get_raw(flag)?.all(|file| file == "-");
     is_bare.then(|| matches.indices_of(flag)?.next_back()).flatten()
@@ -191,14 +191,14 @@ fn is_typed(id: &str, matches: &ArgMatches) -> bool {
     is_there && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// Whether `word` looks like a file that is written.
+/// Whether `word` looks like an output file.
 fn is_output(word: &OsStr) -> bool {
     let ending = Path::new(word).extension().map(OsStr::to_ascii_lowercase);
     let is_url = word.to_string_lossy().contains("://");
     word == "-" || !is_url && ending.is_some_and(|end| ENDINGS.iter().any(|known| end == **known))
 }
 
-/// Whether `word` can only be what is visited or read.
+/// Whether `word` can only be a URL or an input file.
 fn is_operand(word: &OsStr) -> bool {
     word.to_string_lossy().contains("://") || Path::new(word).exists()
 }

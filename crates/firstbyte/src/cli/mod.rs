@@ -1,5 +1,5 @@
-//! The command line: what the user typed (`args`), what it means (`plan`), what is done
-//! (`commands`, one file each, by plans alone), and how it ends (`exit`).
+//! The command line: parsing (`args`), interpretation (`plan`), execution (`commands`, one file each, which see only
+//! plans), and exit codes (`exit`).
 
 mod args;
 mod commands;
@@ -42,7 +42,7 @@ use args::{Cli, Command};
 use exit::Problem;
 use typed::Typed;
 
-/// For `firstbyte` alone.
+/// Shown for `firstbyte` without arguments.
 const GREETING: &str = "\
 Where did the time before the first byte go?
 
@@ -53,7 +53,7 @@ Where did the time before the first byte go?
 firstbyte -h lists commands and flags.
 ";
 
-/// Runs the command line `arguments` (the program's name first) to its exit code.
+/// Runs the command line `arguments` (the program's name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.len() < 2 {
@@ -63,7 +63,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, typed) = match Typed::read(arguments) {
         Ok(read) => read,
         Err(error) => {
-            // Help and version go to standard output and are no error.
+            // Help and version go to standard output and are not errors.
             print_clap(&error);
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
@@ -71,7 +71,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Err(problem) = log::begin() {
         return report(&problem);
     }
-    // A lab is made by forking, for which there may be no other thread; it looks after signals itself.
+    // A lab forks, which requires a single thread; it handles signals itself.
     if !matches!(cli.command, Some(Command::Lab(_) | Command::Demo(_))) {
         signals::stand_in();
     }
@@ -81,7 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Does what `plan` says, to its exit code: for who has no command line. What is told is told on the standard streams.
+/// Carries out `plan` without a command line and returns its exit code. Messages go to the standard streams.
 pub fn carry_out(plan: &CommandPlan) -> ExitCode {
     match commands::carry_out(plan) {
         Ok(code) => ExitCode::from(code),
@@ -89,31 +89,31 @@ pub fn carry_out(plan: &CommandPlan) -> ExitCode {
     }
 }
 
-/// The options of a probe, from the arguments a user would give it. For benchmarks and tests.
+/// The options of a probe, parsed from command-line arguments. For benchmarks and tests.
 ///
 /// # Errors
-/// What a user would be told.
+/// The message that a user would see.
 pub fn options_for(arguments: &[&str]) -> Result<firstbyte_probe::probe::options::Options, String> {
     let arguments = ["firstbyte"].iter().chain(arguments);
     let cli = Cli::try_parse_from(arguments).map_err(|e| e.to_string())?;
     plan::probe(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
 }
 
-/// What a monitor came to.
+/// Result of a monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Monitored {
-    /// What was measured.
+    /// Counts of the samples measured.
     pub watched: Watched,
-    /// The raw file that was written last.
+    /// The raw file written last.
     pub path: PathBuf,
     /// Samples that could not be written.
     pub lost: u64,
 }
 
-/// Does what `firstbyte monitor` does, by visitors that `visitor` makes. For benchmarks, whose probers ask nobody.
+/// Runs `firstbyte monitor` with visitors that `visitor` creates. For benchmarks, whose probers send nothing.
 ///
 /// # Errors
-/// What a user would be told.
+/// The message that a user would see.
 pub fn monitor_by(
     plan: &MonitorPlan,
     visitor: &dyn Fn(&Series, &Equipment) -> Result<Visitor, SetupError>,
@@ -123,7 +123,7 @@ pub fn monitor_by(
     Ok(Monitored { watched, path, lost })
 }
 
-/// A run file that cannot be used, in words.
+/// Describes why a run file cannot be used.
 fn run_problem(error: RunError) -> Problem {
     let code = match error {
         RunError::Exists { .. } | RunError::Locked { .. } => exit::WRITE,
@@ -138,7 +138,7 @@ fn run_problem(error: RunError) -> Problem {
     }
 }
 
-/// Reads a run file, and warns of lines that it leaves out.
+/// Reads a run file, and warns of lines that are left out.
 fn read_run(path: &Path) -> Result<Run, Problem> {
     let run = Run::read(path).map_err(run_problem)?;
     run.warnings().iter().for_each(terminal::warn);
@@ -157,7 +157,7 @@ fn print_clap(error: &clap::Error) {
 }
 
 fn report(problem: &Problem) -> ExitCode {
-    // A reader that has seen enough (`firstbyte … | head`) is no error.
+    // A reader that has seen enough (`firstbyte … | head`) is not an error.
     if !problem.is_broken_pipe() {
         terminal::note(&problem.to_string());
     }
@@ -191,7 +191,7 @@ mod tests {
         assert!(named > 12, "{named} flags");
     }
 
-    /// Where commands are carried out, nobody knows what was typed.
+    /// Commands see plans only, never the parsed arguments.
     #[test]
     fn commands_see_plans_alone() {
         fn sources(path: &Path, found: &mut Vec<PathBuf>) {
@@ -221,7 +221,7 @@ mod tests {
         assert!(found.len() > 35, "{} files", found.len());
     }
 
-    /// Every command with its names, and the commands in it.
+    /// Passes every command to `then` with its full name, including nested ones.
     fn all(command: &clap::Command, names: &str, then: &mut dyn FnMut(&str, &clap::Command)) {
         then(names, command);
         for own in command.get_subcommands() {
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// What `docs/flags.md` says.
+    /// Checks the rules in `docs/flags.md`.
     #[test]
     fn flags_mean_the_same_in_every_command() {
         let mut seen = 0;
@@ -239,7 +239,7 @@ mod tests {
                 let place = format!("{names} --{long}");
                 let value = argument.get_value_names().and_then(<[_]>::first).map(|v| v.as_str());
                 let expected = match long {
-                    // Events as they come: there is no end at which text could follow.
+                    // `monitor` prints events as they come, and never gets to an end where text could follow.
                     "json" if names == " monitor" => value,
                     "json" | "csv" => {
                         assert!(argument.is_require_equals_set(), "{place}");
@@ -258,11 +258,11 @@ mod tests {
                 let of_probe = matches!(names, "" | " probe");
                 match argument.get_short() {
                     Some('n') => assert_eq!(long, "samples", "{place}"),
-                    // Where a command has one result, it goes there.
+                    // A command with a single result writes it there.
                     Some('o') => {
                         assert!((of_probe || names == " har clean") && long == "output", "{place}");
                     }
-                    // As with tcpdump: the one exception.
+                    // As with tcpdump; this is the only exception.
                     Some('w') if names == " wire" => assert_eq!(long, "pcap-out"),
                     Some('w') => assert!(of_probe && long == "write-out", "{place}"),
                     _ => continue,

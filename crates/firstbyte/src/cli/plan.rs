@@ -1,6 +1,6 @@
-//! From what was typed to what will be done: the one place for defaults, conflicts and formats.
+//! Turns parsed arguments into a plan: the one place for defaults, conflicts and formats.
 //!
-//! In: the command line, understood. Out: a plan ([`crate::plans`]), which is all that commands see. Everything is parsed
+//! In: the parsed command line. Out: a plan ([`crate::plans`]), which is all that commands see. Everything is parsed
 //! before anything is measured.
 
 pub(in crate::cli) mod comparison;
@@ -52,10 +52,10 @@ use firstbyte_probe::probe::{BadTarget, Secret, Target};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::write_out::Format;
 
-/// Redirects that are followed where no number is given (`--max-redirs -1`): each is kept in the sample.
+/// Limit on redirects if the user sets none (`--max-redirs -1`), because each is kept in the sample.
 const MOST_REDIRECTS: u32 = 1_000;
 
-/// What the command that was typed is to do.
+/// The plan of the typed command.
 pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> {
     Ok(match &cli.command {
         None => CommandPlan::Probe(Box::new(probe(&cli.probe)?)),
@@ -124,14 +124,14 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
     })
 }
 
-/// What a `probe` command will do.
+/// The plan of a `probe` command.
 pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
     for url in &args.urls {
         target(&url.0)?;
     }
     let mut options = options(&args.visit, output(args)?, None)?;
     options.requests = requests(&args.several)?;
-    // Whether it can be spoken without TLS is each URL's to say.
+    // Assume TLS here: whether it works without TLS depends on each URL.
     options.settle_requests(true).map_err(|why| usage(format!("--requests: {why}")))?;
     let format = args.write_out.iter().filter_map(|text| text.strip_prefix('@'));
     let format = format.map(PathBuf::from);
@@ -154,7 +154,7 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
     })
 }
 
-/// Where curl, quiche and quic-go log QUIC connections as well; nowhere where it is not set, or there will be none.
+/// The directory from `QLOGDIR`, which curl, quiche and quic-go use as well. `None` if unset or without HTTP/3.
 fn qlog_directory(visit: &VisitArgs) -> Option<PathBuf> {
     let set = std::env::var_os("QLOGDIR").filter(|path| !path.is_empty() && visit.http3_only);
     set.map(PathBuf::from)
@@ -202,7 +202,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
     }
 }
 
-/// The files that visits need: certificates, keys, bodies.
+/// The files that visits read: certificates, keys, bodies.
 fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
     let bodies = args.body.parts.iter().filter_map(|part| match part {
         BodyPart::Data(text) | BodyPart::Binary(text) => text.0.strip_prefix('@'),
@@ -215,7 +215,7 @@ fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
     certificates.chain(bodies).chain(issuers).collect()
 }
 
-/// What a URL that was typed leads to.
+/// Parses a typed URL.
 pub(super) fn target(url: &str) -> Result<Target, Problem> {
     Target::parse(url).map_err(|error| {
         let code = match error {
@@ -263,10 +263,10 @@ fn view(args: &ProbeArgs) -> Result<ProbeView, Problem> {
     Ok(ProbeView::WriteOut { format })
 }
 
-/// Time for a sample where there are many: one that hangs is not to hold up the others.
+/// Time limit of each sample if there are many, so that one that hangs does not hold up the others.
 pub(super) const SAMPLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How visits are made that take these flags, and `max_time` each unless they say otherwise.
+/// Options of visits from these flags, with `max_time` as the limit unless a flag sets another.
 pub(super) fn options(
     args: &VisitArgs,
     output: Option<Output>,
@@ -308,7 +308,7 @@ pub(super) fn options(
     })
 }
 
-/// The several requests of a sample; none where it is of one.
+/// The requests of a sample, or `None` if it has only one.
 pub(super) fn requests(args: &RequestsArgs) -> Result<Option<RequestsOptions>, Problem> {
     let parallel = match args.parallel.as_deref() {
         None => Parallel::Connections(1),
@@ -416,7 +416,7 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
     })
 }
 
-/// Typed fields; a typed Cookie takes the place of `-b`, as with curl.
+/// Header fields from `-H`; a Cookie field replaces `-b`, as with curl.
 fn headers(args: &VisitArgs) -> Result<Vec<HeaderChange>, Problem> {
     let mut headers: Vec<HeaderChange> =
         args.header.iter().map(|text| header(&text.0)).collect::<Result<_, _>>()?;
@@ -490,7 +490,7 @@ fn usage(message: impl Into<String>) -> Problem {
     Problem::new(exit::USAGE, message)
 }
 
-/// Time between samples; zero is none at all.
+/// Time between samples; zero means no pause.
 pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> {
     let given = quantities::limit("--interval", text)?;
     Ok(given.or(text.map(|_| Duration::ZERO)))

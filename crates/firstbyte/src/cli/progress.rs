@@ -1,4 +1,4 @@
-//! Progress of long work, on standard error, when that is a terminal.
+//! Progress of long operations, shown on standard error if that is a terminal.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal::note;
 
-/// A bar that is not there when nobody looks.
+/// A progress bar, hidden if nobody would see it.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of `steps` steps. One step is not worth a bar.
+    /// A bar of `steps` steps. A single step does not need a bar.
     pub(super) fn new(steps: u64, silent: bool) -> Self {
         let bar = if silent || steps < 2 {
             ProgressBar::hidden()
@@ -26,12 +26,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// One more sample is there.
+    /// Counts one more sample.
     pub(super) fn took(&self, sample: &Sample) {
         self.took_as(self.0.position() + 1, sample);
     }
 
-    /// A sample is there, as the campaign's latest of so many.
+    /// Shows a sample; `steps` samples have been taken in the campaign so far.
     pub(super) fn took_as(&self, steps: u64, sample: &Sample) {
         let last = match sample.failure() {
             Some(failure) => format!("failed: {}", failure.phase),
@@ -41,19 +41,19 @@ impl Progress {
         self.0.set_position(steps);
     }
 
-    /// So many were there before.
+    /// Sets the number of samples taken earlier.
     pub(super) fn skip(&self, steps: u64) {
         self.0.set_position(steps);
         self.0.reset_eta();
     }
 
-    /// Clears the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// A line about a live capture, on standard error, when that is a terminal. Clones are of the same line.
+/// A status line for a live capture, on standard error if that is a terminal. Clones share the line.
 #[derive(Clone)]
 pub(super) struct Watching(ProgressBar);
 
@@ -70,18 +70,18 @@ impl Watching {
         self
     }
 
-    /// What there is by now.
+    /// Updates the line.
     pub(super) fn show(&self, message: String) {
         self.0.set_message(message);
         self.0.tick();
     }
 
-    /// A line that stays, above it.
+    /// Prints a permanent line above it.
     pub(super) fn say(&self, line: &str) {
         self.0.suspend(|| note(line));
     }
 
-    /// Clears the line away.
+    /// Removes the line.
     pub(super) fn finish(&self) {
         self.0.finish_and_clear();
     }

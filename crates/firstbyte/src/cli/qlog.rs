@@ -1,4 +1,4 @@
-//! A directory of qlog files: one for each QUIC connection, as they come.
+//! A directory of qlog files: one per QUIC connection, written as they come.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,11 +11,11 @@ use super::exports::whole;
 use super::terminal;
 use crate::plans::Destination;
 
-/// Where logs go, and how many have.
+/// The directory, and the names used so far.
 #[derive(Debug)]
 pub(super) struct QlogDirectory<'a> {
     path: &'a Path,
-    /// How often a connection's name was given: later exchanges on it have files of their own.
+    /// How often each connection's name was used: later exchanges on a connection get their own files.
     names: BTreeMap<String, u32>,
 }
 
@@ -24,10 +24,10 @@ impl<'a> QlogDirectory<'a> {
         Self { path, names: BTreeMap::new() }
     }
 
-    /// Writes the logs of the connections of `sample`; `way` is what that stands for in a run.
+    /// Writes the logs of the connections of `sample`; `way` names its variant in a run.
     pub(super) fn take(&mut self, sample: &Sample, way: Option<&str>) -> Result<(), Problem> {
         for trace in traces(sample, way) {
-            // As servers name theirs.
+            // Servers name their files in the same way.
             let name = trace.original_connection_id.unwrap_or_else(|| "unknown".into()) + "_client";
             let given = self.names.entry(name.clone()).or_default();
             *given += 1;
@@ -40,7 +40,7 @@ impl<'a> QlogDirectory<'a> {
         Ok(())
     }
 
-    /// All has been written; says so where that was nothing.
+    /// Call after the last sample; reports if no log was written.
     pub(super) fn finish(self) {
         if self.names.is_empty() {
             terminal::note(

@@ -1,11 +1,11 @@
 //! Signals that end a command: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 //!
-//! While something is being measured ([`Attention`]), the first of them asks for an end: what was measured is shown
-//! and written, and the exit code is 128 and the signal's number. A second one ends the process at once, and so
-//! does the first where nobody attends. They are waited for by a thread of their own, so that no long computation keeps one
-//! back. The thread begins when it is first needed: a lab is made by forking, which takes a process of one thread.
+//! During a measurement ([`Attention`]), the first signal asks it to end: results so far are shown and written, and
+//! the exit code is 128 plus the signal's number. A second signal ends the process at once, and so does the first if
+//! there is no [`Attention`]. A separate thread waits for signals, so that no long computation delays one. The thread
+//! is started when first needed, because a lab forks, which requires a process with a single thread.
 //!
-//! As a container's first process (PID 1) there is no default handling: [`stand_in`] takes its place.
+//! A container's first process (PID 1) has no default handling of signals: [`stand_in`] takes its place.
 
 mod sys;
 
@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use super::exit::{self, Problem};
 use super::terminal;
 
-/// A signal that ends a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndSignal {
     /// SIGHUP: the terminal is gone.
@@ -31,7 +30,7 @@ pub(super) enum EndSignal {
 }
 
 impl EndSignal {
-    /// The exit code of a command that it ended: 128 and the signal's number.
+    /// The exit code of a command that it ended: 128 plus the signal's number.
     pub(super) const fn exit_code(self) -> u8 {
         match self {
             Self::Hangup => exit::HUNG_UP,
@@ -40,13 +39,13 @@ impl EndSignal {
         }
     }
 
-    /// The signal that a process ended by with this exit code.
+    /// The signal that ended a process with this exit code.
     pub(super) fn from_exit_code(code: u8) -> Option<Self> {
         [Self::Hangup, Self::Interrupt, Self::Terminate].into_iter().find(|s| s.exit_code() == code)
     }
 }
 
-/// As long as it lives, the first signal does not end the process but asks for an end.
+/// While it lives, the first signal asks for an end instead of ending the process.
 pub(super) struct Attention(&'static Watched);
 
 impl Attention {
@@ -56,18 +55,18 @@ impl Attention {
         Self(watched)
     }
 
-    /// The signal that has asked for an end.
+    /// The signal that asked for an end, if any.
     pub(super) fn asked(&self) -> Option<EndSignal> {
         *self.0.asked.borrow()
     }
 
-    /// Waits for the signal that asks for an end.
+    /// Waits for a signal that asks for an end.
     pub(super) async fn wait(&self) -> EndSignal {
         let mut asked = self.0.asked.subscribe();
         let signal = asked.wait_for(Option::is_some).await.ok().and_then(|signal| *signal);
         match signal {
             Some(signal) => signal,
-            // Nobody watches: the system's own handling ends the process.
+            // Signals are not watched, so the system's default handling ends the process.
             None => std::future::pending().await,
         }
     }
@@ -79,23 +78,23 @@ impl Drop for Attention {
     }
 }
 
-/// Waits for the signal that asks for an end; meanwhile none ends the process but a second one.
+/// Waits for a signal that asks for an end. Meanwhile only a second one ends the process.
 pub(super) async fn asked_to_end() -> EndSignal {
     Attention::begin().wait().await
 }
 
-/// From now on SIGHUP does not end the process: each one is told to who asks here.
+/// From now on SIGHUP does not end the process; the receiver counts them.
 pub(super) fn hang_ups() -> watch::Receiver<u64> {
     watched().hang_ups.get_or_init(|| watch::Sender::new(0)).subscribe()
 }
 
-/// The exit code of a command that was asked to end: its signal's.
+/// The exit code of a command that was asked to end: the signal's.
 pub(super) fn exit_code() -> u8 {
     let asked = WATCHED.get().and_then(|watched| *watched.asked.borrow());
     asked.unwrap_or(EndSignal::Interrupt).exit_code()
 }
 
-/// As PID 1, lets signals end the process, which nobody else would.
+/// As PID 1, lets signals end the process, since the kernel's default handling does not.
 pub(super) fn stand_in() {
     if process::id() == 1 {
         watched();
@@ -104,9 +103,9 @@ pub(super) fn stand_in() {
 
 struct Watched {
     asked: watch::Sender<Option<EndSignal>>,
-    /// How many attend.
+    /// Number of live [`Attention`]s.
     attending: AtomicUsize,
-    /// How many SIGHUPs came, where they do not end the process.
+    /// Number of SIGHUPs; set if they do not end the process.
     hang_ups: OnceLock<watch::Sender<u64>>,
 }
 
@@ -118,7 +117,7 @@ impl Watched {
             hang_ups.send_modify(|came| *came += 1);
             return;
         }
-        // Looked up first: who attends goes away as soon as it is told.
+        // Read first: an `Attention` may be dropped as soon as the signal is sent.
         let attended = self.attending.load(Ordering::SeqCst) > 0;
         let is_first = self.asked.send_replace(Some(signal)).is_none();
         if !is_first || !attended {
@@ -129,7 +128,7 @@ impl Watched {
 
 static WATCHED: OnceLock<Arc<Watched>> = OnceLock::new();
 
-/// From its return on signals are watched.
+/// Signals are watched once this returns.
 fn watched() -> &'static Watched {
     WATCHED.get_or_init(|| {
         let watched = Arc::new(Watched {
@@ -140,7 +139,7 @@ fn watched() -> &'static Watched {
         let (ready, is_ready) = mpsc::channel();
         let shared = Arc::clone(&watched);
         let run = move || {
-            // Where signals cannot be watched the system's own handling stays: they end the process.
+            // If signals cannot be watched, the system's default handling stays and ends the process.
             let Ok(runtime) = runtime() else { return };
             runtime.block_on(async {
                 let Ok(mut signals) = Signals::new() else { return };
@@ -151,7 +150,7 @@ fn watched() -> &'static Watched {
             });
         };
         if std::thread::Builder::new().name("signals".into()).spawn(run).is_ok() {
-            // An error is the end of the thread, which has said why it cannot watch by not watching.
+            // An error means that the thread has ended because it cannot watch signals.
             let _ = is_ready.recv();
         }
         watched

@@ -1,4 +1,4 @@
-//! The terminal: what it can show, and notes that are not results.
+//! The terminal: its capabilities, and messages that are not results.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,12 +8,12 @@ use firstbyte_report::Style;
 use firstbyte_report::style::without_controls;
 use firstbyte_report::warning::Warning;
 
-/// How results are to look on standard output.
+/// Style of results on standard output.
 pub(super) fn style(color: ColorChoice) -> Style {
     style_on(&io::stdout(), color)
 }
 
-/// How they are to look on standard error, where standard output is taken by something else.
+/// Style of results on standard error, if standard output is used for something else.
 pub(super) fn style_beside(color: ColorChoice) -> Style {
     style_on(&io::stderr(), color)
 }
@@ -37,7 +37,8 @@ fn width() -> usize {
 }
 
 /// Whether the locale's character set is UTF-8 (POSIX: LC_ALL, LC_CTYPE, LANG in this order).
-/// Without any, as in containers, terminals are taken to be of this century.
+///
+/// Without any of them, as in containers, UTF-8 is assumed.
 fn unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -49,18 +50,19 @@ fn unicode() -> bool {
         })
 }
 
-/// Tells something that is not a result, on standard error. Names of files, hosts and scenarios in it do nothing to the
-/// terminal.
+/// Prints a message that is not a result to standard error.
+///
+/// Control characters are escaped: names of files, hosts and scenarios must not affect the terminal.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", Style::default().safe_lines(text));
 }
 
-/// Shows a result on standard error, where standard output is taken by something else.
+/// Prints a result to standard error, if standard output is used for something else.
 pub(super) fn show_beside(text: &str) {
     let _ = writeln!(io::stderr(), "{}", without_controls(text));
 }
 
-/// Warns, on standard error, and says what to do about it.
+/// Prints a warning and its advice to standard error.
 pub(super) fn warn(warning: &Warning) {
     note(&format!("warning: {warning}"));
     if let Some(advice) = warning.advice() {
@@ -68,7 +70,7 @@ pub(super) fn warn(warning: &Warning) {
     }
 }
 
-/// The runtime that measurements run on: one thread, so that nothing competes with them.
+/// The runtime that measurements run on. It has one thread, so that nothing competes with them.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Problem> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,5 +1,6 @@
-//! What was typed, as the command line's grammar understood it: flag by flag, with what may let somebody in marked by
-//! the type of its value. So a command can be shown, and be typed again, without a second reading of its words.
+//! The parsed command line, flag by flag. The type of a value marks those that may contain secrets.
+//!
+//! So a command can be shown and reconstructed without parsing its words again.
 
 use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
@@ -13,26 +14,26 @@ use super::args::{Cli, Command};
 use super::{first_word, help, misplaced};
 use firstbyte_core::shown_url::{HIDDEN, shown_url, shown_urls_within};
 
-/// A header field, as `-H` has it.
+/// A header field as given to `-H`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct FieldText(pub String);
-/// A body, or after `@` the name of a file with one.
+/// A body, or `@` and the name of a file with the body.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct BodyText(pub String);
-/// A body that is none of a file's.
+/// A body that is never read from a file.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RawBodyText(pub String);
 /// A URL, perhaps without a scheme.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct UrlText(pub String);
-/// A text in which URLs may be: an axis and its values.
+/// A text that may contain URLs: an axis and its values.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct AxisText(pub String);
 
-/// How a text is shown that may hold secrets.
+/// Renders a text without its secrets.
 type Shown = fn(&str) -> String;
 
-/// The types of values that may hold secrets.
+/// The types of values that may contain secrets.
 fn secret_types() -> [(TypeId, Shown); 5] {
     [
         (TypeId::of::<FieldText>(), field),
@@ -63,39 +64,38 @@ macro_rules! secret_text {
 }
 secret_text!(FieldText BodyText RawBodyText UrlText AxisText);
 
-/// A command line, understood.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     command: String,
     flags: Vec<TypedFlag>,
 }
 
-/// A flag or an operand, and one value of it.
+/// A flag or an operand, with one value.
 #[derive(Clone, Debug)]
 struct TypedFlag {
     id: String,
-    /// Its place among what was typed.
+    /// Its position on the command line.
     at: usize,
     /// Absent for operands.
     long: Option<String>,
-    /// Its value stands behind an equals sign.
+    /// Whether the value follows an equals sign.
     is_joined: bool,
     value: Option<OsString>,
     shown: Option<String>,
 }
 
 impl Typed {
-    /// Reads `arguments`, the program's name first.
+    /// Parses `arguments`, the program's name first.
     ///
     /// # Errors
-    /// What is wrong with them, or the help that was asked for.
+    /// The parse error, or the requested help.
     pub(super) fn read(
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<(Cli, Self), clap::Error> {
         let mut definition = help::long(Cli::command());
         let words: Vec<OsString> = arguments.into_iter().collect();
         let matches = definition.try_get_matches_from_mut(&words).map_err(|error| {
-            // `-h` and `--help` are the same error.
+            // clap reports `-h` and `--help` as the same error.
             let is_short = error.kind() == ErrorKind::DisplayHelp
                 && words.iter().any(|word| word.to_str().is_some_and(asks_for_short_help));
             let short = || help::short(Cli::command()).try_get_matches_from_mut(&words).err();
@@ -133,18 +133,17 @@ impl Typed {
         Self { command: name.to_owned(), flags }
     }
 
-    /// Whether the argument with this name was typed.
     pub(super) fn has(&self, id: &str) -> bool {
         self.flags.iter().any(|flag| flag.id == id)
     }
 
-    /// The first argument that was typed and is none of these.
+    /// The first typed argument that is not one of `ids`.
     pub(super) fn other_than(&self, ids: &[String]) -> Option<String> {
         let other = self.flags.iter().find(|flag| !ids.contains(&flag.id))?;
         Some(other.long.as_ref().map_or_else(|| other.id.clone(), |long| format!("--{long}")))
     }
 
-    /// The words that say the same again after the command's name, without the arguments `but`.
+    /// The words that repeat the command line after the command's name, without the arguments `but`.
     pub(super) fn words_but(&self, but: &[&str]) -> Vec<OsString> {
         let mut words = Vec::new();
         for flag in self.flags.iter().filter(|flag| !but.contains(&flag.id.as_str())) {
@@ -161,14 +160,14 @@ impl Typed {
         words
     }
 
-    /// The command as it can be shown to anybody.
+    /// The command without secrets, so that it can be shown to anyone.
     pub(super) fn shown(&self) -> Vec<String> {
         let mut words = vec!["firstbyte".to_owned()];
         words.extend(Some(self.command.clone()).filter(|name| !name.is_empty()));
         for flag in &self.flags {
             let long = flag.long.as_ref().map(|long| format!("--{long}"));
             match (long, &flag.shown) {
-                // What stands for no value: `--concurrent`, `--json`.
+                // These values stand for a flag without one: `--concurrent`, `--json`.
                 (Some(long), Some(value)) if flag.is_joined && matches!(&**value, "" | "-") => {
                     words.push(long);
                 }
@@ -193,7 +192,7 @@ fn asks_for_short_help(word: &str) -> bool {
     })
 }
 
-/// Whether the operands of the command, or of one of its own commands, are such.
+/// Checks the operands of the command and of its subcommands.
 fn check_operands(
     mut command: &clap::Command,
     mut matches: &ArgMatches,
@@ -238,8 +237,9 @@ fn shown(argument: &Arg, value: &OsStr) -> String {
     }
 }
 
-/// Fields whose values are no secret, and beginnings of their names. All others may let somebody in, by names that
-/// nobody can list.
+/// Names, or prefixes of names, of fields whose values are not secret.
+///
+/// All others are treated as secrets, because nobody can list the names of all secret fields.
 const HARMLESS: [&str; 22] = [
     "accept",
     "accept-*",
@@ -265,14 +265,14 @@ const HARMLESS: [&str; 22] = [
     "user-agent",
 ];
 
-/// What `-H` says, without a value that may let somebody in.
+/// The field given to `-H`, with its value hidden if it may be secret.
 pub(super) fn field(text: &str) -> String {
     match text.split_once(':') {
         Some((name, value)) if !value.trim().is_empty() && !is_harmless(name) => {
             format!("{name}: {HIDDEN}")
         }
         Some(_) => text.to_owned(),
-        // Where the colon was forgotten, the value is behind the first space.
+        // If the colon is missing, the value starts after the first space.
         None => match text.trim_start().split_once(' ') {
             Some((name, value)) if !value.trim().is_empty() => format!("{name} {HIDDEN}"),
             _ => text.to_owned(),

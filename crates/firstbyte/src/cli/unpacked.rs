@@ -1,4 +1,4 @@
-//! Files that other programs wrote, as they were before somebody packed them.
+//! Reads files of other programs, decompressing them if necessary.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -11,7 +11,7 @@ use crate::plans::Destination;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The bytes of a file, unpacked where it was packed by gzip or zstd; `-` is standard input.
+/// The contents of a file, decompressed if it is gzip or zstd; `-` is standard input.
 pub(in crate::cli) fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file: Box<dyn Read> = match path.as_os_str() == Destination::STREAM {
         true => Box::new(io::stdin()),

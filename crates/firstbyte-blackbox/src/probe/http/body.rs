@@ -1,4 +1,4 @@
-//! A body as it counts: decoded by what the configuration says, up to its limit.
+//! The response body as it is counted: decoded as configured, up to its limit.
 
 use std::io::Read;
 
@@ -7,14 +7,14 @@ use firstbyte_core::timeline::HttpFacts;
 use super::Hop;
 use crate::configuration::HttpModule;
 
-/// The most bytes of a body that are looked into, where the configuration says nothing.
+/// Size limit of an examined body if the configuration sets none, in bytes.
 pub(super) const BODY_LIMIT: u64 = 64 << 20;
 
-/// What came of a response's body.
+/// A received response body.
 pub(super) struct Received {
-    /// As far as it was kept.
+    /// The bytes that were kept.
     pub body: Vec<u8>,
-    /// Bytes, decoded.
+    /// Length after decoding, in bytes.
     pub length: u64,
     /// Why it was not read to its end.
     pub error: Option<String>,
@@ -57,7 +57,7 @@ impl Received {
     }
 }
 
-/// Who decodes `raw`; nobody where it is as it is.
+/// A decoder of `raw`; `None` if it is not encoded.
 fn decoder<'a>(compression: &str, raw: &'a [u8]) -> Result<Option<Box<dyn Read + 'a>>, String> {
     match compression.to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(None),
@@ -71,7 +71,7 @@ fn decoder<'a>(compression: &str, raw: &'a [u8]) -> Result<Option<Box<dyn Read +
     }
 }
 
-/// `Content-Length` as Go has it: -1 where it is not known.
+/// `Content-Length` as reported by Go: -1 if unknown.
 pub(super) fn content_length(http: &HttpFacts, status: u16) -> f64 {
     if http.header("transfer-encoding").is_some() {
         return -1.0;

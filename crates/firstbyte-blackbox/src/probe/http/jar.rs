@@ -1,4 +1,4 @@
-//! Cookies between the hops of one probe (RFC 6265): kept for as long as it takes.
+//! Cookies between the hops of one probe (RFC 6265), kept only as long as the probe runs.
 
 use firstbyte_core::timeline::HttpFacts;
 use url::Url;
@@ -10,14 +10,14 @@ struct Cookie {
     name: String,
     value: String,
     domain: String,
-    /// Hosts below the domain have it too.
+    /// Whether subdomains receive it too.
     wide: bool,
     path: String,
     secure: bool,
 }
 
 impl Jar {
-    /// Takes what a response from `url` sets.
+    /// Stores the cookies that a response from `url` sets.
     pub(super) fn take(&mut self, url: &Url, http: &HttpFacts) {
         let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
         let set = http.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("set-cookie"));
@@ -63,7 +63,7 @@ impl Jar {
         }
     }
 
-    /// The field `Cookie` of a request for `url`.
+    /// The `Cookie` field for a request to `url`.
     pub(super) fn for_url(&self, url: &Url) -> Option<String> {
         let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
         let sent = self.0.iter().filter(|cookie| {

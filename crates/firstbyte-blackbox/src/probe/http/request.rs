@@ -1,4 +1,4 @@
-//! What is asked for, from hop to hop.
+//! The request of a probe, adapted from hop to hop.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::Compat;
 use crate::configuration::{Authorization, HttpModule, SecretSource, encode_base64};
 use crate::probe::certificates::tls_options;
 
-/// A request, and what of it is left on the next hop.
+/// A request, and what remains of it on the next hop.
 pub(super) struct Request {
     method: Method,
     body: Option<Secret<Bytes>>,
     fields: Vec<(HeaderName, Secret<HeaderValue>)>,
     user_agent: String,
-    /// What the configuration, or the request to us, gives as `Host`.
+    /// `Host` from the configuration, or from the `hostname` parameter of the request to the exporter.
     host: Option<String>,
     cookies: Option<Secret<HeaderValue>>,
-    /// On the way to another host than the first, names are its own.
+    /// Whether a redirect to an absolute URL was followed: from then on, each host's own name is used.
     is_elsewhere: bool,
 }
 
-/// User and password in a URL.
+/// The user and password in a URL.
 pub(super) fn credentials_of(url: &Url) -> Option<Secret<String>> {
     let (user, password) = (url.username(), url.password());
     if user.is_empty() && password.is_none() {
@@ -137,7 +137,7 @@ impl Request {
         self.cookies = value.map(Secret::new);
     }
 
-    /// What a redirect leaves of it (RFC 9110 §15.4): credentials stay with the host that they are for.
+    /// Adapts the request to a redirect (RFC 9110 §15.4), without `Authorization` and `Cookie` for another origin.
     pub(super) fn redirected(
         &mut self,
         status: u16,
@@ -163,7 +163,7 @@ impl Request {
         }
     }
 
-    /// The name that a handshake with the first host asks for.
+    /// The server name for a TLS handshake; configured names apply only to the first host.
     pub(super) fn server_name(&self, module: &HttpModule, host: &str) -> String {
         let given = &module.tls_config.server_name;
         if self.is_elsewhere {

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte check`.
+//! Arguments of `firstbyte check`.
 
 use std::path::PathBuf;
 

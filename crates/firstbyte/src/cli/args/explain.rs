@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte explain`.
+//! Arguments of `firstbyte explain`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte exporter`: blackbox_exporter's flags, by their names.
+//! Arguments of `firstbyte exporter`: blackbox_exporter's flags under the same names.
 
 use std::path::PathBuf;
 

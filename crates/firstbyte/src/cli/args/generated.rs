@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte completions` and `firstbyte man`.
+//! Arguments of `firstbyte completions` and `firstbyte man`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte har`.
+//! Arguments of `firstbyte har`.
 
 use std::path::PathBuf;
 

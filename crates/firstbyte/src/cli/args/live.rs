@@ -1,4 +1,4 @@
-//! What live captures can be told, and which packets count.
+//! Arguments of live captures, and filters for packets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

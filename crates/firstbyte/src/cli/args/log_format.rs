@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte log-format`.
+//! Arguments of `firstbyte log-format`.
 
 use clap::{Args, ValueEnum};
 use firstbyte_sources::server_log::ServerKind;

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte monitor`.
+//! Arguments of `firstbyte monitor`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

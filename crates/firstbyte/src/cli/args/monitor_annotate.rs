@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte monitor annotate`.
+//! Arguments of `firstbyte monitor annotate`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte monitor demo`.
+//! Arguments of `firstbyte monitor demo`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte monitor events`.
+//! Arguments of `firstbyte monitor events`.
 
 use std::path::PathBuf;
 

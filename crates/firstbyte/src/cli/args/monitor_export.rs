@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte monitor export`.
+//! Arguments of `firstbyte monitor export`.
 
 use std::path::PathBuf;
 

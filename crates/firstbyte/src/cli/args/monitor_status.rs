@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte monitor status`.
+//! Arguments of `firstbyte monitor status`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Outputs that several commands have, and values of plans as they are typed.
+//! Output arguments shared by several commands, and enums of plans as arguments.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};

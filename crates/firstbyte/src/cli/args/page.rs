@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte page`.
+//! Arguments of `firstbyte page`.
 
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ const NOT_OF_BROWSERS: [&str; 26] = [
 #[command(mut_arg("client", |a| {
     a.default_value("chromium").help("Browser: chromium or firefox")
 }))]
-// What no browser can be asked for is refused, and not offered.
+// Hide flags that no browser supports; using them is an error.
 #[command(mut_args(|a| match NOT_OF_BROWSERS.contains(&a.get_id().as_str()) {
     true => a.hide(true),
     false => a,

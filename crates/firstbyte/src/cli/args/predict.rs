@@ -1,4 +1,4 @@
-//! `firstbyte predict`.
+//! Arguments of `firstbyte predict`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte rum`.
+//! Arguments of `firstbyte rum`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What can be typed after `firstbyte serve`, and after `firstbyte lab export`.
+//! Arguments of `firstbyte serve` and `firstbyte lab export`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

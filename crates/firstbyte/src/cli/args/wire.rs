@@ -1,4 +1,4 @@
-//! What `wire` can be told.
+//! Arguments of `firstbyte wire`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

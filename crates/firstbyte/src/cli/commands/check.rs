@@ -1,4 +1,4 @@
-//! `firstbyte check`: measures a plan and fails when a condition is met. For pipelines.
+//! `firstbyte check`: measures a plan and fails if a condition is met. Meant for pipelines.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
             format!("--fail-if '{condition}' needs a --baseline RUN to compare with"),
         ));
     }
-    // What can be told before is told before anything is measured.
+    // Report everything that can be known in advance before measuring.
     let (read, run) = match &plan.what {
         CheckSource::Plan { plan, run, .. } => (plan, run.as_ref()),
         CheckSource::Run(path) => (path, None),
@@ -75,7 +75,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     whole(plan.summary.as_ref().unwrap_or(&Destination::StandardOutput), text.as_bytes())?;
     opened.keep();
     let open = verdicts.iter().any(|verdict| verdict.held.finding.is_open());
-    // What could not be checked has not passed; why it could not be measured says more, where that is known.
+    // An unmeasured condition counts as failed, unless a failed measurement has a more specific exit code.
     Ok(match (failed, unmeasured, measured) {
         (true, ..) | (false, true, exit::OK) => exit::CONDITION_MET,
         (false, false, exit::OK) if open => exit::NOT_DECIDED,
@@ -83,7 +83,7 @@ pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     })
 }
 
-/// Whether a condition had nothing to be held against: in one of its cells, or there was no such time in any.
+/// Whether a condition could not be evaluated in one of its cells, or none of its cells has such a time.
 fn is_unmeasured(conditions: &[Condition], verdicts: &[Verdict<'_>]) -> bool {
     conditions.iter().any(|condition| {
         let mut about =
@@ -93,7 +93,7 @@ fn is_unmeasured(conditions: &[Condition], verdicts: &[Verdict<'_>]) -> bool {
     })
 }
 
-/// Whether `condition` is about one of `cells`.
+/// Checks that `condition` applies to at least one of `cells`.
 fn check_about(condition: &Condition, cells: &[Cell]) -> Result<(), Problem> {
     if cells.iter().any(|cell| condition.is_about(cell)) {
         return Ok(());
@@ -115,7 +115,7 @@ fn study(
     Ok(Study { run: RunFile::New(run), silent, render: RenderPlan::default(), ..study })
 }
 
-/// What a condition found in one cell.
+/// Result of a condition in one cell.
 struct Verdict<'a> {
     condition: &'a Condition,
     cell: String,
@@ -157,7 +157,7 @@ fn same(cells: &[Cell], wanted: &Cell) -> Option<usize> {
     cells.iter().position(|cell| cell.factors == wanted.factors && cell.twin_of == wanted.twin_of)
 }
 
-/// The summary, in Markdown.
+/// The summary in Markdown.
 fn markdown(
     verdicts: &[Verdict<'_>],
     candidate: &Run,
@@ -223,7 +223,7 @@ fn markdown(
     Ok(text)
 }
 
-/// "312.4 ms (308.0 to 316.1)", "+7.9 % (+7.2 to +8.5)".
+/// Formats a figure: "312.4 ms (308.0 to 316.1)", "+7.9 % (+7.2 to +8.5)".
 fn figure(condition: &Condition, figure: &Estimate) -> String {
     let share = matches!(condition.limit, Limit::GrownByShare(_));
     let sign = condition.needs_baseline();

@@ -1,4 +1,4 @@
-//! `firstbyte compare URL --vary …`: several ways to connect, measured side by side.
+//! `firstbyte compare URL --vary …`: measures several ways to connect side by side.
 
 mod dry_run;
 mod measure;
@@ -14,7 +14,7 @@ use firstbyte_probe::experiment::{Experiment, ExperimentPlan, PlanError, RunPlan
 
 pub(in crate::cli) use measure::{measure, stored};
 
-/// What will be compared, how, and where that goes.
+/// What to compare, how, and where the results go.
 #[derive(Debug)]
 pub(in crate::cli) struct Study {
     pub plan: ExperimentPlan,
@@ -22,20 +22,19 @@ pub(in crate::cli) struct Study {
     pub run: RunFile,
     pub render: RenderPlan,
     pub silent: bool,
-    /// The command, for people.
+    /// The command as shown to people.
     pub command: Vec<String>,
-    /// Files that it needs.
+    /// Files that the study reads.
     pub reads: Vec<PathBuf>,
 }
 
-/// The run file of a study.
 #[derive(Debug)]
 pub(in crate::cli) enum RunFile {
-    /// One that is begun; under a name of its own when absent.
+    /// A new file, with a generated name if `None`.
     New(Option<PathBuf>),
-    /// One that is gone on with.
+    /// An existing run to continue.
     Continued(PathBuf),
-    /// One that may be there, and is written over.
+    /// A file that is overwritten if it exists.
     Overwritten(PathBuf),
 }
 
@@ -59,7 +58,7 @@ pub(in crate::cli) fn run(plan: &ComparisonPlan) -> Result<u8, Problem> {
 }
 
 impl Study {
-    /// The study that `plan` asks for. Nothing is read or opened for one that is begun.
+    /// The study that `plan` asks for. For a new study, no file is read or opened.
     pub(in crate::cli) fn new(plan: ComparisonPlan) -> Result<Self, Problem> {
         let ComparisonPlan { what, command, reads, dry_run: _, render, silent } = plan;
         match what {
@@ -85,7 +84,7 @@ impl Study {
         }
     }
 
-    /// Says which combinations will not be measured.
+    /// Reports the combinations that will not be measured.
     pub(in crate::cli) fn note_left_out(&self) {
         for (cell, why) in &self.experiment.matrix.left_out {
             note(&format!("left out: {}: {why}", cell.name()));
@@ -93,7 +92,7 @@ impl Study {
     }
 }
 
-/// The plan that the run in `file` was begun by, and the command.
+/// The plan and the command that the run in `file` was started with.
 fn begun(file: &Path) -> Result<(ExperimentPlan, Vec<String>), Problem> {
     let header = Run::read_header(file).map_err(run_problem)?;
     if header.plan.get("command").is_some_and(|command| command == "monitor") {
@@ -112,7 +111,7 @@ fn begun(file: &Path) -> Result<(ExperimentPlan, Vec<String>), Problem> {
     }
 }
 
-/// The experiment of `plan`, with so many rounds. The plan stays what it was; this once, there are more rounds of it.
+/// The experiment of `plan` with a different number of rounds, for this run only: the plan itself does not change.
 fn more_of(
     plan: &ExperimentPlan,
     rounds: Option<u32>,

@@ -1,4 +1,4 @@
-//! `firstbyte curl …`: carries out a command line of curl, and shows where its time went.
+//! `firstbyte curl …`: carries out a curl command line and shows where its time went.
 
 mod files;
 
@@ -43,7 +43,7 @@ pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
     for warning in &line.warnings {
         terminal::note(&format!("warning: {warning}"));
     }
-    // What cannot be had is told before anything is sent.
+    // Reject unsupported options before anything is sent.
     for operation in &line.operations {
         plan::curl::options(operation, true)?;
     }
@@ -64,18 +64,18 @@ pub(super) fn run(plan: &CurlPlan) -> Result<u8, Problem> {
     Ok(errand.code)
 }
 
-/// A line on its way.
+/// A command line in progress.
 struct Errand<'a> {
     line: &'a CurlLine,
     measuring: Measuring,
     jar: CookieJar,
-    /// Transfers that were made.
+    /// Number of transfers made.
     transfers: usize,
-    /// The file that the body of the last try went to, if it had one.
+    /// The file that the body of the last try was written to, if any.
     written: Option<PathBuf>,
-    /// The file of `-D` has heads of this operation: others follow them.
+    /// Whether the file of `-D` already has headers of this operation, so that more are appended.
     has_dumped: bool,
-    /// That of the last transfer, as with curl.
+    /// Exit code of the last transfer, as with curl.
     code: u8,
 }
 
@@ -124,7 +124,7 @@ impl Errand<'_> {
         }
     }
 
-    /// Makes a transfer, again where `--retry` says so.
+    /// Makes a transfer, and repeats it if `--retry` says so.
     fn make(
         &mut self,
         operation: &Operation,
@@ -141,7 +141,7 @@ impl Errand<'_> {
                 && self.code != exit::OK
                 && writes_body(operation, &sample)
             {
-                // Who has removed it meanwhile has done the same.
+                // An error is ignored: if somebody else removed the file, that is just as good.
                 let _ = fs::remove_file(path);
             }
             if let Some(signal) = ended_by {
@@ -179,7 +179,7 @@ impl Errand<'_> {
         transfer: &Transfer,
         journey: &mut Option<Journey>,
     ) -> Result<(Sample, Option<EndSignal>), Problem> {
-        // What the options name is read once; each try begins anew with it.
+        // Files named in options are read only once; each try starts from their contents.
         let begun = match journey.take() {
             None => Journey::new(operation.clone(), transfer, &SystemFiles),
             Some(earlier) => earlier.again_for(transfer, &SystemFiles),
@@ -276,23 +276,23 @@ impl Errand<'_> {
     }
 }
 
-/// What comes after a response.
+/// The next step after a response.
 enum NextRequest {
     Nothing,
     TooMany,
-    /// A request, and what an HTTP proxy is asked before it.
+    /// A request, and the CONNECT request to send to an HTTP proxy first.
     Request(Box<CurlRequest>, Vec<u8>),
 }
 
-/// Makes requests of the probe of requests of curl.
+/// Converts curl's requests to the probe's.
 struct RequestMaker<'a> {
     operation: &'a Operation,
-    /// What they have in common.
+    /// Options shared by all requests.
     options: Options,
 }
 
 impl RequestMaker<'_> {
-    /// CONNECT for `request`; empty without a proxy.
+    /// The CONNECT request for `request`; empty without a proxy.
     fn connect_head(&self, journey: &Journey, request: &CurlRequest) -> Vec<u8> {
         let Ok(target) = plan::target(&request.url.without_user()) else { return Vec::new() };
         journey.connect_head(&self.options.authority_behind_proxy(&target))
@@ -330,7 +330,7 @@ impl RequestMaker<'_> {
             method: http::Method::from_bytes(request.method.as_bytes()).unwrap_or_default(),
             body: request.body.map(|body| Secret::new(Bytes::from(body))),
             exact: Some(Box::new(exact)),
-            // A 401 may be answered; whether it fails is decided then.
+            // A 401 may be answered with credentials, so whether it fails is decided later.
             fail: self.options.http.fail && !self.may_answer_challenges(),
             ..self.options.http.clone()
         };
@@ -373,7 +373,7 @@ impl RequestMaker<'_> {
     }
 }
 
-/// How a try ended, where another may follow.
+/// Outcome of a try, if another try may follow.
 fn outcome(sample: &Sample) -> Option<TryOutcome> {
     let http = sample.connection.facts.http.as_ref();
     let failure = sample.failure().map(|failure| &failure.cause);
@@ -398,13 +398,13 @@ fn outcome(sample: &Sample) -> Option<TryOutcome> {
     })
 }
 
-/// Whether the file of a body was made: there was a response, and `-f` did not drop its body.
+/// Whether the body's file was created: there was a response, and `-f` did not drop its body.
 fn writes_body(operation: &Operation, sample: &Sample) -> bool {
     let status = sample.connection.facts.http.as_ref().and_then(|http| http.status);
     status.is_some_and(|status| status < 400 || operation.fail != FailChoice::WithoutBody)
 }
 
-/// Where the body of a transfer goes.
+/// Destination of a transfer's body.
 fn output(operation: &Operation, transfer: &Transfer) -> Result<Option<Output>, Problem> {
     let name = match &transfer.output {
         None => return Ok(None),
@@ -430,7 +430,9 @@ fn output(operation: &Operation, transfer: &Transfer) -> Result<Option<Output>, 
     Ok(Some(Output::File(path)))
 }
 
-/// Writes the file of an option, for its owner alone: it may hold cookies. `-` is standard output.
+/// Writes the file of an option, readable by its owner only because it may contain cookies.
+///
+/// `-` is standard output.
 fn write_named(option: &str, name: &str, text: &str, appends: bool) -> Result<(), Problem> {
     let written = match name {
         "-" => io::stdout().write_all(text.as_bytes()),

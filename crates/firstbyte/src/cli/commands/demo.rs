@@ -1,4 +1,4 @@
-//! `firstbyte demo`: six ways to connect to three edges over both families, on this machine.
+//! `firstbyte demo`: measures six ways to connect to three edges over IPv4 and IPv6, on this machine.
 
 use std::fs;
 use std::path::Path;
@@ -78,7 +78,7 @@ fn plan(asked: &DemoPlan) -> PlanFile {
     }
 }
 
-/// Says where everything is, and what to try next.
+/// Prints where the results are, and what to try next.
 fn tell(outputs: &Outputs, run: &Path) {
     let shown = |to: &Option<Destination>| {
         to.as_ref().map_or_else(String::new, |to| to.path().display().to_string())

@@ -1,4 +1,4 @@
-//! `firstbyte exporter`: blackbox_exporter's requests, answered.
+//! `firstbyte exporter`: answers the requests that blackbox_exporter answers.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -14,7 +14,7 @@ use crate::cli::signals::{asked_to_end, hang_ups};
 use crate::cli::terminal::{self, note};
 use crate::plans::{ExporterLogFormat, ExporterLogLevel, ExporterMetrics, ExporterPlan};
 
-/// Says what happens, as far as `--log.level` lets it, and as `--log.format` has it.
+/// Logs events at or above the level of `--log.level`, in the format of `--log.format`.
 #[derive(Clone, Copy)]
 struct ExporterMessages {
     level: LogLevel,
@@ -33,7 +33,7 @@ impl ExporterMessages {
         }
     }
 
-    /// Names each module that cannot be served.
+    /// Warns about each module that cannot be served.
     fn name_refused_modules(self, exporter: &Exporter) {
         for refused in exporter.refused_modules() {
             self.say(LogLevel::Warn, &format!("{}; /probe refuses this module", safe(&refused)));
@@ -97,7 +97,7 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
         };
         serve(&exporter, listeners, end).await
     });
-    // A lookup that nobody waits for any more does not hold up the end.
+    // Do not let a lookup that nobody waits for any more delay the exit.
     runtime.shutdown_background();
     served.map_err(|error| {
         Problem::new(exit::USAGE, format!("cannot listen: {}", describe_io(&error)))
@@ -120,7 +120,7 @@ fn reload(exporter: &Exporter, messages: ExporterMessages) {
     }
 }
 
-/// How many modules there are, and how many of them are refused.
+/// Describes how many modules there are, and how many of them are refused.
 fn count_modules(exporter: &Exporter) -> String {
     let (served, refused) = (exporter.modules(), exporter.refused_modules().len());
     let all = match served + refused {
@@ -146,7 +146,7 @@ const fn log_format(format: ExporterLogFormat) -> LogFormat {
     }
 }
 
-/// For a terminal: a configuration may be anybody's.
+/// Makes text safe for a terminal: a configuration may come from anybody.
 fn safe(text: &str) -> String {
     Style::default().safe(text)
 }

@@ -1,4 +1,4 @@
-//! HTTP Archives that other programs wrote: shown by `report`, and `har clean`.
+//! HTTP Archives written by other programs: `report` shows them, `har clean` removes their secrets.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::cli::unpacked::unpacked;
 use crate::cli::{render, terminal};
 use crate::plans::{Destination, HarCleanPlan, ReportPlan};
 
-/// `report` of archives: each by itself, one after the other.
+/// `report` of archives: shows each by itself, one after the other.
 pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;
     let hint = match outputs.har {
@@ -33,7 +33,7 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
     }
     let files = Files::default().reads(&plan.files).exports(outputs);
     files.check()?;
-    // What cannot be read takes no output's place.
+    // Read before any output is opened: an unreadable file must not cost an existing output.
     let mut first = plan.files.first().map(|path| ReadArchive::read(path)).transpose()?;
     let opened = files.open()?;
     let mut csv = match &outputs.csv {
@@ -108,7 +108,7 @@ struct ReadArchive {
     archive: HarArchive,
     summary: HarSummary,
     page: Option<(Navigation, PageLoad)>,
-    /// Why its page is not drawn, though it has one.
+    /// Why the page is not drawn although the archive has one.
     undrawn: Option<String>,
 }
 
@@ -143,7 +143,7 @@ fn incomplete(end: &HarEnd) -> Option<String> {
     }
 }
 
-/// `har clean`: the archive without what lets somebody in.
+/// `har clean`: writes a copy of the archive without credentials and other secrets.
 pub(in crate::cli) fn clean_archive(plan: &HarCleanPlan) -> Result<u8, Problem> {
     let files = Files::default().reads([&plan.file]).writes([&plan.output]);
     files.check()?;
@@ -180,7 +180,7 @@ fn left_out(cleaned: &Cleaned) -> String {
         (*members, "other member"),
     ];
     let left = left.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| match *noun {
-        // Their plurals have rules of their own.
+        // These nouns have irregular plurals.
         "body" if *n > 1 => format!("{} bodies", units::grouped(*n)),
         "posted body" if *n > 1 => format!("{} posted bodies", units::grouped(*n)),
         "query or user" if *n > 1 => format!("queries or users of {} URLs", units::grouped(*n)),

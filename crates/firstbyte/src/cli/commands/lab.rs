@@ -53,7 +53,7 @@ fn run_command(plan: &NewLabPlan, command: &CommandWords) -> Result<u8, Problem>
     run_in(&scenario, &plan.options, || made(command))
 }
 
-/// Makes a lab and runs a command on its client.
+/// Creates a lab and runs a command on its client.
 fn run_in(
     scenario: &Scenario,
     options: &LabOptions,
@@ -73,7 +73,7 @@ fn run_in(
 }
 
 fn shell(plan: &NewLabPlan) -> Result<u8, Problem> {
-    // A lab that is up is as it is: who wants something else gets one of their own.
+    // A running lab cannot be changed: asking for other options creates a new one.
     let as_it_is = plan.options == LabOptions::default() && plan.access.is_none();
     if as_it_is && let Ok(lab) = running(&plan.scenario) {
         let name = lab.scenario();
@@ -87,7 +87,7 @@ fn shell(plan: &NewLabPlan) -> Result<u8, Problem> {
     })
 }
 
-/// The user's shell, whose prompt names the lab where bash is set up as Debian and Ubuntu do.
+/// The user's shell. Its prompt names the lab if bash is set up as on Debian and Ubuntu.
 fn shell_command(lab: &str) -> Command {
     let mut shell = Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     shell.env("debian_chroot", format!("lab {lab}"));
@@ -176,7 +176,7 @@ fn list() -> Result<u8, Problem> {
 fn show(name: &str, source: bool) -> Result<u8, Problem> {
     let scenario = load(name)?;
     if source {
-        // To be copied it is as it was written; a terminal gets nothing that it would obey.
+        // A file or pipe gets the exact source; a terminal gets it without control sequences.
         if io::stdout().is_terminal() {
             return print(&scenario.source);
         }
@@ -225,14 +225,14 @@ fn show(name: &str, source: bool) -> Result<u8, Problem> {
     print(&text)
 }
 
-/// Lines of the terminal's width, the first of which begins with `first`.
+/// Wraps `text` to the terminal's width; the first line begins with `first`.
 fn filled(first: &str, text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     let width = terminal::style(ColorChoice::Never).width;
     wrap(first, &words, width).iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// The scenario that was asked for.
+/// Loads the scenario and checks its files.
 fn prepared(plan: &NewLabPlan) -> Result<Scenario, Problem> {
     let options = &plan.options;
     Files::default()
@@ -246,7 +246,7 @@ fn prepared(plan: &NewLabPlan) -> Result<Scenario, Problem> {
     Ok(scenario.with_access(profile))
 }
 
-/// The file that `scenario` names, where it is not one that is shipped.
+/// The file that `scenario` names, unless it is a shipped scenario.
 fn file(scenario: &str) -> Option<PathBuf> {
     Some(PathBuf::from(scenario)).filter(|path| path.is_file())
 }
@@ -262,7 +262,7 @@ fn running(scenario: &str) -> Result<RunningLab, Problem> {
     })
 }
 
-/// Says on standard error what was made.
+/// Describes the new lab on standard error.
 pub(in crate::cli) fn introduce(lab: &Lab) {
     note(&format!("lab {}: {}", lab.scenario().name, servers(&lab.servers())));
     for warning in lab.warnings() {
@@ -276,7 +276,7 @@ pub(in crate::cli) fn introduce(lab: &Lab) {
     }
 }
 
-/// Says on standard error which servers are no longer there.
+/// Says on standard error which servers have ended.
 pub(in crate::cli) fn warn_of_ended(lab: &Lab) {
     for end in lab.ended_servers() {
         let last: Vec<&str> = end.output.lines().rev().take(3).collect();
@@ -286,7 +286,7 @@ pub(in crate::cli) fn warn_of_ended(lab: &Lab) {
     }
 }
 
-/// Says on standard error what the user would not want to miss.
+/// Reports on standard error, before the lab goes, what the user should know.
 fn take_leave(lab: &Lab) {
     for change in lab.changes() {
         if let Some(reason) = change.failure {
@@ -327,7 +327,7 @@ fn take_leave(lab: &Lab) {
     }
 }
 
-/// "london, sydney: nginx 1.22.1"
+/// Servers grouped by kind: "london, sydney: nginx 1.22.1".
 fn servers(reports: &[ServerReport]) -> String {
     let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
     for report in reports {

@@ -1,4 +1,4 @@
-//! `firstbyte log-format`: what a web server's configuration needs.
+//! `firstbyte log-format`: prints the log format to put into a web server's configuration.
 
 use firstbyte_sources::server_log::{ServerKind, configuration};
 

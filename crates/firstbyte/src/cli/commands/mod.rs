@@ -1,4 +1,4 @@
-//! What can be done, one file a command.
+//! The commands, one file each.
 
 pub(super) mod check;
 pub(super) mod compare;
@@ -22,7 +22,7 @@ pub(super) mod wire;
 use super::exit::Problem;
 use crate::plans::CommandPlan;
 
-/// Does what `plan` says; gives the exit code.
+/// Carries out `plan` and returns the exit code.
 pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
     match plan {
         CommandPlan::Probe(plan) => probe::run(plan),

@@ -1,4 +1,4 @@
-//! `page`: a page load by a browser.
+//! `firstbyte page`: measures a page load in a browser.
 
 use std::time::Duration;
 
@@ -87,7 +87,6 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     })
 }
 
-/// Has a browser load the page.
 fn load<R: RunningBrowser>(
     measuring: &Measuring,
     options: &Options,

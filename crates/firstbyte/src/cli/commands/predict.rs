@@ -1,4 +1,4 @@
-//! `firstbyte predict`: what connections would take, without a network.
+//! `firstbyte predict`: predicts how long connections would take, without a network.
 
 mod access;
 mod audience;
@@ -36,7 +36,7 @@ pub(in crate::cli) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
     Ok(code)
 }
 
-/// Every way that one visitor has.
+/// Predicts every way for a single visitor.
 fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
     let (setup, requests) = setup::setup_for(plan)?;
     let ways = ways(&plan.vary, requests.as_ref())?;
@@ -75,7 +75,7 @@ fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// The ways of `--vary`; says what was left out.
+/// The ways of `--vary`. Reports combinations that were left out.
 fn ways(vary: &[String], requests: Option<&Requests>) -> Result<Ways, Problem> {
     let ways = Ways::read(vary, requests)
         .map_err(|why| Problem::new(exit::USAGE, format!("--vary {why}")))?;
@@ -93,15 +93,15 @@ fn of_way(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Predicted, 
     Ok(Predicted { label: way.label(), sample, lossy })
 }
 
-/// What decides the losses of a way's connections, each by its number: another stream of random numbers for
-/// every one, and for every way.
+/// Seed of the losses of connection `number`: each connection and each way has its own stream of random numbers.
 fn seed(plan: &PredictionPlan, way: &Way, number: u32) -> u64 {
     let of_way = way.label().bytes().fold(plan.seed, |seed, byte| derived_seed(seed, byte.into()));
     derived_seed(of_way, number.into())
 }
 
-/// As many connections as asked for. A table of single losses is not enough where one visitor is asked for:
-/// over QUIC every connection is made by the state machines.
+/// Simulates the requested number of connections with losses.
+///
+/// For a single visitor, a table of single losses is not enough: over QUIC the state machines play every connection.
 fn lossy(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Lossy, Problem> {
     if way.http == Http::V3 || way.several.is_some() {
         return played(plan.samples, |number| {
@@ -121,14 +121,14 @@ fn lossy(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Lossy, Probl
     })
 }
 
-/// Plays connections side by side: each by itself gives its first-byte time and its total, if it comes about.
+/// Plays connections in parallel. Each yields its first-byte time and its total, if it is established.
 fn played(
     connections: u32,
     play: impl Fn(u32) -> Option<[u64; 2]> + Sync,
 ) -> Result<Lossy, Problem> {
     let lanes = u32::try_from(threads()).unwrap_or(1);
     let lane = |lane: u32| -> Vec<Option<[u64; 2]>> {
-        // Collected into a vector they would take the memory of all at once, which for billions is not there.
+        // A single vector for all of them would take too much memory with billions of connections.
         let mut outcomes = Vec::new();
         for number in (lane..connections).step_by(lanes as usize) {
             outcomes.push(play(number));
@@ -174,15 +174,16 @@ fn problem(error: PredictError) -> Problem {
     Problem::new(exit::USAGE, error.to_string())
 }
 
-/// A sample of the way with the number `cell`.
+/// Wraps `sample` as one of cell `cell`.
 fn taken(cell: u16, sample: Sample) -> Taken {
     let failed = sample.failure().is_some();
     let standing = if failed { Standing::Failed } else { Standing::Proven };
     Taken { stands_for: None, cell, standing, lateness: Duration::ZERO, sample }
 }
 
-/// Every connection as a sample: one for each way, or as many as asked for where packets get lost. One that did
-/// not come about is a sample with its failure; a way that there is none of is left out.
+/// Exports every connection as a sample: one per way, or the requested number if packets get lost.
+///
+/// A connection that fails is a sample with its failure; an impossible way is left out.
 fn export(
     plan: &PredictionPlan,
     setup: &Setup,
@@ -220,13 +221,13 @@ fn export(
     Ok(attention.asked().map_or(exit::OK, EndSignal::exit_code))
 }
 
-/// A sample of one of the ways.
+/// A sample, with its way as a cell.
 struct Exported {
     cell: Cell,
     taken: Taken,
 }
 
-/// The rows that were asked for, begun.
+/// Opens the requested outputs for rows.
 fn exports<'a>(plan: &'a PredictionPlan, ways: &Ways) -> Result<Exports<'a, Exported>, Problem> {
     let mut rows = Exports::default();
     rows.open(&plan.outputs.json, |out| {

@@ -36,7 +36,7 @@ pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
         can.map_err(|why| Problem::new(exit::USAGE, why))?;
     }
     let prober = measuring.prober(&plan.options)?;
-    // A body that is piped on is to be nothing but the body.
+    // If the body goes to standard output, nothing else may.
     let beside = matches!(plan.view, ProbeView::Terminal { .. })
         && !plan.outputs.use_stdout()
         && matches!(plan.options.http.output, Some(Output::Stdout));
@@ -48,14 +48,14 @@ pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
     measuring.wait_for(take(&visits, &*prober, &style, &mut *out, asked_to_end()))
 }
 
-/// A plan, ready to be carried out.
+/// A plan that is ready to be carried out.
 pub(in crate::cli) struct Visits<'a> {
     plan: &'a ProbePlan,
     targets: Vec<Target>,
     view: ReadyView,
 }
 
-/// How samples are shown, where no rows take standard output.
+/// How samples are shown if standard output does not receive rows.
 enum ReadyView {
     Terminal { sequence: bool, verbose: bool, headers: bool },
     WriteOut(Format),
@@ -89,12 +89,12 @@ impl<'a> Visits<'a> {
         Ok(Self { plan, targets, view })
     }
 
-    /// Visits to each target, those to warm up included.
+    /// Visits to each target, including warm-up.
     const fn rounds(&self) -> u32 {
         self.plan.warmup.saturating_add(self.plan.samples)
     }
 
-    /// Whether what is written takes the place of what is read.
+    /// Checks that no output would overwrite an input.
     fn check_files(&self) -> Result<(), Problem> {
         let body = match &self.plan.options.http.output {
             Some(Output::File(path) | Output::Append(path)) => {
@@ -128,12 +128,12 @@ pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
     }
 }
 
-/// How long an interrupted visit may take to say what it has seen.
+/// How long an interrupted visit may take to report what it has seen.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Takes the plan's samples with `prober`, until done or `interrupted`, and writes them to `out`.
+/// Takes the plan's samples with `prober` until done or `interrupted`, and writes them to `out`.
 ///
-/// The exit code is that of the last sample that failed.
+/// Returns the exit code of the last sample that failed.
 pub(in crate::cli) async fn take(
     visits: &Visits<'_>,
     prober: &dyn Prober,
@@ -149,7 +149,7 @@ pub(in crate::cli) async fn take(
     let mut ended_by = None;
     'rounds: for sequence in 0..rounds {
         for (index, target) in visits.targets.iter().enumerate() {
-            // The wait is part of what a signal may cut short, and so is the sample.
+            // A signal may interrupt the wait as well as the sample.
             let mut visit = std::pin::pin!(async {
                 schedule.wait().await;
                 prober.probe(target).await
@@ -158,7 +158,7 @@ pub(in crate::cli) async fn take(
                 biased;
                 signal = &mut interrupted => {
                     ended_by = Some(signal);
-                    // Of many, an unfinished one is worth nothing; a single one is all there is.
+                    // An unfinished sample among many is discarded; a single sample is the only result, so report it.
                     if rounds > 1 {
                         break 'rounds;
                     }
@@ -188,7 +188,7 @@ pub(in crate::cli) async fn take(
     Ok(code)
 }
 
-/// Shows a sample that was taken by somebody else, as the one of `plan`; gives the exit code.
+/// Shows a sample that another command took, as if it came from `plan`; returns the exit code.
 pub(super) fn show_sample(
     plan: &ProbePlan,
     url_number: usize,
@@ -202,7 +202,7 @@ pub(super) fn show_sample(
     shown.end().map_err(|error| Problem::output(&error))
 }
 
-/// Starts on a fixed beat, so that a slow sample does not shift those after it.
+/// Starts visits on a fixed beat, so that a slow sample does not shift the following ones.
 struct Schedule {
     interval: Option<Duration>,
     next: Option<Instant>,

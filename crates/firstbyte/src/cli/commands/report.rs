@@ -1,5 +1,5 @@
-//! `firstbyte report FILE…`: shows what was measured before, as run files, tables of curl's timers, what browsers wrote
-//! down, and the store of a monitor.
+//! `firstbyte report FILE…`: shows earlier measurements: run files, tables of curl's timers, browsers' archives and
+//! network logs, field data, servers' logs, and a monitor's store.
 
 mod averages;
 mod field;
@@ -39,7 +39,7 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     }
 }
 
-/// The only directory that can be shown is a monitor's, by its store.
+/// Refuses directories, except a monitor's, whose store is shown.
 fn check_no_directory(files: &[PathBuf]) -> Result<(), Problem> {
     let other = files.iter().find(|path| path.is_dir() && store::store_file(path).is_none());
     other.map_or(Ok(()), |path| {
@@ -49,9 +49,9 @@ fn check_no_directory(files: &[PathBuf]) -> Result<(), Problem> {
     })
 }
 
-/// A period is of a monitor's store: files are read whole.
+/// Refuses a period for files that are read whole; only a monitor's store has periods.
 fn check_no_period(plan: &ReportPlan) -> Result<(), Problem> {
-    // What is not there is told by who reads it.
+    // The reader reports a missing file.
     if plan.files.iter().any(|path| !path.exists()) {
         return Ok(());
     }

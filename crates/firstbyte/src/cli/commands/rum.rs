@@ -1,4 +1,4 @@
-//! `firstbyte rum`: the script that pages carry, and the server that keeps what it sends.
+//! `firstbyte rum`: the script for pages, and the server that stores what it sends.
 
 use std::io;
 
@@ -91,7 +91,7 @@ fn cannot_listen(plan: &RumServePlan, error: &io::Error) -> Problem {
     }
 }
 
-/// What came of it, in a line or two.
+/// Summarises the result in a line or two.
 fn summary(received: &Received) -> String {
     let mut text =
         format!("stopped: stored {} beacons and {} reports", received.beacons, received.reports);

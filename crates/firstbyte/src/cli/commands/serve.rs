@@ -1,4 +1,4 @@
-//! `firstbyte serve`: the built-in server on a real host, until it is told to stop.
+//! `firstbyte serve`: runs the built-in server on a real host until it is stopped.
 
 use std::fs::File;
 use std::io;
@@ -95,7 +95,7 @@ fn listeners(plan: &ServePlan) -> Result<Listeners, Problem> {
         TcpListener::bind(plan.listen).map_err(|e| cannot_listen(plan.listen, "TCP", &e))?;
     let mut listeners = Listeners::default();
     if plan.http3 {
-        // With port 0 the system has chosen one: QUIC is to have the same.
+        // With port 0 the system has chosen a port for TCP; QUIC must use the same one.
         let at = https.local_addr().map_err(|e| cannot_listen(plan.listen, "TCP", &e))?;
         listeners.quic.push(UdpSocket::bind(at).map_err(|e| cannot_listen(at, "UDP", &e))?);
     }
@@ -119,7 +119,7 @@ fn cannot_listen(at: SocketAddr, protocol: &str, error: &io::Error) -> Problem {
     }
 }
 
-/// Says on standard error where the server is, and how to measure it.
+/// Says on standard error where the server listens, and how to measure it.
 fn introduce(plan: &ServePlan, server: &Handle) {
     let at = server.addr();
     let versions = if server.quic_addr().is_some() { "1.1, 2 and 3" } else { "1.1 and 2" };
@@ -135,7 +135,7 @@ fn introduce(plan: &ServePlan, server: &Handle) {
         let port = at.port();
         let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };
         let resolve = if name == "localhost" {
-            // It has an address of either family, and the server listens at one.
+            // `localhost` resolves to both families, but the server listens on only one.
             if at.is_ipv4() { " -4".into() } else { " -6".into() }
         } else if name.parse::<std::net::IpAddr>().is_ok() {
             String::new()

@@ -1,4 +1,4 @@
-//! `firstbyte wire FILE…` and `firstbyte wire -i IFACE`: what packets show of TLS.
+//! `firstbyte wire FILE…` and `firstbyte wire -i IFACE`: what packets reveal of TLS.
 
 mod choice;
 pub(in crate::cli) mod diff;
@@ -31,18 +31,18 @@ pub(in crate::cli) fn run(plan: &WirePlan) -> Result<u8, Problem> {
     }
 }
 
-/// An analyzer of the packets that `filter` lets pass.
+/// An analyzer of the packets that match `filter`.
 fn analyzer(filter: &PacketFilter) -> Result<Analyzer, Problem> {
     let limits = Limits { seed: seed(), ..Limits::default() };
     Ok(Analyzer::new(limits).with_filter(live::filter(filter)?))
 }
 
-/// Packets may be made to collide in hash tables by who knows the seed.
+/// Random, because anyone who knows the seed can craft packets that collide in hash tables.
 fn seed() -> u64 {
     fastrand::u64(..)
 }
 
-/// Gives `take` every connection of a capture. What could be read counts; where it ends too soon, that is said.
+/// Passes every connection of a capture to `take`. A truncated capture is read as far as possible, with a note.
 pub(in crate::cli) fn connections(
     path: &Path,
     mut take: impl FnMut(&Observed),

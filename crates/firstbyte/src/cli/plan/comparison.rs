@@ -1,4 +1,4 @@
-//! From `compare`, `explain`, `check` and `report` as typed to what is measured and shown.
+//! Turns the arguments of `compare`, `explain`, `check` and `report` into plans.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -35,12 +35,12 @@ pub(super) fn comparison(args: &CompareArgs, typed: &Typed) -> Result<Comparison
     }
 }
 
-/// Where the words of a plan's file are from, for who reads what is wrong with them.
+/// Describes where the words of a plan file come from, for error messages.
 pub(in crate::cli) fn whence(file: &Path) -> String {
     format!("--plan {}", file.display())
 }
 
-/// The comparison that these words of a plan's file ask for, which come from `whence`.
+/// The comparison that a plan file's words describe; `whence` names the file in errors.
 pub(in crate::cli) fn of_words(
     words: Vec<OsString>,
     whence: &str,
@@ -48,7 +48,7 @@ pub(in crate::cli) fn of_words(
     let words = [OsString::from("firstbyte"), OsString::from("compare")].into_iter().chain(words);
     let (cli, typed) = Typed::read(words).map_err(|error| {
         let text = error.to_string();
-        // What follows the first paragraph is about a command that was not typed so.
+        // Later paragraphs are about the command line, which the user did not type.
         let what = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
         usage(format!("{whence}: {}", what.trim_end()))
     })?;
@@ -58,7 +58,7 @@ pub(in crate::cli) fn of_words(
     }
 }
 
-/// A comparison that is begun.
+/// Plans a new comparison.
 fn begun(args: &CompareArgs, typed: &Typed) -> Result<ComparisonPlan, Problem> {
     let experiment = Box::new(experiment(args)?);
     Ok(ComparisonPlan {
@@ -71,7 +71,7 @@ fn begun(args: &CompareArgs, typed: &Typed) -> Result<ComparisonPlan, Problem> {
     })
 }
 
-/// One that is gone on with in `run`.
+/// Plans a comparison that continues the one in `run`.
 fn continued(run: &Path, args: &CompareArgs, typed: &Typed) -> Result<ComparisonPlan, Problem> {
     if let Some(other) = typed.other_than(&beside_continue()) {
         return Err(usage(format!(
@@ -96,7 +96,7 @@ fn continued(run: &Path, args: &CompareArgs, typed: &Typed) -> Result<Comparison
     })
 }
 
-/// What can be typed beside `--continue`, by name.
+/// Names of the arguments allowed next to `--continue`.
 fn beside_continue() -> Vec<String> {
     let outputs = RenderArgs::augment_args(clap::Command::new("outputs"));
     let outputs = outputs.get_arguments().map(|argument| argument.get_id().to_string());
@@ -104,7 +104,7 @@ fn beside_continue() -> Vec<String> {
     outputs.chain(others).collect()
 }
 
-/// What is compared.
+/// The experiment to run.
 fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
     let url = args.urls.first();
     let url = url.ok_or_else(|| usage("no URL: give one here or in the plan"))?;
@@ -148,7 +148,7 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
     })
 }
 
-/// Several URLs are an axis: each is called by its host, or by its number if two have one.
+/// Several URLs form an axis. Each is named after its host, or all by number if hosts repeat or contain colons.
 fn sites(urls: &[UrlText]) -> Result<Option<Secret<String>>, Problem> {
     if urls.len() < 2 {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What one operation of curl's command line asks of a connection.
+//! Turns one operation of curl's command line into options of a connection.
 
 use super::{bind, proxy, tls_max, usage, values};
 use crate::cli::exit::Problem;
@@ -8,7 +8,7 @@ use firstbyte_probe::probe::options::{
     CONNECT_TIMEOUT, Family, HttpOptions, HttpVersion, Options, TlsOptions, TlsVersion,
 };
 
-/// Names of OpenSSL and of IANA.
+/// Names of cipher suites in OpenSSL and in the IANA registry.
 const CIPHER_SUITES: [(&str, &str); 9] = [
     ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
@@ -23,10 +23,10 @@ const CIPHER_SUITES: [(&str, &str); 9] = [
 /// The first three belong to TLS 1.3.
 const OF_TLS13: usize = 3;
 
-/// The options of visits to URLs that are `https://` or not.
+/// Options of visits, to `https://` URLs if `over_tls`.
 ///
 /// # Errors
-/// What of it cannot be had, by the option's name.
+/// Names the curl option that is not supported.
 pub(in crate::cli) fn options(operation: &Operation, over_tls: bool) -> Result<Options, Problem> {
     Ok(Options {
         family: match operation.family {
@@ -60,7 +60,7 @@ pub(in crate::cli) fn options(operation: &Operation, over_tls: bool) -> Result<O
         },
         connect_timeout: operation.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
         max_time: operation.max_time,
-        // What follows a response is not decided by this; only that bodies of redirects go nowhere.
+        // Redirects are followed elsewhere; this only discards the bodies of redirects.
         max_redirects: operation.location.then_some(0),
         attempt_delay: operation.happy_eyeballs_timeout,
         proxy_protocol: operation.haproxy_protocol,
@@ -75,7 +75,7 @@ fn version(operation: &Operation, over_tls: bool) -> HttpVersion {
         (HttpChoice::V2PriorKnowledge, false) => HttpVersion::Http2,
         (HttpChoice::V10 | HttpChoice::V11, _) => HttpVersion::Http1,
         _ if operation.no_alpn => HttpVersion::Http1,
-        // Over TLS the server chooses, whichever was asked for.
+        // Over TLS the server chooses, whichever version the user asked for.
         (HttpChoice::Negotiate | HttpChoice::V2 | HttpChoice::V2PriorKnowledge, _) => {
             HttpVersion::Negotiate
         }
@@ -107,7 +107,7 @@ fn tls(operation: &Operation) -> Result<TlsOptions, Problem> {
     })
 }
 
-/// `FILE:PASSWORD` without the password: keys that need one are not read.
+/// `FILE:PASSWORD` without the password: encrypted keys are not supported.
 fn certificate_file(text: &str) -> String {
     let mut file = String::new();
     let mut letters = text.chars();

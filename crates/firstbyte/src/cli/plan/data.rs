@@ -10,7 +10,7 @@ use crate::cli::typed::BodyText;
 use firstbyte_probe::probe::{MOST_BODY, MOST_TEXT, Secret, read_all, read_file};
 use firstbyte_report::write_out::Format;
 
-/// The format for `--write-out`: itself, or what is in the file after `@`.
+/// The format for `--write-out`: the text itself, or the contents of the file after `@`.
 pub(in crate::cli) fn write_out(format: &str) -> Result<String, Problem> {
     let Some(path) = format.strip_prefix('@') else { return Ok(format.to_owned()) };
     let text = String::from_utf8(read("--write-out", path, MOST_TEXT)?).map_err(|_| {

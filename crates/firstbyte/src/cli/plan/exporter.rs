@@ -1,4 +1,4 @@
-//! From `exporter` as typed to what is served.
+//! Turns the arguments of `exporter` into a plan.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -44,7 +44,7 @@ fn log_level(typed: &str) -> ExporterLogLevel {
     }
 }
 
-/// As Go's listeners are named: without an address it is all of them.
+/// Parses an address as Go does: `:PORT` listens on all addresses.
 fn listen_address(text: &str) -> Result<SocketAddr, Problem> {
     let every = text.strip_prefix(':').and_then(|port| port.parse().ok());
     if let Some(port) = every {

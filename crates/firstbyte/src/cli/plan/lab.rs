@@ -1,4 +1,4 @@
-//! From `lab`, `serve` and `demo` as typed to labs and servers.
+//! Turns the arguments of `lab`, `serve` and `demo` into plans.
 
 use std::ffi::OsString;
 
@@ -113,7 +113,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<ServePlan, Problem> {
     })
 }
 
-/// The versions of TLS that are named; both, where none is.
+/// The named versions of TLS, or both if none is named.
 fn versions(named: &[Version]) -> TlsVersions {
     match [Version::Tls12, Version::Tls13].map(|version| named.contains(&version)) {
         [true, false] => TlsVersions::Tls12,

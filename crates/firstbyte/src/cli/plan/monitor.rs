@@ -1,4 +1,4 @@
-//! From `monitor` as typed to what is measured.
+//! Turns the arguments of `monitor` into a plan.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn urls(args: &MonitorArgs) -> Result<MonitorSource, Problem> {
     }
     let max_time = quantities::limit("-m", args.max_time.as_deref())?;
     if args.max_time.is_some() && max_time.is_none() {
-        // As with curl it would be no limit: a server that drips would hold its series for good.
+        // As in curl, 0 would mean no limit, and a server that sends slowly would block its series forever.
         return Err(usage("-m 0: a monitor's samples need a time limit").hint("write -m 60s"));
     }
     for axis in &args.vary {

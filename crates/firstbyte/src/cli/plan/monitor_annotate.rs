@@ -1,4 +1,4 @@
-//! From `monitor annotate` as typed to what is noted.
+//! Turns the arguments of `monitor annotate` into a plan.
 
 use std::collections::BTreeMap;
 

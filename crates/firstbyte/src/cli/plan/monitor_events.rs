@@ -1,4 +1,4 @@
-//! From `monitor events` as typed to what is listed.
+//! Turns the arguments of `monitor events` into a plan.
 
 use firstbyte_core::units::{BareTime, parse_time};
 use firstbyte_monitor::event_state::EventState;
@@ -38,7 +38,7 @@ const fn state_of(choice: StateChoice) -> EventState {
     }
 }
 
-/// A time ago, a day, a time, or seconds since 1970.
+/// Parses a duration ago, a day, a time, or seconds since 1970.
 pub(super) fn moment(flag: &str, text: Option<&str>) -> Result<Option<Moment>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let at = monitor_server::moment(text);

@@ -1,4 +1,4 @@
-//! From `monitor export` as typed to the rows that are written.
+//! Turns the arguments of `monitor export` into a plan.
 
 use firstbyte_monitor::rollup::Measure;
 

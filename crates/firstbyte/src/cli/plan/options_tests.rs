@@ -1,4 +1,4 @@
-//! What flags make of [`Options`], and whether that survives being stored.
+//! How flags set [`Options`], and whether these survive being stored.
 
 use bytes::Bytes;
 use firstbyte_probe::probe::Secret;

@@ -1,6 +1,6 @@
-//! A plan: an experiment as a TOML file, which can be shared.
+//! A plan file: an experiment in TOML, which can be shared.
 //!
-//! It says what the flags of `compare` say; what is typed beside it counts more.
+//! It sets the same options as the flags of `compare`; typed flags override it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::plans::ComparisonPlan;
 use firstbyte_core::toml_errors::describe_toml_error;
 use firstbyte_probe::probe::{MOST_TEXT, describe_io, read_text};
 
-/// A plan, as written. Every field is described in `docs/plans.md`.
+/// A plan as written. `docs/plans.md` describes every field.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct PlanFile {
@@ -33,26 +33,26 @@ pub(in crate::cli) struct PlanFile {
     pub concurrent: Option<String>,
     #[serde(default)]
     pub aa: bool,
-    /// Further flags, as they would be typed.
+    /// Further flags, as one would type them.
     #[serde(default)]
     pub flags: Vec<String>,
-    /// What clients say is held against a capture, for `lab study`.
+    /// Whether clients' own times are compared with a capture, for `lab study`.
     #[serde(default)]
     pub capture: bool,
-    /// What has to come out, for `lab study`.
+    /// Expected results, for `lab study`.
     #[serde(default)]
     pub expect: Vec<toml::Table>,
-    /// What the study tells, for `lab study`.
+    /// The study's story, for `lab study`.
     pub story: Option<StoryPlan>,
 }
 
-/// What a study tells.
+/// The story of a study.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct StoryPlan {
     /// Who published what, in a line.
     pub source: String,
-    /// With `{NAME}` in the place of measured figures.
+    /// The sentence, with `{NAME}` as placeholder for measured figures.
     #[serde(default)]
     pub sentence: String,
 }
@@ -91,13 +91,12 @@ impl<'de> Deserialize<'de> for NumberOrText {
 }
 
 impl PlanFile {
-    /// Reads a plan.
     pub(in crate::cli) fn read(path: &Path) -> Result<Self, Problem> {
         Self::parse(&Self::text(path)?)
             .map_err(|why| Problem::new(exit::USAGE, format!("--plan {}: {why}", path.display())))
     }
 
-    /// The text in the file of a plan.
+    /// The text of a plan file.
     pub(in crate::cli) fn text(path: &Path) -> Result<String, Problem> {
         read_text(path, MOST_TEXT).map_err(|error| {
             let shown = path.display();
@@ -105,15 +104,14 @@ impl PlanFile {
         })
     }
 
-    /// Reads the text of a plan.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
-            // Without the line itself: flags may hold secrets.
+            // The error omits the line itself, because flags may contain secrets.
             describe_toml_error(text, error.message(), error.span())
         })
     }
 
-    /// The same with so many rounds, where that was asked for by `-n`.
+    /// The plan with the number of rounds from `-n`, if given.
     pub(in crate::cli) fn with_samples(self, samples: Option<u32>) -> Result<Self, Problem> {
         match (samples, &self.until) {
             (None, _) => Ok(self),
@@ -126,12 +124,12 @@ impl PlanFile {
         }
     }
 
-    /// The comparison it asks for; `whence` it comes.
+    /// The comparison that the plan describes; `whence` names the file in errors.
     pub(in crate::cli) fn comparison(&self, whence: &str) -> Result<ComparisonPlan, Problem> {
         of_words(self.words(true), whence)
     }
 
-    /// The arguments of `compare` that it stands for.
+    /// The equivalent arguments of `compare`.
     pub(super) fn words(&self, with_url: bool) -> Vec<OsString> {
         let mut words: Vec<String> = Vec::new();
         let mut flag = |name: &str, value: Option<String>| {

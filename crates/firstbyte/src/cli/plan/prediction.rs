@@ -1,4 +1,4 @@
-//! From `predict` as typed to what is predicted.
+//! Turns the arguments of `predict` into a plan.
 
 use firstbyte_core::access::ACCESS_PROFILES;
 use firstbyte_predict::{CongestionControl, KexGroup};
@@ -13,10 +13,10 @@ use crate::plans::{
 };
 
 const MOST_CHAIN: u64 = 60_000;
-/// What has to be kept in memory, several times.
+/// Limited because several copies are kept in memory.
 const MOST_BODY: u64 = 100_000_000;
 const MOST_MSS: u64 = 65_000;
-/// The smallest that Linux takes.
+/// The smallest value that Linux accepts.
 const LEAST_MSS: u32 = 88;
 
 pub(super) fn prediction(args: &PredictArgs) -> Result<PredictionPlan, Problem> {
@@ -51,7 +51,7 @@ pub(super) fn prediction(args: &PredictArgs) -> Result<PredictionPlan, Problem> 
     })
 }
 
-/// What `text` says to `flag`, where there is one.
+/// Parses `text`, the value of `flag`, if given.
 fn given<T>(
     flag: &str,
     text: &Option<String>,
@@ -60,7 +60,7 @@ fn given<T>(
     text.as_deref().map(|text| read(flag, text)).transpose()
 }
 
-/// The access networks that were named, each once; `all` is all of them.
+/// The named access networks without duplicates; `all` means all of them.
 fn access(names: &[String]) -> Result<Vec<String>, Problem> {
     let all = ACCESS_PROFILES.iter().map(|profile| profile.name);
     let mut found: Vec<String> = Vec::new();

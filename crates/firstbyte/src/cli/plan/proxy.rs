@@ -1,4 +1,4 @@
-//! Which proxies flags and the environment name, read as curl reads them.
+//! Which proxies the flags and the environment name, read as curl reads them.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,13 @@ use crate::cli::args::VisitArgs;
 use crate::cli::exit::Problem;
 use crate::cli::terminal;
 
-/// Variables that name proxies, and hosts without. `HTTP_PROXY` does not count: a CGI program's client sets it.
+/// Variables that name proxies, or hosts that bypass them.
+///
+/// `HTTP_PROXY` is missing because a CGI program's client can set it.
 const VARIABLES: [&str; 7] =
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 
-/// The proxies of visits that take these flags.
+/// The proxies for visits with these flags.
 pub(super) fn proxies(args: &VisitArgs) -> Result<Option<ProxyRules>, Problem> {
     let settings = ProxySettings {
         url: args.proxy.as_ref().map(|text| text.0.clone()),
@@ -29,13 +31,13 @@ pub(super) fn proxies(args: &VisitArgs) -> Result<Option<ProxyRules>, Problem> {
     find_rules(&settings, args.proxy_cacert.clone(), &environment())
 }
 
-/// The proxies of one operation of curl's command line.
+/// The proxies for one operation of curl's command line.
 pub(super) fn proxies_of_curl(settings: &ProxySettings) -> Result<Option<ProxyRules>, Problem> {
     let ca_file = settings.cacert.clone().map(PathBuf::from);
     find_rules(settings, ca_file, &environment())
 }
 
-/// Warns of variables that a command does not follow.
+/// Warns of proxy variables that a command ignores.
 pub(super) fn warn_of_ignored() {
     let files = environment();
     let is_proxy = |name: &&str| !name.eq_ignore_ascii_case("no_proxy");
@@ -45,7 +47,7 @@ pub(super) fn warn_of_ignored() {
     }
 }
 
-/// Which hosts are reached directly, each target asks when it is visited: a redirect may lead to one.
+/// Which hosts are reached directly is decided per target at each visit, because a redirect may lead to one.
 fn find_rules(
     settings: &ProxySettings,
     ca_file: Option<PathBuf>,

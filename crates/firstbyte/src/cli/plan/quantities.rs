@@ -1,4 +1,4 @@
-//! Quantities that flags are given, in the grammar of [`firstbyte_core::units`], with errors that name the flag.
+//! Quantities in flags, in the grammar of [`firstbyte_core::units`], with errors that name the flag.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::usage;
 use crate::cli::exit::Problem;
 
 const MOST_TIME: Duration = Duration::from_secs(3_600);
-/// As long as anybody waits, and short enough to be added to any point in time.
+/// Longer than anyone waits, and short enough to be added to any point in time.
 const MOST_LIMIT: Duration = Duration::from_secs(1_000_000_000);
 
-/// A limit of time, in seconds where no unit is given; zero is "no limit", as with curl.
+/// A time limit, in seconds unless it has a unit; zero means no limit, as with curl.
 pub(in crate::cli) fn limit(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let time = parse_time_within(text, BareTime::Seconds, Duration::ZERO..=MOST_LIMIT);
@@ -22,13 +22,13 @@ pub(in crate::cli) fn limit(flag: &str, text: Option<&str>) -> Result<Option<Dur
     Ok((!time.is_zero()).then_some(time))
 }
 
-/// A time up to an hour, in milliseconds where no unit is given.
+/// A time of up to an hour, in milliseconds unless it has a unit.
 pub(in crate::cli) fn time(flag: &str, text: &str) -> Result<Duration, Problem> {
     parse_time_within(text, BareTime::Milliseconds, Duration::ZERO..=MOST_TIME)
         .map_err(|error| refused(flag, text, &error))
 }
 
-/// Bytes, `most` of them at most.
+/// A number of bytes, up to `most`.
 pub(in crate::cli) fn bytes(flag: &str, text: &str, most: u64) -> Result<u64, Problem> {
     parse_size_within(text, BareSize::Bytes, 0..=most).map_err(|error| refused(flag, text, &error))
 }
@@ -55,12 +55,12 @@ pub(in crate::cli) fn share(flag: &str, text: &str) -> Result<f64, Problem> {
     Some(share).filter(|share| *share < 1.0).ok_or_else(bad)
 }
 
-/// Nanoseconds of a time in a condition: with a unit always.
+/// A time in a condition, in nanoseconds; the unit is required.
 pub(in crate::cli) fn nanoseconds(text: &str) -> Result<f64, UnitError> {
     parse_time(text, BareTime::Refused).map(|time| time.as_nanos() as f64)
 }
 
-/// What clap says of a value that is refused.
+/// The message for a refused value, in the form that clap needs.
 pub(in crate::cli) fn told(error: &UnitError) -> String {
     format!("{error}; {}", error.advice())
 }

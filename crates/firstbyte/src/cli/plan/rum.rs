@@ -1,4 +1,4 @@
-//! From `rum` as typed to what is printed or served.
+//! Turns the arguments of `rum` into a plan.
 
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_sources::field_data::LEAST_SAMPLING;
@@ -9,7 +9,7 @@ use crate::cli::exit::Problem;
 use crate::plans::{CommandPlan, Destination, RumServePlan, RumSnippetPlan};
 use crate::rum::typed_origin;
 
-/// A file of more is another machine's.
+/// No machine that this runs on stores a larger file.
 const LARGEST_FILE: u64 = 1 << 44;
 
 pub(super) fn rum(args: &RumArgs) -> Result<CommandPlan, Problem> {
@@ -41,7 +41,7 @@ pub(super) fn rum(args: &RumArgs) -> Result<CommandPlan, Problem> {
     })
 }
 
-/// A URL of http or https, or a path of the page's own origin.
+/// An http or https URL, or a path on the page's own origin.
 fn endpoint(text: &str) -> Result<String, Problem> {
     let is_path = text.starts_with('/') && !text.starts_with("//");
     let is_url = || {

@@ -1,4 +1,4 @@
-//! What was typed and what is done about it; plans as JSON and back.
+//! Tests of the plans made from command lines, and of their round trip through JSON.
 
 use clap::Parser;
 
@@ -26,7 +26,7 @@ fn typed(words: &[&str]) -> CommandPlan {
     command(&cli, &typed).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// As JSON, after it was JSON once already.
+/// Stores the plan as JSON and reads it back; returns the JSON.
 fn comes_back(plan: &CommandPlan) -> String {
     let stored = serde_json::to_string(plan).unwrap();
     let back: CommandPlan = serde_json::from_str(&stored).unwrap();
@@ -35,7 +35,7 @@ fn comes_back(plan: &CommandPlan) -> String {
     stored
 }
 
-/// Flags of a command, each with what has to stand beside it: any of them can be typed together.
+/// Flags of a command, each with the arguments that it requires. Any combination of them can be typed.
 const FLAGS: &[(&[&str], &[&[&str]])] = &[
     (
         &["wire", "a.pcap", "-"],
@@ -254,7 +254,7 @@ proptest::proptest! {
             command.iter().chain(chosen.flat_map(|(_, flag)| *flag)).copied().collect();
         let plan = typed(&words);
         let stored = comes_back(&plan);
-        // What lets somebody in is stored, and does not print.
+        // Secrets are stored, but not printed.
         let has_secret = words.iter().any(|word| word.contains("s3cret"));
         assert_eq!(stored.contains("s3cret"), has_secret);
         assert!(!format!("{plan:?}").contains("s3cret"));
@@ -292,7 +292,7 @@ fn a_plan_that_is_stored_reads_well() {
     assert_eq!(predicted["plan"]["exchange"]["groups"][0], "P-256");
 }
 
-/// As a program without a command line has it done.
+/// Carries out a plan the way a program without a command line does.
 #[test]
 fn a_plan_from_json_is_carried_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -303,11 +303,11 @@ fn a_plan_from_json_is_carried_out() {
     let plan: CommandPlan = serde_json::from_value(plan).unwrap();
     assert_eq!(crate::cli::commands::carry_out(&plan).unwrap(), exit::OK);
     assert_eq!(std::fs::metadata(project.join("html/image.jpg")).unwrap().len(), 7);
-    // Once more, into what is not empty now.
+    // A second time, when the directory is not empty any more.
     assert_eq!(crate::cli::commands::carry_out(&plan).unwrap_err().code(), exit::WRITE);
 }
 
-/// What is done about captures that are compared, by how they are named.
+/// Conflicts between the named captures are refused before any capture is read.
 #[test]
 fn captures_to_compare_are_told_apart_before_any_is_read() {
     let refused = |words: &[&str]| {

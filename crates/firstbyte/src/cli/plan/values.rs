@@ -1,4 +1,4 @@
-//! Values of single flags, each with an error that says what it should have been.
+//! Values of single flags, each with an error that says what was expected.
 
 use std::net::IpAddr;
 
@@ -23,14 +23,14 @@ pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     })
 }
 
-/// An address, and the zone that one of IPv6 may have.
+/// An address, with the zone if it is an IPv6 address that has one.
 fn address(text: &str) -> Option<(IpAddr, Option<&str>)> {
     let (text, zone) = split_zone(text);
     let address: IpAddr = text.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
     (address.is_ipv6() || zone.is_none()).then_some((address, zone))
 }
 
-/// `[+]HOST:PORT:ADDRESS[,ADDRESS…]`; `-HOST:PORT` removes a cached entry, and there is no cache.
+/// `[+]HOST:PORT:ADDRESS[,ADDRESS…]`. `-HOST:PORT` removes a cached entry in curl; here there is no cache.
 pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
     if text.starts_with('-') {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
     let port = match port {
         "*" => None,
         _ => Some(parse_port(port).ok_or_else(|| match text.contains('@') {
-            // It may be what stands before one.
+            // The text may be the user information in front of a host, so do not show it.
             true => bad("the port is not a number".into()),
             false => bad(format!("{port:?} is not a port")),
         })?),
@@ -65,12 +65,12 @@ pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
     }
     let addresses = given.iter().map(|(address, _)| *address).collect();
     let zone = zone.map(str::to_owned);
-    // The dot of the root names the same host, as with curl.
+    // A trailing dot (the root) names the same host, as with curl.
     let host = (host != "*").then(|| without_root(host).to_ascii_lowercase());
     Ok(Some(ResolveOverride { host, port, addresses, zone }))
 }
 
-/// `HOST1:PORT1:HOST2:PORT2`, any of them empty; addresses in brackets.
+/// `HOST1:PORT1:HOST2:PORT2`, each possibly empty; addresses are in brackets.
 pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     let bad = |what: String| {
         usage(format!("--connect-to {:?}: {what}", shown_url(text)))
@@ -82,7 +82,7 @@ pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     };
     let host = |text: &str| {
         let plain = text.trim_start_matches('[').trim_end_matches(']');
-        // Names of interfaces have capitals.
+        // The zone keeps its case: interface names may contain capitals.
         let (name, zone) = plain.split_at(plain.find('%').unwrap_or(plain.len()));
         (!plain.is_empty()).then(|| without_root(name).to_ascii_lowercase() + zone)
     };
@@ -98,7 +98,7 @@ pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
     })
 }
 
-/// A name without the dot of the root: hosts of URLs have none (`Target`).
+/// A name without the root's trailing dot, which hosts of URLs do not have (`Target`).
 fn without_root(name: &str) -> &str {
     name.strip_suffix('.').filter(|name| !name.is_empty()).unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! From `wire` as typed to what is read out of captures.
+//! Turns the arguments of `wire` into plans.
 
 use std::num::NonZeroU8;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ fn live_capture(args: &LiveArgs) -> Option<LiveCapture> {
     })
 }
 
-/// Round trips that costs are projected to: as many have room beside each other.
+/// Most round-trip times that costs are projected to; that many columns fit next to each other.
 const MOST_PROJECTED: usize = 4;
 
 pub(super) fn wire_diff(args: &WireDiffArgs) -> Result<WireDiffPlan, Problem> {
@@ -105,7 +105,7 @@ fn only(args: &WireDiffArgs) -> Result<DiffCapture, Problem> {
     }
 }
 
-/// The captures that are compared with each other.
+/// The two captures to compare.
 fn both(args: &WireDiffArgs) -> Result<(DiffCapture, DiffCapture), Problem> {
     let live = |length| DiffCapture::Live { length };
     let file = DiffCapture::File;
@@ -128,7 +128,7 @@ fn too_often() -> Problem {
     usage("--for given too often")
 }
 
-/// The two groups of `--group`; `None` without.
+/// The two groups of `--group`, or `None` without it.
 fn groups(given: &[String]) -> Result<Option<[ServerGroup; 2]>, Problem> {
     match given {
         [] => Ok(None),

@@ -1,4 +1,4 @@
-//! What clients say of their connections, held against a capture of the same ones.
+//! Compares clients' own times with a capture of the same connections.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::cli::exit::Problem;
 use crate::cli::run_problem;
 use crate::runs::Dataset;
 
-/// What the clients say, held against the capture of that file.
+/// Compares the clients' own times in `data` with the capture in that file.
 pub(super) fn examined(data: &Dataset, capture: &Path) -> Result<Examined, Problem> {
     let mut examination = CrossExamination::default();
     connections(capture, |observed| {

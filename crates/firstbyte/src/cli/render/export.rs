@@ -1,4 +1,4 @@
-//! All samples, in the forms that were asked for: read once, written to every one of them.
+//! Exports all samples in the requested forms; reads them once for all forms.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::plans::{Destination, Outputs};
 use crate::runs::Dataset;
 use firstbyte_report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 
-/// What was asked for.
+/// The requested forms and their destinations.
 fn files(outputs: &Outputs) -> impl Iterator<Item = (Form, &Destination)> {
     let Outputs { json, csv, parquet, har, .. } = outputs;
     let forms = [(Form::Json, json), (Form::Csv, csv), (Form::Parquet, parquet), (Form::Har, har)];
     forms.into_iter().filter_map(|(form, to)| to.as_ref().map(|to| (form, to)))
 }
 
-/// Writes all samples to the files that were asked for.
+/// Writes all samples to the requested files.
 pub(super) fn samples(data: &Dataset, outputs: &Outputs) -> Result<(), Problem> {
-    // All are opened before anything is read. Those with as large parts are read once for all.
+    // Open all outputs before reading. Forms that take parts of the same size share one reading.
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut by_size: BTreeMap<usize, Opened<'_>> = BTreeMap::new();
     for (form, to) in files(outputs) {
@@ -40,7 +40,7 @@ pub(super) fn samples(data: &Dataset, outputs: &Outputs) -> Result<(), Problem> 
     outputs.qlog.as_deref().map_or(Ok(()), |directory| logs(data, directory))
 }
 
-/// Writes a log of each QUIC connection.
+/// Writes a log for each QUIC connection.
 fn logs(data: &Dataset, directory: &Path) -> Result<(), Problem> {
     let mut logs = QlogDirectory::new(directory);
     for taken in data.taken_in(0..data.rows.len(), SampleDetail::Whole) {
@@ -54,7 +54,7 @@ fn logs(data: &Dataset, directory: &Path) -> Result<(), Problem> {
 
 type Opened<'a> = (Vec<(&'a Path, SampleWriter<Sink>)>, Vec<PartMaker>);
 
-/// Reads all samples, makes parts of `size` samples of them, and writes these.
+/// Reads all samples, splits them into parts of `size` samples, and writes these.
 fn all_parts(
     data: &Dataset,
     size: usize,

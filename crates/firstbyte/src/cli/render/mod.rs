@@ -1,4 +1,4 @@
-//! Shows what was measured: on the terminal, and as the files that were asked for.
+//! Shows measurements on the terminal and in the requested files.
 
 mod examined;
 mod export;
@@ -16,17 +16,15 @@ use firstbyte_report::study::{Study, StudyStory};
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, markdown, percentiles, study_table};
 
-/// Shows a run.
 pub(super) fn run(run: Run, plan: &RenderPlan) -> Result<(), Problem> {
     show(&Dataset::from_run(run), plan)
 }
 
-/// Shows what was read.
 pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
     show_study(data, plan, None)
 }
 
-/// Shows the samples of a study, and its story in the page and as a picture.
+/// Shows the samples of a study, with its story in the page and as a picture.
 pub(super) fn show_study(
     data: &Dataset,
     plan: &RenderPlan,
@@ -54,7 +52,7 @@ pub(super) fn show_study(
         compare_unlike: plan.compare_unlike,
     };
     let material = Material::from_dataset(data, choices, examined).map_err(run_problem)?;
-    // Who asks for their comparison knows that they differ.
+    // A user who requested the comparison knows that the responses differ.
     if !plan.compare_unlike && !material.unlike_answers().is_empty() {
         let style = terminal::style(plan.colors);
         let answers = material.unlike_answers().iter().map(|answer| style.safe(answer)).collect();
@@ -62,8 +60,8 @@ pub(super) fn show_study(
     }
     material.show(data, |study| {
         let study = &Study { story, ..study.clone() };
-        // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
-        // terminal is gone.
+        // Print first, so that a later failure to write a file loses nothing. Return its error last, so that a closed
+        // terminal does not prevent the files.
         let shown = match on_terminal {
             true => print(&study_table::table(study, &terminal::style(plan.colors))),
             false => Ok(()),
@@ -84,7 +82,7 @@ pub(super) fn show_study(
     })
 }
 
-/// Whether the axis of `--by` is one that is varied.
+/// Checks that the axis of `--by` is varied.
 pub(super) fn check_by(plan: &RenderPlan, varied: &[&str]) -> Result<(), Problem> {
     match &plan.by {
         Some(by) if !varied.contains(&by.as_str()) => {
@@ -98,7 +96,7 @@ pub(super) fn check_by(plan: &RenderPlan, varied: &[&str]) -> Result<(), Problem
     }
 }
 
-/// Writes every figure into the directories that were asked for.
+/// Writes every figure into the requested directories.
 pub(super) fn pictures(figures: &[Figure], outputs: &Outputs) -> Result<(), Problem> {
     for figure in figures {
         let file = |directory: &Path, ending: &str| {
@@ -119,7 +117,7 @@ pub(super) fn pictures(figures: &[Figure], outputs: &Outputs) -> Result<(), Prob
     Ok(())
 }
 
-/// Tells the first few of what may be many.
+/// Prints the first few warnings.
 fn warn(warnings: &[Warning]) {
     const SHOWN: usize = 10;
     warnings.iter().take(SHOWN).for_each(terminal::warn);

@@ -1,4 +1,4 @@
-//! The one question about signals that no safe crate answers.
+//! The one query about signals that no safe crate offers.
 #![allow(unsafe_code, reason = "sigaction")]
 
 /// Whether this process was started to ignore `signal`, as nohup(1) does with SIGHUP.

@@ -1,4 +1,4 @@
-//! `compare --dry-run`: what would be measured.
+//! `compare --dry-run`: prints what would be measured.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use firstbyte_probe::experiment::{Lanes, Visit};
 use firstbyte_probe::probe::options::{HttpVersion, SessionUse, TlsVersion};
 use firstbyte_report::Style;
 
-/// Round-trip times that the duration is given for.
+/// The round-trip times for which the duration is estimated.
 const ROUND_TRIPS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(200)];
 
@@ -71,7 +71,7 @@ fn describe(study: &Study) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-/// The most that the cells of a lane add up to.
+/// The largest sum of `of_cell` over the cells of a lane.
 fn longest_lane(study: &Study, of_cell: impl Fn(usize) -> u32) -> u32 {
     let cells = 0..study.experiment.matrix.variants.len();
     match &study.experiment.design.lanes {
@@ -84,7 +84,7 @@ fn longest_lane(study: &Study, of_cell: impl Fn(usize) -> u32) -> u32 {
     }
 }
 
-/// Round trips of one visit, with what prepares it: one for the name, which may be nearer.
+/// Round trips of one visit and its preparation. One of them is for DNS, whose server may be nearer.
 fn round_trips(visit: &Visit) -> u32 {
     let (tls, options) = (visit.target.tls, &visit.options);
     if options.reuse {
@@ -102,12 +102,12 @@ fn round_trips(visit: &Visit) -> u32 {
         SessionUse::Full => full + exchange,
         SessionUse::Resume(_) if !quic && options.tls.max == TlsVersion::V1_2 => 2 + exchange,
         SessionUse::Resume(_) => full + exchange,
-        // A connection before it leaves the session.
+        // A connection before it obtains the session.
         SessionUse::EarlyData { .. } => full + exchange + (full - 1) + exchange,
     }
 }
 
-/// "1 h 2 min", "3 min 20 s", "45 s".
+/// Formats a duration: "1 h 2 min", "3 min 20 s", "45 s".
 pub(super) fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds % 3600 / 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! Takes the samples of a study, each of them into the run file before the next one is begun.
+//! Takes the samples of a study and writes each to the run file before the next one starts.
 
 use std::path::{Path, PathBuf};
 
@@ -19,19 +19,19 @@ use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
 use firstbyte_probe::experiment::{Before, Control, RunPlan};
 use firstbyte_report::warning::Warning;
 
-/// What came of a study.
+/// Result of a study's measurement.
 pub(in crate::cli) struct Measured {
     /// The run file.
     pub path: PathBuf,
     pub interrupted: bool,
     /// The last failure of a sample that counts.
     failure: Option<Failure>,
-    /// What results go to.
+    /// Outputs for the results.
     opened: Opened,
 }
 
 impl Measured {
-    /// Shows the run, and gives the exit code.
+    /// Shows the run and returns the exit code.
     pub(in crate::cli) fn render(self, plan: &RenderPlan) -> Result<u8, Problem> {
         render::run(self.read_run()?, plan)?;
         let code = self.code();
@@ -46,25 +46,23 @@ impl Measured {
         Ok(code)
     }
 
-    /// Reads what was measured.
     pub(in crate::cli) fn read_run(&self) -> Result<Run, Problem> {
         Run::read(&self.path).map_err(run_problem)
     }
 
-    /// The exit code: that of the last sample that failed.
+    /// The exit code of the last sample that failed.
     pub(in crate::cli) fn code(&self) -> u8 {
         self.failure.as_ref().map_or(exit::OK, |failure| exit::code(&failure.cause))
     }
 }
 
-/// Measures.
 pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
     let campaign = study.experiment.campaign();
     let plan = stored(&RunPlan::Compare(Box::new(study.plan.clone())))?;
     let header = run_header(&campaign, &study.experiment.axes, &study.command, plan);
     let measuring = Measuring::new()?;
     let visitors = measuring.visitors(&campaign)?;
-    // What can be told before is told before anything is written.
+    // Report everything that can be known in advance before writing.
     let opened = Files::default()
         .reads(&study.reads)
         .keeps(study.run.path())
@@ -109,16 +107,16 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
     Ok(Measured { path, interrupted: ended.stopped, failure: ended.failure, opened })
 }
 
-/// A plan as a run file keeps it.
+/// A plan in the form that a run file stores.
 pub(in crate::cli) fn stored(plan: &RunPlan) -> Result<serde_json::Value, Problem> {
-    // Only the name of a file can be no text.
+    // Only file names can fail to be UTF-8.
     serde_json::to_value(plan).map_err(|_| {
         Problem::new(exit::USAGE, "a file's name is not UTF-8, and a run file keeps it as text")
             .hint("give the file another name")
     })
 }
 
-/// Begins the run file, or goes on with one.
+/// Starts the run file, or continues an existing one.
 fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>), Problem> {
     let begin = |path: &Path, creation| {
         let writer = RunWriter::create(path, header, creation).map_err(run_problem)?;
@@ -155,8 +153,7 @@ fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>)
     Ok((writer, resumed.done, resumed.run.rows))
 }
 
-/// Begins a run in `directory` under the first name that no other has, also of those begun in the
-/// same second.
+/// Starts a run in `directory` under the first unused name, even if another run started in the same second.
 fn create_anywhere(
     directory: &Path,
     stamp: &str,

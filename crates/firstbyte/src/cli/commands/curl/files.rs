@@ -1,4 +1,4 @@
-//! LineFiles, standard input and the environment, for curl's command line.
+//! Files, standard input and the environment for curl's command line.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use firstbyte_curl::files::LineFiles;
 use firstbyte_probe::probe::{MOST_BODY, read_all, read_file};
 
-/// Those of this process.
+/// The files of this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SystemFiles;
 
@@ -39,7 +39,7 @@ impl LineFiles for SystemFiles {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        // It fails only if the system has no randomness, and then no handshake succeeds either.
+        // Fails only if the system has no randomness, and then no handshake succeeds either.
         let _ = aws_lc_rs::rand::fill(bytes);
     }
 }

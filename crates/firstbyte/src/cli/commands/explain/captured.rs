@@ -1,4 +1,4 @@
-//! The server's time by a capture from either end of the path.
+//! The server's time, from a capture at either end of the path.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::cli::exit::{self, Problem};
 
-/// What the capture in `path` says the server took for the responses of `way`'s connections: the median
-/// over those that are in it, and how many these are.
+/// The median server time of `way`'s connections in the capture at `path`, and the number of connections used.
 ///
-/// At the tap: from the last byte of the request to the first of the response, less one round trip from
-/// there to the server.
+/// The time at the tap runs from the last byte of the request to the first byte of the response, minus the round trip
+/// from the tap to the server.
 pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), Problem> {
     let mut analyzer = Analyzer::new(Limits { seed: fastrand::u64(..), ..Limits::default() });
     let mut times: Vec<f64> = Vec::new();
@@ -49,8 +48,9 @@ pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), P
     }
 }
 
-/// Whether both are the same connection. A client's address may be translated on the way, and its port
-/// is kept where that is possible.
+/// Whether both are the same connection.
+///
+/// The client's address may be translated on the path, but translators keep its port if possible.
 fn is_same(connection: &Connection, observed: &Observed) -> bool {
     let (Some(local), Some(remote)) = (connection.facts.local, connection.facts.remote) else {
         return false;
@@ -59,10 +59,12 @@ fn is_same(connection: &Connection, observed: &Observed) -> bool {
     local.port() == client.port() && remote == server
 }
 
-/// What the server took at the tap. Which of the runs of bytes that the tap saw are request and response
-/// is known from the client, whose times are the tap's but for the way between the two. What a response
-/// begins with cannot be seen from outside (settings and tickets come first): its last byte can, and the
-/// client knows how long before that its first byte came.
+/// The server's time as seen at the tap.
+///
+/// The tap sees only runs of bytes. The client's times tell which of them are request and response, as they differ
+/// from the tap's only by the path between the two. The first byte of a response cannot be recognised in the capture,
+/// because settings and tickets come before it. Its last byte can, and the client knows how much earlier the first
+/// one arrived.
 fn took(connection: &Connection, observed: &Observed) -> Option<Duration> {
     let at = |mark| connection.marks.at(mark);
     let begun = at(Mark::ConnectStart)?;

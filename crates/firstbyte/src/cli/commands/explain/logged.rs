@@ -1,4 +1,4 @@
-//! The connections of an explanation in the server's access log.
+//! Finds the connections of an explanation in the server's access log.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::cli::terminal;
 use firstbyte_report::units::count;
 use firstbyte_report::warning::Warning;
 
-/// Looks for `evidence`'s connections in the log at `path`. Lines that are none are told.
+/// Looks for `evidence`'s connections in the log at `path`. Warns about lines that are not log entries.
 pub(super) fn search<'a>(
     path: &Path,
     evidence: &'a Evidence,
@@ -34,7 +34,7 @@ pub(super) fn search<'a>(
     Ok(search)
 }
 
-/// The problem that none of `way`'s connections is in the log with its time.
+/// The error that none of `way`'s connections is in the log with its time.
 pub(super) fn not_found(path: &Path, lines: u64, way: &Way) -> Problem {
     let message = format!(
         "--server-log {}: contains none of the {}, of {}",

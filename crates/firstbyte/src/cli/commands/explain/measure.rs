@@ -1,8 +1,8 @@
-//! Takes the samples that an explanation rests on.
+//! Takes the samples for an explanation.
 //!
-//! First a visit like any client's, which also follows redirects and shows what the server offers.
-//! Then rounds, each of which connects in every way once, in random order. A way whose first
-//! connection fails is given up: what it costs to fail is not paid again and again.
+//! First come visits like any client's, which follow redirects and show what the server offers. Then each round
+//! connects once in every way, in random order. A way whose first connection fails is given up, so that its failure
+//! is not waited for repeatedly.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,10 +28,12 @@ use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_probe::probe::{Prober, Target};
 use firstbyte_report::advice;
 
-/// Rounds before those that count. In the first, each way connects for the first time; the user's
-/// own way does so in both, before all others, and follows redirects.
+/// Number of rounds before those that count.
+///
+/// In the first, each way connects for the first time. The user's own way takes its samples of both rounds before all
+/// others, and follows redirects.
 pub(super) const WARMUP: u32 = 2;
-/// A way that is only tried is not waited for as long as the user's own.
+/// Time limit for the additional ways, which are not worth waiting for as long as the user's own.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn measure(
@@ -41,7 +43,8 @@ pub(super) fn measure(
     silent: bool,
 ) -> Result<Measured, Problem> {
     let target = target_of(plan.url.reveal())?;
-    // Others read late what has arrived, and that would be the server's fault: ours explains, another one stands beside.
+    // Other clients read data late, which would count as the server's time. So the explanation uses firstbyte's own
+    // client, and another client is only measured next to it.
     let other_client = Some(plan.options.client).filter(|client| *client != Client::Firstbyte);
     let options = Options { client: Client::Firstbyte, ..plan.options.clone() };
     let stored_plan = stored(&RunPlan::Explain(Box::new(plan.clone())))?;
@@ -89,7 +92,7 @@ pub(super) fn measure(
     let control = Control::default();
     let progress = Progress::new(design.samples(cells), silent);
     let is_done = |round: u32, cell: usize| round < WARMUP && (cell == 0 || round > 0);
-    // The user's own way's first, and the whole second round.
+    // The first-round sample of the user's own way, and the whole second round.
     let samples = cells as u64 + 1;
     let before = Before { done: Some(&is_done), samples, ..Before::default() };
     progress.skip(samples);
@@ -103,7 +106,7 @@ pub(super) fn measure(
     Ok(Measured::from_taken(header, kept.taken, interrupted))
 }
 
-/// Asks as the last request of `visit` did: what was meant for one origin is not sent to another.
+/// Applies the redirects of `visit` to the request: what is meant for one origin must not be sent to another.
 fn follow(visit: &Sample, base: &mut Visit) {
     let hops = visit.redirects.iter().chain([&visit.connection]);
     let urls: Vec<_> = hops.filter_map(|hop| Target::parse(&hop.url).ok()).collect();
@@ -112,7 +115,7 @@ fn follow(visit: &Sample, base: &mut Visit) {
     }
 }
 
-/// The very first visit, and one after it, when names are in caches.
+/// The very first visit, and a second one with cached names.
 pub(super) async fn visits(prober: &dyn Prober, target: &Target) -> [Sample; 2] {
     let first = prober.probe(target).await;
     [first, prober.probe(target).await]
@@ -122,7 +125,7 @@ pub(super) fn interrupted() -> Problem {
     Problem::new(signals::exit_code(), "interrupted before there was anything to explain")
 }
 
-/// The ways, each of which is visited once a round.
+/// The ways; each is visited once per round.
 fn matrix(axis: &Axis, base: &Visit) -> Matrix {
     let mut matrix = Matrix::new(std::slice::from_ref(axis), base);
     for variant in matrix.variants.iter_mut().skip(1) {
@@ -132,9 +135,8 @@ fn matrix(axis: &Axis, base: &Visit) -> Matrix {
     matrix
 }
 
-/// The samples, which are also in the run file, where there is one.
+/// The samples, which are also written to the run file if there is one.
 struct Kept<'a> {
-    /// The run file.
     run: Option<(&'a Path, RunWriter)>,
     taken: Vec<Taken>,
 }

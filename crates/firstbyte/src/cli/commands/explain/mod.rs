@@ -1,4 +1,4 @@
-//! `firstbyte explain URL`: connects in several ways, and says where the time goes.
+//! `firstbyte explain URL`: connects in several ways and explains where the time goes.
 
 mod captured;
 mod logged;
@@ -69,12 +69,12 @@ pub(in crate::cli) fn run(plan: &ExplainPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// What was seen, and by which command.
+/// The measured evidence, and the command behind it.
 #[derive(Debug)]
 struct Measured {
     url: String,
     evidence: Evidence,
-    /// The command that repeats it, without secrets.
+    /// The command that repeats the measurement, without secrets.
     command: Vec<String>,
     date: String,
     /// Ways that were given up, and why.
@@ -93,7 +93,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         .evidence
         .ways
         .iter()
-        // What that reads late is nobody's time in an equation.
+        // Another client's late reading does not belong to any term of an equation.
         .filter(|(kind, _)| *kind != WayKind::OtherClient)
         .filter_map(|(kind, way)| {
             let equation = equation_of(way)?;
@@ -140,7 +140,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
     }))
 }
 
-/// The server's time by other witnesses.
+/// The server's time according to other witnesses.
 fn witnesses(
     plan: &ExplainPlan,
     evidence: &Evidence,
@@ -176,14 +176,14 @@ fn witnesses(
     Ok(reconciled)
 }
 
-/// A failure leaves nothing to explain.
+/// The error that a failed connection leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure, hint: Option<String>) -> Problem {
     let message = format!("{}: {failure}", shown_url(url));
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
 }
 
-/// Why there is nothing to explain.
+/// The error that there is nothing to explain.
 fn nothing(measured: &Measured) -> Problem {
     let way = measured.evidence.subject();
     let failure = way.and_then(|way| {

@@ -1,5 +1,6 @@
-//! What repeated visits would save, by prediction: the connection as it is and as it would be, both predicted from what was
-//! measured, and the difference.
+//! Predicts what repeated visits would save.
+//!
+//! Both the actual connection and the improved one are predicted from the measurements; the saving is the difference.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +17,12 @@ use rustls::sign::CertifiedKey;
 use crate::prediction::hosts::{calibrate, handshakes};
 use firstbyte_clock::timer_now;
 
-/// What a prediction may be off by and still be taken for one of this server.
+/// How far a prediction may be off, as a share, if the model is to count as valid for this server.
 const CLOSE: f64 = 0.1;
 
-/// Fills in what resumption and early data would save. Nothing is filled in where the connection as it is cannot be
-/// predicted: then the model does not hold for this server.
+/// Fills in what resumption and early data would save.
+///
+/// Nothing is filled in if the actual connection cannot be predicted: the model does not hold for this server.
 pub(super) fn fill_in(findings: &mut [Finding], evidence: &Evidence) {
     let sessions = |finding: &&mut Finding| {
         matches!(finding.kind, FindingKind::NoResumption | FindingKind::NoEarlyData)
@@ -36,7 +38,7 @@ pub(super) fn fill_in(findings: &mut [Finding], evidence: &Evidence) {
     }
 }
 
-/// The connection as it is, ready to be predicted.
+/// Model of the actual connection.
 struct Model {
     setup: Setup,
     way: Way,
@@ -65,7 +67,7 @@ impl Model {
         let http = facts.http.as_ref()?;
         setup.exchange.response_bytes = http.body_bytes.unwrap_or(0);
         setup.exchange.response_head_bytes = http.header_bytes.unwrap_or(200);
-        // As it is, but for the session: what a repeated visit saves is one of the questions.
+        // Unchanged except for the session, because the saving of a repeated visit is one of the questions.
         let way =
             Way { session: Session::Full, reuse: Reuse::New, ..Way::from_connection(middle)? };
         let retried = tls.and_then(|tls| tls.handshake)
@@ -77,7 +79,7 @@ impl Model {
         calibrate(&mut setup, &handshakes(subject.connections().map(|c| &c.connection)), rtt);
         let predicted = predict(&setup, &way, timer_now().into_std()).ok()?;
         let (predicted, measured) = (total(&predicted), subject.total()?);
-        // What has a name of its own is not the model's to predict.
+        // Parts with names of their own are not predicted by the model.
         let apart = subject.median(|c| {
             let parts = c.split.parts;
             Some(parts.pause + parts.variation + parts.fallback)
@@ -86,7 +88,7 @@ impl Model {
         (off.as_secs_f64() <= CLOSE * measured.as_secs_f64()).then_some(Self { setup, way })
     }
 
-    /// What a visit with the one session takes more than with the other.
+    /// How much longer a visit with the session `before` takes than with `after`.
     fn saves(&self, before: Session, after: Session) -> Option<TimeSaved> {
         let with = |session: Session| times(&self.setup, &Way { session, ..self.way });
         let (before, after) = (with(before)?, with(after)?);
@@ -104,7 +106,7 @@ fn times(setup: &Setup, way: &Way) -> Option<(Duration, Duration)> {
     Some((total(&connection), Duration::from_nanos(first_byte.as_nanos().unsigned_abs())))
 }
 
-/// A chain of about so many bytes, as far as one can be that short.
+/// A certificate chain of about `bytes` bytes, or of the default size if that is too short.
 fn chain_of(bytes: usize) -> Option<Arc<CertifiedKey>> {
     let ca = Ca::new().ok()?;
     let names = ["server.test".to_owned()];

@@ -1,7 +1,7 @@
-//! Tries a smaller ClientHello where a large one came to nothing.
+//! Tries a smaller ClientHello if a large one got no answer.
 //!
-//! Input: a visit that failed so. Output: a problem that names the cause and its cost, where the smaller one gets through;
-//! where it does not, size is not the cause, and nothing is said.
+//! Input: a visit that failed in this way. Output: if the smaller one succeeds, a problem that names the cause and
+//! its cost; if not, nothing, because the size is not the cause.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
 use crate::cli::signals::asked_to_end;
 
-/// The group whose key share is smallest, as `--curves` has it.
+/// The group with the smallest key share, as a value of `--curves`.
 const SMALL_GROUP: &str = "x25519";
 
-/// What both ClientHellos came to.
+/// Results of both ClientHellos.
 #[derive(Clone, Copy, Debug)]
 struct HelloTrial {
     large_bytes: u64,
     small_bytes: u64,
-    /// How long the visit with the large one took to fail, and the other to succeed.
+    /// How long the visit with the large one took to fail; the next field is how long the other took to succeed.
     failed_after: Duration,
     succeeded_after: Duration,
 }
 
-/// Visits `target` with a smaller ClientHello, if `failed` may have failed for the size of its own.
+/// Visits `target` with a smaller ClientHello, if the size of its own may be why `failed` failed.
 pub(super) fn try_smaller(
     measuring: &Measuring,
     options: &Options,

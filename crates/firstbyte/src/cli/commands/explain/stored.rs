@@ -1,4 +1,4 @@
-//! From samples of a run to evidence, freshly measured or stored.
+//! Converts the samples of a run, new or stored, to evidence.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::{read_run, run_problem};
 use firstbyte_report::dates;
 
-/// Reads what `explain --run` has written.
+/// Reads a run written by `explain --run`.
 pub(super) fn read(path: &Path) -> Result<Measured, Problem> {
     let run = read_run(path)?;
     let ways =
@@ -35,7 +35,7 @@ fn kind(name: &str) -> Option<WayKind> {
 }
 
 impl Measured {
-    /// What samples say, each of which is of the header's cell of its number.
+    /// The evidence in samples; each belongs to the header's cell with its number.
     pub(super) fn from_taken(header: RunHeader, taken: Vec<Taken>, interrupted: bool) -> Self {
         let cells = header.cells();
         let mut left_out = Vec::new();

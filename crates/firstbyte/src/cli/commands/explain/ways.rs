@@ -1,4 +1,4 @@
-//! Which ways to connect are worth trying, by what a first visit showed.
+//! Chooses the ways to connect that are worth trying, from what the first visit showed.
 
 use firstbyte_core::timeline::{Connection, Handshake, RecordType};
 use firstbyte_explain::WayKind;
@@ -7,7 +7,9 @@ use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Target;
 use firstbyte_probe::probe::options::{Client, Family, HttpVersion, Options, TlsVersion};
 
-/// The ways to try, as an axis whose values are called after their kinds. The user's own comes first, another client's last.
+/// The ways to try, as an axis whose values are named after their kinds.
+///
+/// The user's own way comes first, another client's last.
 pub(super) fn ways(
     target: &Target,
     options: &Options,
@@ -18,7 +20,7 @@ pub(super) fn ways(
     let mut add = |kind: WayKind, settings: &str| ways.push((kind, settings.to_owned()));
     let quic = options.http.version == HttpVersion::Http3;
     if target.tls {
-        // Of another scheme, the proxy would be another one.
+        // The other scheme would go through a different proxy, so a proxy rules this way out.
         if target.port == 443 && !quic && options.proxy.is_none() {
             add(WayKind::Plain, "scheme=http");
         }
@@ -60,7 +62,7 @@ fn version(seen: &Connection) -> Option<&str> {
     seen.facts.tls.as_ref()?.version.as_deref()
 }
 
-/// The group that a HelloRetryRequest asked for, as a setting has it.
+/// The group that a HelloRetryRequest asked for, as a value of the `kex` axis.
 fn wanted_group(seen: &Connection) -> Option<&'static str> {
     let tls = seen.facts.tls.as_ref()?;
     if tls.handshake != Some(Handshake::FullWithHelloRetryRequest) {
@@ -75,7 +77,7 @@ fn wanted_group(seen: &Connection) -> Option<&'static str> {
     }
 }
 
-/// Whether the response says that HTTP/3 is served too (RFC 7838).
+/// Whether the response advertises HTTP/3 (`Alt-Svc`, RFC 7838).
 fn announces_http3(seen: &Connection) -> bool {
     let value = seen.facts.http.as_ref().and_then(|http| http.header("alt-svc"));
     value.is_some_and(|value| {

@@ -1,8 +1,10 @@
-//! A study by load: few and many clients at once connect to one server, with full handshakes and with resumed ones, so that
-//! it shows from where on throughput rises no more; and what a capture of that says is held against it.
+//! A study by load, which finds the load above which throughput no longer rises.
 //!
-//! In: a plan with `[load]`. Out: connections a second, the server's processor time for each, and the estimate of
-//! `wire --capacity` beside them. The fields are in `docs/plans.md`.
+//! Few and many clients at once connect to one server, with full handshakes and with resumed ones. The capture's
+//! estimate is compared with the result.
+//!
+//! In: a plan with `[load]`. Out: connections per second, the server's processor time per connection, and next to
+//! them the estimate of `wire --capacity`. The fields are described in `docs/plans.md`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -27,7 +29,6 @@ use crate::cli::signals::Attention;
 use crate::cli::terminal::{self, note};
 use crate::plans::LabStudyPlan;
 
-/// A plan, as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CapacityPlan {
@@ -40,15 +41,14 @@ pub(super) struct CapacityPlan {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoadSettings {
-    /// The server's host.
     host: String,
-    /// Connections at once, step by step.
+    /// Concurrent connections of each step.
     clients: Vec<usize>,
-    /// How often all steps are made: what else the machine has to do then meets all of them.
+    /// How often all steps are repeated, so that other activity on the machine affects all of them alike.
     rounds: u32,
-    /// A step of a round is so long at most.
+    /// Longest duration of a step within a round, in seconds.
     seconds: f64,
-    /// And has so many connections at most.
+    /// Most connections of a step within a round.
     connections: u64,
 }
 
@@ -56,16 +56,16 @@ struct LoadSettings {
 #[serde(deny_unknown_fields)]
 struct Expectation {
     say: String,
-    /// The capture's estimates are so near.
+    /// How close the capture's estimates must be.
     within: String,
 }
 
-/// Clients at once, at most.
+/// Upper limit for concurrent clients.
 const MOST_CLIENTS: usize = 256;
-/// Seconds of load, at most.
+/// Upper limit for the seconds of load.
 const LONGEST: f64 = 600.0;
 
-/// The plan, where `text` is one by load.
+/// The plan in `text`, if it is a study by load.
 pub(super) fn plan(text: &str) -> Result<Option<CapacityPlan>, String> {
     let described =
         |error: toml::de::Error| describe_toml_error(text, error.message(), error.span());
@@ -112,7 +112,7 @@ fn share(text: &str) -> Result<f64, String> {
         .map_err(|error| format!("`{text}`: {error}; {}", error.advice()))
 }
 
-/// Runs the study in a lab, and says what came out.
+/// Runs the study in a lab and reports the result.
 pub(super) fn run(
     asked: &LabStudyPlan,
     plan: &CapacityPlan,
@@ -149,7 +149,7 @@ fn target(load: &LoadSettings, lab: &Lab) -> Result<LoadTarget, Problem> {
     })
 }
 
-/// All steps, round by round: with full handshakes, and with resumed ones.
+/// Runs all steps, round by round, with full handshakes and with resumed ones.
 fn drive(
     load: &LoadSettings,
     rounds: u32,
@@ -187,12 +187,12 @@ fn drive(
     Ok(steps)
 }
 
-/// What the server has taken of the processor.
+/// Processor time that the server has used so far.
 fn taken(load: &LoadSettings, lab: &Lab) -> Option<Duration> {
     lab.server_times().into_iter().find(|server| server.host == load.host).map(|s| s.taken.sum())
 }
 
-/// What the client's capture says of the server.
+/// The estimate of the server's capacity from the client's capture.
 fn seen(capture: &Path, server: SocketAddr) -> Result<Option<ServerCapacity>, Problem> {
     let mut capacities = Capacities::default();
     connections(capture, |observed| capacities.add(observed))?;
@@ -200,7 +200,7 @@ fn seen(capture: &Path, server: SocketAddr) -> Result<Option<ServerCapacity>, Pr
     Ok(capacities.summaries().into_iter().find(of_server))
 }
 
-/// Says what the load and the capture show, and whether it is what is expected.
+/// Reports what the load and the capture show, and whether that matches the expectations.
 fn judge(
     asked: &LabStudyPlan,
     plan: &CapacityPlan,
@@ -216,7 +216,7 @@ fn judge(
 }
 
 impl CapacityPlan {
-    /// What the server sustains, by load and by the capture, full and resumed.
+    /// The server's sustained rates, full and resumed, by load and by capture.
     fn figures(&self, steps: &[Steps; 2], seen: Option<&ServerCapacity>) -> Vec<StoryFigure> {
         let of = |expectation: &Expectation, steps: &Steps| {
             let sustained = steps.sustained().unwrap_or_default();
@@ -259,7 +259,7 @@ mod tests {
         assert!(with("15 %", "15").contains("`15`"));
     }
 
-    /// Without an estimate nothing is near.
+    /// A missing estimate is not close to anything.
     #[test]
     fn what_the_capture_does_not_say_is_not_as_expected() {
         let plan = plan(include_str!("../../../../studies/capacity.toml")).unwrap().unwrap();

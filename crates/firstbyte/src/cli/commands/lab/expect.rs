@@ -1,7 +1,7 @@
-//! Figures of a study: published or expected ones, compared with measured ones.
+//! Figures of a study: published or expected values, compared with measured ones.
 //!
-//! In: `[[expect]]` of a plan, measurements of each variant. Out: [`StoryFigure`]s, each of them judged. How they are shown
-//! is the story's.
+//! In: `[[expect]]` of a plan, and measurements of each variant. Out: [`StoryFigure`]s, each judged. The story
+//! decides how they are shown.
 
 use std::collections::BTreeMap;
 
@@ -16,44 +16,43 @@ use serde::Deserialize;
 use crate::cli::plan::quantities::nanoseconds;
 use crate::runs::{Dataset, RunError};
 
-/// An expectation, as written in a plan. Every field is described in `docs/plans.md`.
+/// An expectation as written in a plan. `docs/plans.md` describes every field.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct Expectation {
     /// The figure's name, for people.
     pub say: String,
-    /// A time of ours.
+    /// One of our metrics.
     pub metric: Option<String>,
-    /// Or what the client's own network panel calls it.
+    /// Alternatively, a name from the client's own network panel.
     pub panel: Option<String>,
-    /// Of the variants with these values: one of them each, or several with commas between.
+    /// Selects variants by these values: one value per axis, or several separated by commas.
     pub of: BTreeMap<String, String>,
-    /// Compared with the variants that have these values instead.
+    /// Compares them with the variants that have these values instead.
     #[serde(default)]
     pub against: BTreeMap<String, String>,
-    /// The change's bounds, shares or times; for `against`.
+    /// Bounds of the change, as shares or times; used with `against`.
     pub change: Option<[String; 2]>,
-    /// The median's bounds.
+    /// Bounds of the median.
     pub median: Option<[String; 2]>,
-    /// What others found: a value, or "A to B".
+    /// The published value, or "A to B".
     pub published: Option<String>,
-    /// How far from it is near enough, as a share and as a time: the larger one counts.
+    /// Tolerance around the published value, as a share and as a time; the larger one applies.
     #[serde(default)]
     pub within: Vec<String>,
 }
 
-/// Measurements to compare expectations with.
 pub(super) struct StudyMeasurements<'a> {
     cells: &'a [Cell],
     /// Variants that could not be measured, and why.
     left_out: &'a [(Cell, String)],
     table: Table,
-    /// What clients' own network panels show, by cell and the panel's name for it, in nanoseconds.
+    /// Times in clients' own network panels, by cell and the panel's name for them, in nanoseconds.
     panels: BTreeMap<(usize, String), Vec<f64>>,
 }
 
 impl<'a> StudyMeasurements<'a> {
-    /// Of a run; panels are read where `expectations` are about them.
+    /// Takes the measurements of a run. Panels are read only if `expectations` refer to them.
     pub(super) fn from_dataset(
         data: &'a Dataset,
         left_out: &'a [(Cell, String)],
@@ -75,7 +74,6 @@ impl<'a> StudyMeasurements<'a> {
     }
 }
 
-/// A bound: a share or a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
     Share(f64),
@@ -104,14 +102,13 @@ fn not_a_bound(text: &str) -> String {
     format!("{text:?} is neither a share such as -50 % nor a time such as 12.1 ms")
 }
 
-/// Both ends of "A to B"; of one value, that value twice.
+/// Both ends of "A to B"; a single value is returned twice.
 fn ends(published: &str) -> Result<[Bound; 2], String> {
     let (low, high) = published.split_once(" to ").unwrap_or((published, published));
     Ok([Bound::read(low)?, Bound::read(high)?])
 }
 
 impl Expectation {
-    /// Reads the expectations of a plan.
     pub(in crate::cli) fn read(tables: &[toml::Table]) -> Result<Vec<Self>, String> {
         let read = |table: &toml::Table| {
             let expectation: Self = table.clone().try_into().map_err(|e: toml::de::Error| {
@@ -151,13 +148,13 @@ impl Expectation {
         }
     }
 
-    /// Whether it was published as one value, not as "A to B".
+    /// Whether a single value was published, not "A to B".
     fn is_one_value(&self) -> bool {
         let ends = self.published.as_deref().and_then(|text| ends(text).ok());
         ends.is_some_and(|[low, high]| low == high)
     }
 
-    /// Its figures: one of each variant that it is about, also of those that were left out, and why.
+    /// One figure for each matching variant, including those that were left out, with the reason.
     pub(super) fn judge(&self, measured: &StudyMeasurements<'_>) -> Vec<StoryFigure> {
         let StudyMeasurements { cells, left_out, table, panels } = measured;
         let metric = self.metric.as_deref().and_then(Metric::named);
@@ -200,7 +197,7 @@ impl Expectation {
         StoryFigure { name, variant, unit, published, measured }
     }
 
-    /// What sets `cell` apart from others that the figure is about. Clients are always named: each has its panel.
+    /// The factors that set `cell` apart from the figure's others. Clients are always named, as each has its panel.
     fn variant(&self, cell: &Cell) -> String {
         let apart = |factor: &&Factor| {
             let axis = &factor.axis;
@@ -211,7 +208,7 @@ impl Expectation {
         labels.join(", ")
     }
 
-    /// Whether `other` is what `cell` is compared with: as `against` says, and else the same.
+    /// Whether `cell` is compared with `other`, which has the values of `against` and otherwise the same ones.
     fn is_base(&self, cell: &Cell, other: &Cell) -> bool {
         let same = |factor: &Factor| {
             self.against.contains_key(&factor.axis) || other.factors.contains(factor)
@@ -227,7 +224,6 @@ impl Expectation {
         }
     }
 
-    /// The bounds of the measured figure.
     fn bounds(&self) -> Option<[Bound; 2]> {
         if let Some([low, high]) = self.change.as_ref().or(self.median.as_ref()) {
             return Some([Bound::read(low).ok()?, Bound::read(high).ok()?]);
@@ -243,7 +239,7 @@ impl Expectation {
         }
     }
 
-    /// Whether `value` is within the bounds, or near enough to the published value.
+    /// Whether `value` is within the bounds, or close enough to the published value.
     fn reproduced_by(&self, value: f64) -> bool {
         let Some([low, high]) = self.bounds().map(|ends| ends.map(Bound::number)) else {
             return false;
@@ -340,7 +336,7 @@ mod tests {
         };
         assert!((missed.value + 0.2).abs() < 0.001, "{missed:?}");
         assert_eq!(judged(&cells[..1], [100, 50]).measured, MeasuredFigure::Missed(None));
-        // One that cannot be measured is neither.
+        // A variant that cannot be measured is neither reproduced nor missed.
         let left_out = [(cell("1.3"), "too old".to_owned())];
         let figures = halves.judge(&measured(&cells[..1], &left_out, [100, 50]));
         assert_eq!(figures[0].measured, MeasuredFigure::Unavailable("too old".to_owned()));

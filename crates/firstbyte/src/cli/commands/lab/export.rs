@@ -1,4 +1,4 @@
-//! `firstbyte lab export`: a docker-compose project with nginx, for a host of one's own.
+//! `firstbyte lab export`: writes a docker-compose project with nginx, to run on your own host.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::plans::LabExportPlan;
 const COMPOSE: &str = include_str!("export/compose.yaml");
 const NGINX: &str = include_str!("export/nginx.conf");
 const README: &str = include_str!("export/README.md");
-/// Keeps the keys out of what is shared.
+/// The `.gitignore`: keeps private keys out of shared copies.
 const IGNORED: &str = "certificates/*.pem\n";
 
 pub(in crate::cli) fn run(plan: &LabExportPlan) -> Result<u8, Problem> {
@@ -31,7 +31,7 @@ pub(in crate::cli) fn run(plan: &LabExportPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// What the project consists of: path within it, content.
+/// The project's files: path within it, content.
 fn files(plan: &LabExportPlan) -> Vec<(&'static str, Vec<u8>)> {
     let early_data = if plan.early_data { "on" } else { "off" };
     vec![
@@ -64,7 +64,7 @@ fn page(bytes: usize) -> Vec<u8> {
     head.bytes().chain(filling.bytes().cycle()).take(bytes).collect()
 }
 
-/// Bytes that nothing on the way compresses: those of a linear congruential generator (Knuth, MMIX).
+/// Incompressible bytes, from a linear congruential generator (Knuth, MMIX).
 fn image(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {

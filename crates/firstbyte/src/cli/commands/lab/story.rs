@@ -1,4 +1,4 @@
-//! A study's story, from its plan and its figures; and which of its sentence's figures the plan does not have.
+//! A study's story, from its plan and its figures. Also checks that the plan has the figures that its sentence uses.
 
 use firstbyte_report::study::{StoryFigure, StudyStory, figures_of_sentence};
 use firstbyte_report::study_story::render_story;
@@ -9,7 +9,7 @@ use crate::cli::plan::plan_file::StoryPlan;
 use crate::cli::terminal;
 use crate::plans::RenderPlan;
 
-/// The story of the study `name`, whose measured figures are compared with `reference`.
+/// The story of the study `name`, with its measured figures compared with `reference`.
 pub(super) fn story_of_study(
     name: &str,
     plan: Option<&StoryPlan>,
@@ -20,7 +20,7 @@ pub(super) fn story_of_study(
     StudyStory { study: name.to_owned(), source, reference, figures, sentence }
 }
 
-/// Why the sentence cannot be told, where it rests on a figure that is not among `names`.
+/// Why the sentence cannot be told: it refers to a figure that is not among `names`.
 pub(super) fn sentence_problem(plan: Option<&StoryPlan>, names: &[&str]) -> Option<String> {
     let unknown = figures_of_sentence(&plan?.sentence).find(|name| !names.contains(name))?;
     let known = names.join("; ");

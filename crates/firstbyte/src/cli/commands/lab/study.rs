@@ -1,4 +1,4 @@
-//! `firstbyte lab study`: runs a scenario's study and tells its story: published and measured figures.
+//! `firstbyte lab study`: runs a scenario's study and compares published figures with measured ones.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::cli::{render, run_problem};
 use crate::plans::{LabStudyPlan, RenderPlan};
 use crate::runs::{Dataset, RunError};
 
-/// The plans that come with firstbyte, by scenario.
+/// The plans that ship with firstbyte, by scenario.
 const PLANS: [(&str, &str); 7] = [
     ("capacity", include_str!("../../../../studies/capacity.toml")),
     ("clients", include_str!("../../../../studies/clients.toml")),
@@ -81,7 +81,7 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
     Ok(code)
 }
 
-/// Refuses a run file and reports for a study that has neither; `reader` is what reads its capture.
+/// Refuses a run file and reports for a study that produces neither. `reader` is the command that reads its capture.
 pub(super) fn makes_a_capture_alone(
     asked: &LabStudyPlan,
     name: &str,
@@ -95,7 +95,7 @@ pub(super) fn makes_a_capture_alone(
     Err(Problem::new(exit::USAGE, what).hint(hint))
 }
 
-/// The captures of a study: where they were asked for, or where a study needs them, and nobody wants to keep them.
+/// A study's captures, in the directory the user named, or in a temporary one if only the study needs them.
 pub(super) struct Captures {
     pub(super) options: LabOptions,
     _temporary: Option<TemporaryDirectory>,
@@ -114,13 +114,13 @@ impl Captures {
         Ok(Self { options, _temporary: temporary })
     }
 
-    /// The client's.
+    /// The client's capture.
     pub(super) fn of_client(&self) -> Option<PathBuf> {
         self.options.capture.as_ref().map(|directory| directory.join("client.pcapng"))
     }
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
@@ -135,12 +135,12 @@ impl TemporaryDirectory {
 
 impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
-        // What is left of it is in the directory for temporary files.
+        // Anything that cannot be removed stays in the system's directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs `work` on the client of a lab made for it.
+/// Creates a lab and runs `work` on its client.
 pub(in crate::cli) fn in_lab(
     scenario: &firstbyte_lab::Scenario,
     options: &LabOptions,
@@ -158,7 +158,7 @@ pub(in crate::cli) fn in_lab(
     code.map(super::exit_code).map_err(super::problem)
 }
 
-/// The plan, with trust in the lab's own issuer.
+/// A copy of the plan that trusts the lab's own issuer.
 pub(in crate::cli) fn with_issuer(plan: &PlanFile, lab: &Lab) -> PlanFile {
     let mut plan = plan.clone();
     let issuer = lab.environment().iter().find(|(name, _)| name == "SSL_CERT_FILE");
@@ -168,7 +168,7 @@ pub(in crate::cli) fn with_issuer(plan: &PlanFile, lab: &Lab) -> PlanFile {
     plan
 }
 
-/// Where the plan is from, and its text.
+/// Where the plan comes from, and its text.
 fn text_of_plan(asked: &LabStudyPlan, scenario: &str) -> Result<(String, String), Problem> {
     if let Some(path) = &asked.plan {
         return Ok((format!("--plan {}", path.display()), PlanFile::text(path)?));
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::cli::plan::plan_file::StoryPlan;
 
-    /// Shipped studies can be read, and their sentences name existing figures.
+    /// Shipped studies can be read, and their sentences refer to existing figures.
     #[test]
     fn shipped_plans_tell_their_stories() {
         for (name, text) in PLANS {

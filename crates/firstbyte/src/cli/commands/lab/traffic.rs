@@ -1,7 +1,7 @@
-//! A study by capture: traffic to several servers, recorded, and groups of them held against each other.
+//! A study by capture: records traffic to several servers and compares groups of them.
 //!
-//! In: a plan with `[traffic]`. Out: what `wire diff` says of the client's capture, and whether what is
-//! expected came out. The fields are in `docs/plans.md`.
+//! In: a plan with `[traffic]`. Out: the differences that `wire diff` finds in the client's capture, and whether they
+//! match the expectations. The fields are described in `docs/plans.md`.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -31,7 +31,6 @@ use firstbyte_report::study::{Estimate, FigureUnit, MeasuredFigure, PublishedFig
 use firstbyte_report::warning::Warning;
 use firstbyte_report::wire;
 
-/// A plan, as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrafficPlan {
@@ -46,7 +45,7 @@ pub(super) struct TrafficPlan {
 #[serde(deny_unknown_fields)]
 struct Traffic {
     urls: Vec<String>,
-    /// Connections to each.
+    /// Connections to each URL.
     connections: u32,
     /// Requests on each connection.
     exchanges: NonZeroU32,
@@ -59,23 +58,23 @@ struct Traffic {
 #[serde(deny_unknown_fields)]
 struct Expectation {
     say: String,
-    /// The change that is to be named.
+    /// The change that must be named.
     what: Option<String>,
-    /// It costs most.
+    /// Whether it must be the costliest change.
     #[serde(default)]
     first: bool,
-    /// The bounds are what others found.
+    /// Whether the bounds are published by others.
     #[serde(default)]
     published: bool,
-    /// Bounds of shares.
+    /// Bounds, as shares, for the group before and the group after.
     before: Option<[String; 2]>,
     after: Option<[String; 2]>,
     full_to_short: Option<[f64; 2]>,
-    /// No other change is named.
+    /// Changes that may be named; any other one is a miss.
     nothing_but: Option<Vec<String>>,
 }
 
-/// The plan, where `text` is one by capture.
+/// The plan in `text`, if it is a study by capture.
 pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| described(text, &error))?;
     if !table.contains_key("traffic") {
@@ -110,7 +109,7 @@ fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
     Ok([share(&bounds[0])?, share(&bounds[1])?])
 }
 
-/// Runs the study in a lab, and says what came out.
+/// Runs the study in a lab and reports the result.
 pub(super) fn run(
     asked: &LabStudyPlan,
     plan: &TrafficPlan,
@@ -134,8 +133,9 @@ pub(super) fn run(
     }
 }
 
-/// Connections to every URL, in rounds of random order, with sessions offered wherever one was left.
-/// The exit code is a signal's where one ended it before.
+/// Connects to every URL, in rounds of random order, and offers a session whenever one was left.
+///
+/// Returns the signal's exit code if a signal ended it early.
 fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<u8, Problem> {
     let cells: Vec<Variant> =
         traffic.urls.iter().map(|url| way(url, traffic, lab)).collect::<Result<_, _>>()?;
@@ -163,7 +163,7 @@ fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<u8, Problem> 
     Ok(if ended.stopped { signals::exit_code() } else { exit::OK })
 }
 
-/// How `url` is connected to, with exchanges that share connections.
+/// How to connect to `url`: several exchanges share each connection.
 fn way(url: &str, traffic: &Traffic, lab: &Lab) -> Result<Variant, Problem> {
     let plan = PlanFile {
         url: Some(url.to_owned()),
@@ -181,7 +181,7 @@ fn way(url: &str, traffic: &Traffic, lab: &Lab) -> Result<Variant, Problem> {
     Ok(variant)
 }
 
-/// Says what the capture shows, and whether it is what is expected.
+/// Reports what the capture shows, and whether that matches the expectations.
 fn judge(
     asked: &LabStudyPlan,
     plan: &TrafficPlan,
@@ -203,7 +203,7 @@ fn judge(
 }
 
 impl TrafficPlan {
-    /// What the expectations are about, in their order.
+    /// One or more figures for each expectation, in their order.
     fn figures(&self, found: &Changes) -> Vec<StoryFigure> {
         let groups = [0, 1].map(|group| self.group[group].name.as_str());
         self.expect.iter().flat_map(|expectation| expectation.figures(groups, found)).collect()
@@ -218,7 +218,7 @@ impl Expectation {
             let mut ranked = found.changes.iter().zip(1_u32..);
             ranked.find(|(change, _)| named(change, what))
         });
-        // A change that is ranked too low misses.
+        // A change that is ranked too low counts as missed.
         let change = ranked.filter(|(_, rank)| !self.first || *rank == 1).map(|(change, _)| change);
         let figure = |name: String, unit, bound: PublishedFigure, value: Option<f64>| {
             let published = PublishedFigure { is_own_bound: !self.published, ..bound };
@@ -260,7 +260,7 @@ impl Expectation {
     }
 }
 
-/// "95 % to 100 %"; of ends alike, one of them.
+/// "95 % to 100 %"; a single value if both ends are equal.
 fn range_text([low, high]: &[String; 2]) -> String {
     if low == high { low.clone() } else { format!("{low} to {high}") }
 }

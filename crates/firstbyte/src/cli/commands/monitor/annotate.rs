@@ -1,6 +1,6 @@
-//! `firstbyte monitor annotate`: what happened, written into a monitor's store.
+//! `firstbyte monitor annotate`: writes a note about an event into a monitor's store.
 //!
-//! A monitor may write the store meanwhile: SQLite lets one wait for the other for some seconds.
+//! A monitor may be writing the store at the same time: SQLite lets each wait a few seconds for the other.
 
 use firstbyte_monitor::store::{Annotation, Store, StoreError};
 
@@ -12,7 +12,7 @@ use crate::plans::MonitorAnnotatePlan;
 
 pub(in crate::cli) fn run(plan: &MonitorAnnotatePlan) -> Result<u8, Problem> {
     let path = store(plan.store.as_deref())?.join("store.sqlite");
-    // It would be made.
+    // Opening a missing store would create it.
     check_exists(&path)?;
     let now = unix_seconds();
     let at = plan.at.map_or(now, |moment| seconds_of(moment, now));

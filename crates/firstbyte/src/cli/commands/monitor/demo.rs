@@ -1,6 +1,7 @@
-//! `firstbyte monitor demo`: three edges of one name in a lab, one of which turns TLS 1.3 on while it is watched.
+//! `firstbyte monitor demo`: three edges of one name in a lab; one of them enables TLS 1.3 while it is monitored.
 //!
-//! The lab has a network of its own; who looks at the monitor's page is outside. So its server listens before the lab is made.
+//! The lab has its own network, but whoever views the monitor's page is outside it. So the server starts to listen
+//! before the lab is created.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::cli::terminal::note;
 use crate::plans::MonitorPlan;
 
 const SCENARIO: &str = "monitor";
-/// Twice a second: months take minutes.
+/// Two samples per second, so that the demo takes minutes instead of months.
 const EVERY: Duration = Duration::from_millis(500);
 const CONFIGURATION: &str = r#"
 place = "demo"
@@ -59,7 +60,7 @@ pub(super) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
     })
 }
 
-/// What the demo watches.
+/// The configuration of the demo.
 pub(super) fn configuration() -> Result<Configuration, Problem> {
     let mut no_files = |_: &str| Err(std::io::Error::other("there is none"));
     let mut configuration =
@@ -71,7 +72,7 @@ pub(super) fn configuration() -> Result<Configuration, Problem> {
     Ok(configuration)
 }
 
-/// With trust in the lab's own issuer.
+/// Makes all targets trust the lab's own issuer.
 fn trusting(mut configuration: Configuration, lab: &Lab) -> Configuration {
     let issuer = lab.environment().iter().find(|(name, _)| name == "SSL_CERT_FILE");
     for target in &mut configuration.targets {

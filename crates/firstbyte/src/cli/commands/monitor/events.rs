@@ -1,4 +1,4 @@
-//! `firstbyte monitor events`: what a monitor found, out of its store, which it may be writing meanwhile.
+//! `firstbyte monitor events`: lists the events in a monitor's store, which the monitor may be writing meanwhile.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::cli::exports::print;
 use crate::cli::terminal::style;
 use crate::plans::{ColorChoice, EventsForm, MonitorEventsPlan};
 
-/// Annotations so many seconds before and after an event are shown with it.
+/// Annotations within this many seconds of an event are shown with it.
 const NEAR: i64 = 6 * 3_600;
 
 pub(in crate::cli) fn run(plan: &MonitorEventsPlan) -> Result<u8, Problem> {
@@ -41,10 +41,10 @@ pub(in crate::cli) fn run(plan: &MonitorEventsPlan) -> Result<u8, Problem> {
     print(&text).map(|()| exit::OK)
 }
 
-/// What was found in a period, for who tells more of it.
+/// The events of a period, for other commands that report on it.
 pub(in crate::cli::commands) struct PeriodEvents(Found);
 
-/// What was found in `period` at `targets`, or at all where none is named; without what was withdrawn.
+/// The events in `period` at `targets` (at all targets if it is empty), except withdrawn ones.
 pub(in crate::cli::commands) fn period_events(
     reader: &StoreReader,
     period: Range<i64>,
@@ -62,7 +62,7 @@ pub(in crate::cli::commands) fn period_events(
 }
 
 impl PeriodEvents {
-    /// As `monitor events` lists them.
+    /// The text of `monitor events`.
     pub(in crate::cli::commands) fn text(&self, width: usize) -> String {
         match self.0.events.is_empty() {
             true => "No events found.\n".to_owned(),
@@ -70,19 +70,19 @@ impl PeriodEvents {
         }
     }
 
-    /// For a page.
+    /// Entries for a page.
     pub(in crate::cli::commands) fn entries(&self) -> Vec<PeriodEntry> {
         self.0.entries()
     }
 
-    /// As they are stored.
+    /// The events' JSON as stored.
     pub(in crate::cli::commands) fn json(&self) -> Vec<serde_json::Value> {
         let events = self.0.events.iter();
         events.filter_map(|listed| serde_json::from_str(&listed.stored.json).ok()).collect()
     }
 }
 
-/// Whether any series has samples in about this period.
+/// Whether any series has samples around this period.
 fn is_measured(reader: &mut StoreReader, period: &Range<i64>) -> Result<bool, StoreError> {
     let from = Step::Day.number(period.start) * DAY;
     for (series, _) in reader.series()? {
@@ -93,7 +93,7 @@ fn is_measured(reader: &mut StoreReader, period: &Range<i64>) -> Result<bool, St
     Ok(false)
 }
 
-/// An event, as it is stored and, as far as this version knows it, understood.
+/// An event as stored, and parsed if this version knows its kind.
 struct Listed {
     stored: StoredEvent,
     event: Option<Event>,
@@ -132,13 +132,13 @@ impl Listed {
     }
 }
 
-/// What there is of a period.
+/// Events and annotations of a period.
 struct Found {
     period: Range<i64>,
-    /// The newest last.
+    /// Oldest first.
     events: Vec<Listed>,
     annotations: Vec<Annotation>,
-    /// Withdrawn events that nobody asked for.
+    /// Number of withdrawn events, which are only listed on request.
     withdrawn: usize,
     measured: bool,
 }
@@ -149,7 +149,7 @@ impl Found {
         reader: &StoreReader,
         period: Range<i64>,
     ) -> Result<Self, StoreError> {
-        // Another program may have written what is no JSON.
+        // Another program may have stored invalid JSON.
         let is_json = |event: &StoredEvent| serde_json::from_str::<IgnoredAny>(&event.json).is_ok();
         let all = reader.events(period.start, period.end)?.into_iter().rev().filter(is_json);
         let of_targets = all.map(Listed::new).filter(|listed| listed.is_of(&plan.targets));
@@ -168,7 +168,7 @@ impl Found {
         Ok(Self { period, events, annotations, withdrawn, measured: true })
     }
 
-    /// Where there is no event.
+    /// The text for a period without events.
     fn nothing(&self, plan: &MonitorEventsPlan) -> String {
         let period = format!("from {} to {}", minute(self.period.start), minute(self.period.end));
         let mut text = match (self.measured, plan.states.is_empty() && plan.targets.is_empty()) {
@@ -191,7 +191,7 @@ impl Found {
         }
     }
 
-    /// Events and annotations by their time.
+    /// Events and annotations in order of time.
     fn entries(&self) -> Vec<PeriodEntry> {
         let annotations = self.annotations.iter().map(|annotation| PeriodEntry {
             at: annotation.at,
@@ -204,7 +204,7 @@ impl Found {
         let events = self.events.iter().map(|listed| PeriodEntry {
             at: listed.stored.at,
             until: match &listed.event {
-                // One that lasts has no end yet.
+                // An ongoing outage has no end yet.
                 Some(outage @ Event::Outage(_)) => {
                     Some(outage.until().map_or(self.period.end, |until| until / 1_000))
                 }
@@ -216,12 +216,12 @@ impl Found {
             series: listed.event.as_ref().map(|event| event.series().to_vec()),
         });
         let mut entries: Vec<PeriodEntry> = annotations.chain(events).collect();
-        // An annotation comes before what changed at that time.
+        // An annotation comes before events of the same time.
         entries.sort_by_key(|entry| entry.at);
         entries
     }
 
-    /// Events and annotations by their time, in lines of `width` characters where words allow it.
+    /// Events and annotations in order of time, wrapped to `width` characters where possible.
     fn text(&self, width: usize) -> String {
         let mut text = String::new();
         for entry in self.entries() {
@@ -232,7 +232,7 @@ impl Found {
         text
     }
 
-    /// Events as they are stored: what each one is, is what the store has.
+    /// JSON of events, exactly as stored, and of annotations.
     fn json(&self) -> Result<String, Problem> {
         let events: Vec<&str> =
             self.events.iter().map(|listed| listed.stored.json.as_str()).collect();
@@ -268,7 +268,7 @@ fn noted(annotation: &Annotation) -> String {
     }
 }
 
-/// Appends `sentence` to `text` in lines of two blanks and words.
+/// Appends `sentence` to `text`, wrapped to `width`, each line indented by two blanks.
 pub(super) fn wrap(sentence: &str, width: usize, text: &mut String) {
     let mut used = 0;
     for word in sentence.split_whitespace() {
@@ -346,7 +346,7 @@ mod tests {
         store
     }
 
-    /// The one who writes has it open.
+    /// The writer keeps the store open meanwhile.
     #[test]
     fn events_are_listed_the_newest_last_with_what_was_noted() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `firstbyte monitor export`: rollups out of a monitor's store, which it may be writing meanwhile.
+//! `firstbyte monitor export`: exports rollups from a monitor's store, which the monitor may be writing meanwhile.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use crate::cli::files::cannot_write;
 use crate::cli::terminal::note;
 use crate::plans::{Destination, MonitorExportPlan, RollupForm, RollupStep};
 
-/// Periods that are read at once: a year of minutes is more than memory should hold.
+/// Number of periods read at once: a year of minutes would take too much memory.
 const AT_ONCE: i64 = 1_000;
 
 pub(in crate::cli) fn run(plan: &MonitorExportPlan) -> Result<u8, Problem> {
@@ -38,7 +38,7 @@ pub(in crate::cli) fn run(plan: &MonitorExportPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// Hands over every row; gives how many rollups could not be read.
+/// Passes every row to `put`; returns how many rollups could not be read.
 fn write(
     plan: &MonitorExportPlan,
     reading: Reading,
@@ -72,7 +72,7 @@ fn write(
     Ok(reader.damaged())
 }
 
-/// The rows of one rollup; one without a metric where there is no time.
+/// The rows of one rollup: one per metric, or a single one without a metric if there are no times.
 fn rows(
     labels: &SeriesLabels,
     step: Step,
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::plans::Moment;
 
-    /// The one who writes has it open.
+    /// The writer keeps the store open meanwhile.
     #[test]
     fn a_row_is_of_a_series_a_period_and_a_metric() {
         let directory = tempfile::tempdir().unwrap();

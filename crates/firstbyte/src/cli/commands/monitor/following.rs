@@ -1,7 +1,8 @@
-//! A configuration that is read again while it is measured: when its file, or a file that it names, has changed, when names that are
-//! measured at every edge have other addresses, at SIGHUP, and when the server is asked to.
+//! Rereads the monitor's configuration while measuring.
 //!
-//! One with mistakes changes nothing; they are told. Where samples are kept and what is answered stays until the next start.
+//! That happens on SIGHUP, on request to the server, when the file or a file that it names has changed, and when a
+//! name that is measured at every edge resolves to other addresses. A configuration with mistakes is reported and
+//! changes nothing. Changes to the store, the server, webhooks and pushes take effect at the next start.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -24,18 +25,18 @@ use crate::cli::measuring::Measuring;
 use crate::monitor_server::ReloadRequest;
 use crate::plans::{MonitorPlan, MonitorSource};
 
-/// From one look at the files to the next. A change is followed at the second look that finds it as it was.
+/// Interval between checks of the files. A change is applied once two successive checks find the same state.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// From one lookup of names that are measured at every edge to the next.
+/// Interval between lookups of names that are measured at every edge.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Follower<'a> {
     source: &'a MonitorSource,
     files: Files,
-    /// Names that are measured at each of their addresses, and those.
+    /// Names that are measured at each of their addresses.
     hosts: BTreeSet<String>,
     edges: Edges,
-    /// What is not followed, as it was at the start.
+    /// Settings that are not followed, as they were at the start.
     store: Option<PathBuf>,
     server: ServerSettings,
     webhooks: Vec<WebhookSettings>,
@@ -46,7 +47,7 @@ pub(super) struct Follower<'a> {
     reloads: Option<mpsc::Receiver<ReloadRequest>>,
 }
 
-/// Why the files are looked at.
+/// Why the configuration is checked.
 enum Occasion {
     HungUp,
     Asked(ReloadRequest),
@@ -54,7 +55,7 @@ enum Occasion {
 }
 
 impl<'a> Follower<'a> {
-    /// Of `configuration`, which was read from `files` and is measured at `edges`.
+    /// Follows `configuration`, which was read from `files` and is measured at `edges`.
     pub(super) fn new(
         plan: &'a MonitorPlan,
         configuration: &Configuration,
@@ -80,7 +81,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads the file again at each of these SIGHUPs and requests, those included that came already.
+    /// Rereads the file on each of these SIGHUPs and requests, including those that have already arrived.
     pub(super) fn heed(
         &mut self,
         hang_ups: Option<watch::Receiver<u64>>,
@@ -90,7 +91,7 @@ impl<'a> Follower<'a> {
         self.reloads = Some(reloads);
     }
 
-    /// Has what changes in the file measured by whom `control` is of.
+    /// Applies changes in the file to the measurement that `control` belongs to.
     pub(super) async fn follow(
         &mut self,
         measuring: &Measuring,
@@ -168,10 +169,10 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Looks the addresses of `hosts` up, as the system does. Whether any came or went.
+/// Resolves `hosts` through the system's resolver. Returns whether any address was added or removed.
 pub(super) async fn look_up(edges: &mut Edges, hosts: &BTreeSet<String>) -> bool {
     let lookup = |host: String| async move {
-        // An address of a URL may be in brackets.
+        // In a URL, an IPv6 address is in brackets.
         let name = host.trim_matches(['[', ']']);
         Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
     };

@@ -1,4 +1,4 @@
-//! Samples on their way to who keeps them, with a line of progress; and who says what happens.
+//! Passes samples to the recorder and shows a progress line; also prints messages.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -16,14 +16,14 @@ use crate::cli::progress::Watching;
 use crate::cli::terminal::note;
 use crate::recording::{Recorded, Recorder};
 
-/// How often the line on the terminal changes.
+/// How often the line on the terminal is updated.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
-/// Who says what happens, with its time.
+/// Prints messages with their time.
 #[derive(Clone)]
 pub(super) struct Teller {
     watching: Option<Watching>,
-    /// Events go to standard output as JSON, one in a line.
+    /// Whether events also go to standard output, as one JSON object per line.
     json: bool,
 }
 
@@ -40,18 +40,18 @@ impl Teller {
         }
     }
 
-    /// Tells an event, in words and, where that was asked for, as JSON.
+    /// Reports an event in words and, if requested, as JSON.
     pub(super) fn tell_event(&self, line: &str, json: &str) {
         self.tell(line);
         if self.json {
-            // Nobody reads it any more: measuring goes on.
+            // If nobody reads standard output any more, measuring still goes on.
             let _ = print(&format!("{json}\n"));
         }
     }
 }
 
 pub(super) struct Keeper {
-    /// Of each series, what it is called and whether it fails now.
+    /// For each series, its name and whether it is failing.
     series: Vec<(String, bool)>,
     recorder: Recorder,
     samples: u64,
@@ -81,7 +81,7 @@ impl Keeper {
         ));
     }
 
-    /// Waits until all is on the disk.
+    /// Waits until everything is on disk.
     pub(super) fn finish(self) -> Recorded {
         if let Some(line) = &self.teller.watching {
             line.finish();

@@ -1,4 +1,4 @@
-//! `firstbyte monitor`: targets measured again and again, every sample kept.
+//! `firstbyte monitor`: measures targets again and again, and keeps every sample.
 
 mod annotate;
 mod demo;
@@ -59,10 +59,10 @@ use keeper::{Keeper, Teller};
 use source::{Files, read};
 pub(in crate::cli) use status::run as status;
 
-/// Of a list that is long, so many are named.
+/// How many items of a long list are named.
 const NAMED: usize = 10;
 
-/// What makes the visitor of a series.
+/// Creates the visitor of a series.
 pub(in crate::cli) type MakeVisitor<'a> =
     &'a dyn Fn(&Series, &Equipment) -> Result<Visitor, SetupError>;
 
@@ -77,15 +77,15 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
     conclude(plan, &watched, &recorded)
 }
 
-/// What a monitor does about signals, from its start on.
+/// How a monitor handles signals, from its start.
 struct MonitorSignals {
     attention: Attention,
-    /// If a file is followed, SIGHUP has it read again.
+    /// Counts SIGHUPs; present if a configuration file is followed, which SIGHUP rereads.
     hang_ups: Option<Receiver<u64>>,
 }
 
 impl MonitorSignals {
-    /// From now on. If a monitor said that it runs before that, an early SIGHUP would end it.
+    /// Starts handling signals. Must come before the monitor says that it runs: an early SIGHUP would end it.
     fn heed(source: &MonitorSource) -> Self {
         Self {
             attention: Attention::begin(),
@@ -94,12 +94,12 @@ impl MonitorSignals {
     }
 }
 
-/// Those of a demo are gone with it, unless somebody says where they are to be.
+/// Whether the samples outlive the run. A demo's samples are deleted unless the user names a store.
 const fn keeps_samples(plan: &MonitorPlan) -> bool {
     plan.store.is_some() || !matches!(plan.source, MonitorSource::Demo)
 }
 
-/// Says what came of it; samples that are kept can be looked at.
+/// Reports the result, and the store if the samples are kept.
 fn conclude(plan: &MonitorPlan, watched: &Watched, recorded: &Recorded) -> Result<u8, Problem> {
     let Recorded { path, lost } = recorded;
     note(&ended(watched, keeps_samples(plan).then_some(path)));
@@ -110,7 +110,7 @@ fn conclude(plan: &MonitorPlan, watched: &Watched, recorded: &Recorded) -> Resul
     Ok(exit::OK)
 }
 
-/// Says what would be measured, or every mistake.
+/// Reports what would be measured, or every mistake.
 fn check(plan: &MonitorPlan) -> Result<u8, Problem> {
     let configuration = read(&plan.source, &mut Files::default())?;
     let all = all_series(&configuration, &Edges::default(), &Measuring::new()?)?;
@@ -118,7 +118,7 @@ fn check(plan: &MonitorPlan) -> Result<u8, Problem> {
     print(&checked(&configuration, &all)).map(|()| exit::OK)
 }
 
-/// Measures until it is told to end, by visitors that `visitor` makes.
+/// Measures until it is asked to stop, with visitors that `visitor` creates.
 pub(in crate::cli) fn measure(
     plan: &MonitorPlan,
     visitor: MakeVisitor<'_>,
@@ -131,7 +131,7 @@ pub(in crate::cli) fn measure(
     watch_all(plan, configuration, files, &store, listening, visitor, signals)
 }
 
-/// Measures what is in `configuration`, keeps samples in `store` and answers who asks, until it is told to end.
+/// Measures `configuration`, keeps samples in `store` and answers requests, until it is asked to stop.
 fn watch_all(
     plan: &MonitorPlan,
     configuration: Configuration,
@@ -216,7 +216,7 @@ fn watch_all(
     Ok((watched, recorded))
 }
 
-/// All series of `configuration`; what cannot be measured is said.
+/// All series of `configuration`. Reports those that cannot be measured.
 fn all_series(
     configuration: &Configuration,
     edges: &Edges,
@@ -235,7 +235,7 @@ fn all_series(
     Ok(all)
 }
 
-/// What is measured, with who visits it. To be called within the runtime that it is measured in.
+/// The series with their visitors. Must be called within the runtime that measures them.
 fn watchlist(
     configuration: Configuration,
     series: Vec<Series>,
@@ -246,7 +246,7 @@ fn watchlist(
     Ok(Watchlist { visitors: visitors.collect::<Result<_, _>>()?, configuration, series })
 }
 
-/// What a recorder has to know of `list`.
+/// The parts of `list` that a recorder needs.
 fn recorded(list: &Watchlist) -> RecordedSeries {
     let keep = &list.configuration.keep;
     let targets = &list.configuration.targets;
@@ -290,7 +290,7 @@ fn recorder_problem(error: RecorderError) -> Problem {
     }
 }
 
-/// For a terminal: a configuration may be anybody's.
+/// Makes text safe for a terminal: a configuration may come from anybody.
 fn safe(line: &str) -> String {
     Style::default().safe(line)
 }
@@ -310,12 +310,12 @@ fn overview(configuration: &Configuration, all: &[Series]) -> String {
     format!(
         "{}, {}, {rate:.2} samples a second",
         count(configuration.targets.len() as u64, "target"),
-        // The plural is the same.
+        // "series" is its own plural.
         format_args!("{} series", grouped(all.len() as u64)),
     )
 }
 
-/// What `--check-config` says of a file without a mistake.
+/// The output of `--check-config` for a valid file.
 fn checked(configuration: &Configuration, all: &[Series]) -> String {
     let mut text = format!("{}\n", overview(configuration, all));
     for target in configuration.targets.iter().take(NAMED) {
@@ -344,7 +344,7 @@ fn checked(configuration: &Configuration, all: &[Series]) -> String {
     text
 }
 
-/// Where samples are kept.
+/// The directory that samples are kept in.
 fn store(asked: Option<&Path>) -> Result<PathBuf, Problem> {
     if let Some(asked) = asked {
         return Ok(asked.to_owned());
@@ -391,7 +391,7 @@ fn header(configuration: &Configuration, all: &[Series]) -> RunHeader {
     }
 }
 
-/// What run files keep of a configuration, beside their cells.
+/// The parts of a configuration that run files keep besides the cells.
 fn kept(configuration: &Configuration) -> Value {
     let target = |target: &TargetSettings| {
         json!({
@@ -404,7 +404,7 @@ fn kept(configuration: &Configuration) -> Value {
     json!({ "command": "monitor", "place": configuration.place, "targets": targets })
 }
 
-/// Of jitter: monitors of one configuration at several places are not to ask at once.
+/// Seed of the jitter. It varies, so that monitors with the same configuration do not send at the same moments.
 fn seed() -> u64 {
     firstbyte_clock::Realtime::now().unix_nanos()
 }

@@ -1,4 +1,4 @@
-//! What commands share that read a monitor's store: where it is, the period, the targets.
+//! Shared by commands that read a monitor's store: locating it, the period, the targets.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use crate::cli::exit::{self, Problem};
 use crate::plans::Moment;
 
 pub(in crate::cli::commands) const DAY: i64 = 86_400;
-/// Where no beginning is given.
+/// Length of the period if no beginning is given, in days.
 const USUAL_DAYS: i64 = 30;
-/// Targets that are named where none is called as asked.
+/// How many known targets a message names if the requested one does not exist.
 const NAMED: usize = 10;
 
-/// A store that is read.
+/// A store opened for reading.
 pub(in crate::cli::commands) struct Reading {
     pub(in crate::cli::commands) reader: StoreReader,
     pub(in crate::cli::commands) path: PathBuf,
@@ -27,7 +27,7 @@ pub(in crate::cli::commands) struct Reading {
 }
 
 impl Reading {
-    /// Opens the store that was asked for, and checks the rest.
+    /// Opens the requested store and checks the period and the targets.
     pub(super) fn begin(
         asked: Option<&Path>,
         since_until: [Option<Moment>; 2],
@@ -36,7 +36,7 @@ impl Reading {
         Self::of_file(store(asked)?.join("store.sqlite"), since_until, targets)
     }
 
-    /// Opens the store in this file, and checks the rest.
+    /// Opens the store in this file and checks the period and the targets.
     pub(in crate::cli::commands) fn of_file(
         path: PathBuf,
         since_until: [Option<Moment>; 2],
@@ -49,13 +49,13 @@ impl Reading {
         Ok(Self { reader, path, period })
     }
 
-    /// Has the period begin with the oldest rollup, if it began before that.
+    /// Moves the beginning of the period to the oldest rollup, if it was earlier.
     pub(in crate::cli::commands) fn begin_with_oldest(&mut self) -> Result<(), Problem> {
         let failed = |error| problem(&self.path, &error);
         let mut oldest: Option<Range<i64>> = None;
         for step in Step::ALL.into_iter().rev() {
             let Some(at) = self.reader.oldest(step).map_err(failed)? else { continue };
-            // A day's first samples may be of noon.
+            // A day's first sample may be from noon, so prefer the beginning of a shorter step within that day.
             if oldest.as_ref().is_none_or(|longer| longer.start > at || longer.contains(&at)) {
                 oldest = Some(at..at + step.seconds());
             }
@@ -66,13 +66,12 @@ impl Reading {
     }
 }
 
-/// Opens the store at `path`.
 pub(super) fn open(path: &Path) -> Result<StoreReader, Problem> {
     check_exists(path)?;
     StoreReader::open(path).map_err(|error| problem(path, &error))
 }
 
-/// Says where there is no store.
+/// Reports a missing store.
 pub(super) fn check_exists(path: &Path) -> Result<(), Problem> {
     if path.exists() {
         return Ok(());
@@ -93,7 +92,7 @@ pub(in crate::cli::commands) fn problem(path: &Path, error: &StoreError) -> Prob
     Problem::new(exit::READ, what)
 }
 
-/// A moment as seconds since the Unix epoch, at `now`.
+/// Converts a moment to seconds since the Unix epoch, relative to `now`.
 pub(super) const fn seconds_of(moment: Moment, now: i64) -> i64 {
     match moment {
         Moment::At(at) => at,
@@ -104,7 +103,7 @@ pub(super) const fn seconds_of(moment: Moment, now: i64) -> i64 {
     }
 }
 
-/// The period that is asked for, seconds since the Unix epoch.
+/// The requested period, in seconds since the Unix epoch.
 pub(super) fn period([since, until]: [Option<Moment>; 2], now: i64) -> Result<Range<i64>, Problem> {
     let seconds = |moment| seconds_of(moment, now);
     let until = until.map_or(now + 1, seconds);
@@ -117,7 +116,7 @@ pub(super) fn period([since, until]: [Option<Moment>; 2], now: i64) -> Result<Ra
     Ok(since..until)
 }
 
-/// Whether there are such targets; what does not work with the store comes back as it is.
+/// Checks that the targets exist. A failure of the store is passed on unchanged.
 pub(super) fn check_targets(
     asked: &[String],
     reader: &StoreReader,

@@ -1,4 +1,4 @@
-//! The monitor's server, webhooks and pushes: where it listens, what they take, and what is wrong with that.
+//! The monitor's server, webhooks and pushes: where it listens, which secrets they need, and what is wrong with them.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::pushing::{Push, PushPace, Pushes};
 use crate::recording::Observer;
 use crate::webhooks::{Notices, Pace, PreparedWebhooks, Tell, Webhook, Webhooks};
 
-/// A server that listens, and does not answer yet.
+/// A server that listens but does not answer yet.
 pub(super) struct Listening {
     listener: TcpListener,
     token: Option<Token>,
     modules: Option<PathBuf>,
 }
 
-/// What files of a server's settings have to say: its token and its modules.
+/// Settings of a server that are read from files: its token and its modules.
 struct NamedFiles {
     token: Option<Token>,
     modules: Option<PathBuf>,
@@ -41,7 +41,7 @@ impl NamedFiles {
     }
 }
 
-/// Files that a configuration names are beside it.
+/// Resolves a file named in the configuration relative to the configuration's directory.
 fn beside(plan: &MonitorPlan, file: &Path) -> PathBuf {
     match &plan.source {
         MonitorSource::File(configuration) => {
@@ -51,7 +51,7 @@ fn beside(plan: &MonitorPlan, file: &Path) -> PathBuf {
     }
 }
 
-/// The word in a file that `key` names.
+/// Reads the token from the file that `key` names.
 fn token_of(key: &str, file: &Path) -> Result<Token, Problem> {
     Token::read(file).map_err(|error| {
         let what = format!("{key} {}: {error}", file.display());
@@ -78,7 +78,6 @@ pub(super) fn webhooks(
     configuration.webhooks.iter().map(webhook).collect()
 }
 
-/// Makes what sends to webhooks.
 pub(super) fn prepare_webhooks(
     webhooks: Vec<Webhook>,
     tell: Tell,
@@ -86,7 +85,7 @@ pub(super) fn prepare_webhooks(
     PreparedWebhooks::new(webhooks, Pace::default(), tell).map_err(|error| webhook_problem(&error))
 }
 
-/// Begins to send to webhooks, once this process alone writes in the directory `store`.
+/// Starts sending to webhooks. Call this once no other process writes in the directory `store`.
 pub(super) fn begin_webhooks(
     webhooks: PreparedWebhooks,
     store: &Path,
@@ -112,14 +111,13 @@ pub(super) fn pushes(
     configuration.pushes.iter().map(push).collect()
 }
 
-/// Begins to push.
 pub(super) fn push(pushes: Vec<Push>, observer: &Observer, tell: Tell) -> Result<Pushes, Problem> {
     Pushes::start(pushes, observer, PushPace::default(), tell).map_err(|error| {
         Problem::new(exit::USAGE, format!("cannot start pushes: {}", describe_io(&error)))
     })
 }
 
-/// Names each module that `/probe` cannot serve.
+/// Warns about each module that `/probe` cannot serve.
 fn name_refused_modules(modules: PathBuf) -> Result<(), Problem> {
     let exporter = exporter(modules).map_err(|error| modules_problem(&error))?;
     for refused in exporter.refused_modules() {
@@ -132,14 +130,14 @@ fn modules_problem(error: &str) -> Problem {
     Problem::new(exit::USAGE, format!("modules: {}", safe(error)))
 }
 
-/// Where it is to listen, as far as it may.
+/// The address to listen at, if any and if it is allowed.
 fn address(plan: &MonitorPlan, settings: &ServerSettings) -> Result<Option<SocketAddr>, Problem> {
     let Some(address) = plan.listen.or(settings.listen) else { return Ok(None) };
     let may = settings.may_listen(address).map(|()| Some(address));
     may.map_err(|(what, hint)| Problem::new(exit::USAGE, what).hint(hint))
 }
 
-/// Says what is wrong with a server that nobody starts.
+/// Checks a server's settings without starting it.
 pub(super) fn check(plan: &MonitorPlan, configuration: &Configuration) -> Result<(), Problem> {
     let settings = &configuration.server;
     address(plan, settings)?;
@@ -151,7 +149,7 @@ pub(super) fn check(plan: &MonitorPlan, configuration: &Configuration) -> Result
     }
 }
 
-/// Listens, where it is to.
+/// Starts to listen, if an address is configured.
 pub(super) fn listen(
     plan: &MonitorPlan,
     configuration: &Configuration,
@@ -173,7 +171,6 @@ pub(super) fn listen(
 }
 
 impl Listening {
-    /// Begins to answer.
     pub(super) fn answer(
         self,
         store: PathBuf,

@@ -1,4 +1,4 @@
-//! Where a configuration comes from: URLs of a command line, or a file, with the files that it names.
+//! Where a configuration comes from: URLs on the command line, or a file and the files that it names.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,23 +14,23 @@ use super::{demo, safe};
 use crate::cli::exit::{self, Problem};
 use crate::plans::MonitorSource;
 
-/// Of a configuration, or of a list of URLs.
+/// Size limit of a configuration, or of a list of URLs.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Files, as they were just before they were read.
+/// Files with their stamps from just before they were read.
 #[derive(Default)]
 pub(super) struct Files {
     read: Vec<(PathBuf, Option<Stamp>)>,
-    /// As they were at the last look, where that was something else.
+    /// Stamps at the last check, if they differed from those in `read`.
     changed: Option<Vec<Option<Stamp>>>,
 }
 
-/// What tells that a file was written: when (seconds, nanoseconds), its length, and which one it is.
+/// Identifies a version of a file: modification time (seconds, nanoseconds), length, inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp(i64, i64, u64, u64);
 
 impl Stamp {
-    /// None where there is no such file.
+    /// Returns `None` if the file does not exist.
     fn of_file(path: &Path) -> Option<Self> {
         let file = path.metadata().ok()?;
         Some(Self(file.mtime(), file.mtime_nsec(), file.size(), file.ino()))
@@ -42,7 +42,7 @@ impl Files {
         self.read.push((path.to_owned(), Stamp::of_file(path)));
     }
 
-    /// Whether one of them has changed since it was read, and all are as they were at the last look: nobody writes them now.
+    /// Whether a file has changed since it was read and none since the last check, so that nobody is still writing.
     pub(super) fn have_changed(&mut self) -> bool {
         let now: Vec<_> = self.read.iter().map(|(path, _)| Stamp::of_file(path)).collect();
         if now.iter().eq(self.read.iter().map(|(_, stamp)| stamp)) {
@@ -55,7 +55,7 @@ impl Files {
     }
 }
 
-/// What is watched, read and checked. What it is read from is noted in `files`.
+/// Reads and checks the configuration. Notes in `files` the files that it was read from.
 pub(super) fn read(source: &MonitorSource, files: &mut Files) -> Result<Configuration, Problem> {
     match source {
         MonitorSource::File(file) => read_file(file, files),
@@ -79,7 +79,7 @@ fn read_file(file: &Path, files: &mut Files) -> Result<Configuration, Problem> {
     files.note(file);
     let text = text_of(file)
         .map_err(|error| Problem::new(exit::READ, format!("cannot read {name}: {error}")))?;
-    // Files that it names are beside it.
+    // Files that it names are relative to its directory.
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut read_named = |name: &str| {
         let path = directory.join(name);
@@ -105,7 +105,7 @@ fn read_file(file: &Path, files: &mut Files) -> Result<Configuration, Problem> {
     Ok(configuration)
 }
 
-/// A text file of a size that people write, or have written by a script.
+/// Reads a text file of at most [`MOST_BYTES`] bytes.
 fn text_of(file: &Path) -> io::Result<String> {
     let described = |error: io::Error| io::Error::new(error.kind(), describe_io(&error));
     let mut text = String::new();
@@ -139,7 +139,7 @@ mod tests {
         fs::write(&path, "[[target]]\nurl = \"https://").unwrap();
         assert!(!files.have_changed(), "it is being written");
         assert!(files.have_changed());
-        // Gone is a change as well, and so is one that comes again as it was.
+        // A removed file is a change too, and so is one that reappears unchanged.
         fs::remove_file(&path).unwrap();
         assert!(!files.have_changed() && files.have_changed());
         let mut files = Files::default();

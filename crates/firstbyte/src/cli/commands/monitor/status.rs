@@ -1,6 +1,6 @@
-//! `firstbyte monitor status`: what a store has, how each series stands, and whether a monitor runs on it.
+//! `firstbyte monitor status`: what a store contains, how each series is doing, and whether a monitor runs on it.
 //!
-//! In: a store, which a monitor may be writing meanwhile, and the files beside it. Out: one screen of text, or all of it as JSON.
+//! In: a store, which a monitor may be writing meanwhile, and the files next to it. Out: a screen of text, or JSON.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -24,9 +24,9 @@ use crate::plans::{ColorChoice, Destination, MonitorStatusPlan};
 use crate::recording::{is_recording, raw_files};
 
 const HOUR: i64 = 3_600;
-/// An outage that began earlier is not looked for, seconds.
+/// Age limit of outages that are looked for, by their beginning, in seconds.
 const OUTAGE_AGE: i64 = 90 * DAY;
-/// Lines of series, and of outages: the text is one screen.
+/// Most lines of series and of outages, so that the text fits one screen.
 const MOST_SERIES: usize = 14;
 const MOST_OUTAGES: usize = 3;
 
@@ -46,12 +46,12 @@ pub(in crate::cli) fn run(plan: &MonitorStatusPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// What the samples of a series came to in a time.
+/// Samples and failures of a series in a period.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct PeriodFigures {
     samples: u64,
     failures: u64,
-    /// By time.
+    /// Share of the time.
     failed_share: Option<f64>,
 }
 
@@ -80,12 +80,14 @@ impl PeriodFigures {
     }
 }
 
-/// How a series stands.
+/// The state of a series.
 struct SeriesStanding {
     labels: SeriesLabels,
     last_hour: PeriodFigures,
     last_day: PeriodFigures,
-    /// When the minute or the hour began in which the last sample did, seconds since 1970; absent where that is longer ago than a day.
+    /// Start of the minute or hour of the last sample, in seconds since 1970.
+    ///
+    /// Absent if that is more than a day ago.
     last_sample: Option<i64>,
 }
 
@@ -135,7 +137,7 @@ impl SeriesStanding {
     }
 }
 
-/// All of it.
+/// The whole status.
 struct StoreStatus {
     directory: PathBuf,
     now: i64,
@@ -144,7 +146,7 @@ struct StoreStatus {
     raw_bytes: u64,
     store_bytes: u64,
     series: Vec<SeriesStanding>,
-    /// Outages that have not ended, as they are stored, the latest first.
+    /// Outages that have not ended, as stored, latest first.
     outages: Vec<String>,
     damaged: u64,
 }
@@ -218,7 +220,7 @@ impl StoreStatus {
         text
     }
 
-    /// The table of series, the worst first.
+    /// Appends the table of series, worst first.
     fn push_series(&self, text: &mut String) {
         let is_recent = |one: &&SeriesStanding| one.last_day.samples > 0;
         let mut recent: Vec<&SeriesStanding> = self.series.iter().filter(is_recent).collect();
@@ -273,13 +275,13 @@ impl StoreStatus {
     }
 }
 
-/// Whether an event's JSON is of an outage that has not ended.
+/// Whether an event's JSON describes an outage that has not ended.
 fn is_open_outage(json: &str) -> bool {
     let Ok(event) = serde_json::from_str::<Value>(json) else { return false };
     event["kind"] == "outage" && event["ended"].is_null()
 }
 
-/// The store's file, and SQLite's files beside it.
+/// Size of the store's file and of SQLite's files next to it.
 fn store_bytes(path: &Path) -> u64 {
     let beside = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -302,7 +304,7 @@ fn rounded_size(bytes: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// How long ago, in minutes or hours: rollups know no less.
+/// Age in minutes or hours; rollups are no more precise than that.
 fn age(seconds: i64) -> String {
     match seconds.max(0) / 60 {
         0..2 => "now".to_owned(),

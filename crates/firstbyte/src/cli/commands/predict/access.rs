@@ -1,4 +1,4 @@
-//! `--access`: every way over access networks, one table: how much for whom.
+//! `--access`: every way over every access network, in one table.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// The ways that there are; says what there is none of.
+/// The ways that are possible. Reports the impossible ones.
 fn possible(ways: Ways, plan: &PredictionPlan, setup: &Setup) -> Result<Ways, Problem> {
     let mut calm = setup.clone();
     calm.path.lose(0.0);
@@ -63,7 +63,9 @@ fn possible(ways: Ways, plan: &PredictionPlan, setup: &Setup) -> Result<Ways, Pr
     }
 }
 
-/// The setup with an access network before its path. Its jitter has its average: links here have none.
+/// The setup with an access network in front of its path.
+///
+/// The network's jitter counts with its average, because links here have none.
 fn behind(setup: &Setup, profile: &AccessProfile) -> Setup {
     let mut behind = setup.clone();
     let half = profile.round_trip / 2;
@@ -74,13 +76,13 @@ fn behind(setup: &Setup, profile: &AccessProfile) -> Setup {
         link.rate = lowest_rate(link.rate, Some(rate));
         link.loss = loss_of_both(link.loss, profile.loss);
     }
-    // The name is asked for over it too, where it is not known already.
+    // The DNS query crosses the access network too, unless the name is already known.
     let asked = behind.client.resolver_time;
     behind.client.resolver_time = asked.map(|time: Duration| time + profile.round_trip);
     behind
 }
 
-/// Every connection as a sample, as without access networks; `access` is one more axis, the first.
+/// Exports every connection as a sample, as without access networks; `access` is an additional axis, the first.
 fn export(
     plan: &PredictionPlan,
     setup: &Setup,

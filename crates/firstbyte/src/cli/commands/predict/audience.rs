@@ -1,4 +1,4 @@
-//! `--population`: a whole audience, before and after a change.
+//! `--population`: predicts a whole audience, before and after a change.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use firstbyte_report::chart;
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{audience, units};
 
-/// Up to this loss what is said over QUIC was held against the state machines.
+/// Up to this loss rate, predictions over QUIC were checked against the state machines.
 const HELD: f64 = 0.06;
 
 pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Problem> {
@@ -73,7 +73,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
     Ok(signal.exit_code())
 }
 
-/// The two ways that are held against each other.
+/// The two ways to compare.
 fn change(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<[Way; 2], Problem> {
     let found = if asked.change.is_empty() {
         ways(&plan.vary, None)?

@@ -1,4 +1,4 @@
-//! From a plan, and what a run has measured, to a setup.
+//! Builds a setup from a plan and the measurements of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use firstbyte_report::units::count;
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
 const DEFAULT_CHAIN: u64 = 3_000;
 
-/// What is predicted, and of how many requests.
+/// The setup to predict, and its requests if there are several.
 pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests>), Problem> {
     let PredictionPlan { path, server, exchange, .. } = plan;
     let measured = plan.from.as_deref().map(measured).transpose()?.unwrap_or_default();
@@ -39,7 +39,7 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
     }
     setup.server.congestion_control = server.congestion_control;
     setup.server.retry = server.retry;
-    // What a client sees of the server holds its waking up as well.
+    // What a client measures includes the server's wake-up time, so subtract that.
     let beyond_a_round_trip =
         measured.exchange_excess.map(|excess| excess.saturating_sub(setup.server.wake_time));
     setup.server.think_time = server.think_time.or(beyond_a_round_trip).unwrap_or_default();
@@ -77,10 +77,10 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
     Ok((setup, requests))
 }
 
-/// What the run was measured of, whatever is asked for now, with the times that its hosts took.
+/// The setup that the run was measured with, whatever is asked for now, with the times that its hosts took.
 fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Setup {
     let mut seen = setup.clone();
-    // One that is too short to be made here is as long as that of the prediction.
+    // A chain too short to be generated here is replaced by that of the prediction.
     let bytes = measured.chain_bytes.and_then(|bytes| usize::try_from(bytes).ok());
     if let Some(Ok(certified)) = bytes.map(chain) {
         seen.server.certified = certified;
@@ -96,7 +96,7 @@ fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Setup {
     seen
 }
 
-/// As many requests as asked for, else as the run had; in the ways asked for, else those of the run, else all.
+/// The requested number of requests, else the run's; in the requested ways, else the run's, else all.
 fn requests(plan: &PredictionPlan, measured: &Measured) -> Option<Requests> {
     let measured = measured.requests.clone().filter(|_| plan.audience.is_none());
     let (count, ways) = match (&plan.requests, measured) {

@@ -1,7 +1,7 @@
-//! Samples on their way to the output, in the view the user chose.
+//! Writes samples in the view that the user chose.
 //!
-//! Views for machines are written sample by sample, so that an interrupted run is complete up to
-//! there; views for people wait for the end.
+//! Machine-readable views are written sample by sample, so that an interrupted run is complete up to that point;
+//! views for people wait for the end.
 
 use std::io::{self, Write};
 
@@ -36,9 +36,9 @@ pub(super) struct Shown<'a> {
 }
 
 enum Sink<'a> {
-    /// What waits for the end.
+    /// Shown at the end.
     Terminal(&'a mut dyn Write, Box<Kept>),
-    /// Rows.
+    /// Written as they arrive.
     Rows(Box<dyn Exporter<Sample> + 'a>),
     WriteOut(&'a mut dyn Write, &'a Format),
 }
@@ -54,7 +54,7 @@ impl<W: Write> Exporter<Sample> for csv::CsvWriter<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Each row is handed over as it is written.
+        // Each row is flushed as it is written.
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl<W: Write> Exporter<Sample> for csv::CsvWriter<W> {
 }
 
 impl<'a> Shown<'a> {
-    /// Makes the files of `visits`, and begins their view on `out`.
+    /// Creates the output files of `visits` and begins their view on `out`.
     pub(super) fn new(
         visits: &'a Visits<'a>,
         style: Style,
@@ -100,7 +100,7 @@ impl<'a> Shown<'a> {
         Ok(Self { visits, style, sink, files, qlog, opened, code: exit::OK })
     }
 
-    /// Takes one sample of the target with number `index`.
+    /// Adds a sample of the target with number `index`.
     pub(super) fn take(&mut self, index: usize, sample: Sample) -> Result<(), Problem> {
         self.files.export(&sample)?;
         self.files.flush()?;
@@ -120,7 +120,7 @@ impl<'a> Shown<'a> {
                 rows.export(&sample)?;
                 rows.flush()?;
             }
-            // Scripts take every line for a measurement, and no variable says that it warmed up.
+            // Scripts take every line for a measurement, and no variable would mark it as warm-up.
             Sink::WriteOut(..) if sample.warmup => {}
             Sink::WriteOut(out, format) => {
                 let transfer = Transfer {
@@ -132,7 +132,7 @@ impl<'a> Shown<'a> {
                 };
                 deliver(&format.render(&sample, &transfer), *out, &mut io::stderr())?;
                 out.flush()?;
-                // Formats need not ask for it, and curl says it there too.
+                // A format need not contain the error; curl prints it on standard error too.
                 if sample.failure().is_some() {
                     let plain = Style { color: false, ..self.style };
                     terminal::note(error::failure(&sample, &plain).trim_end());
@@ -142,7 +142,7 @@ impl<'a> Shown<'a> {
         Ok(())
     }
 
-    /// Shows what waited for the end; gives the exit code.
+    /// Shows the views that wait for the end; returns the exit code.
     pub(super) fn end(self) -> io::Result<u8> {
         self.opened.keep();
         if let Some(qlog) = self.qlog {
@@ -166,29 +166,29 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What people are shown at the end, kept in bounded memory.
+/// Data for the views at the end, kept in bounded memory.
 struct Kept {
     tables: Option<Tables>,
-    /// For each URL, in the order asked, what is to be drawn.
+    /// The sample to draw for each URL, in the requested order.
     drawn: Option<Vec<Drawn>>,
     /// Samples that are shown one by one.
     whole: Vec<Sample>,
-    /// Those beyond what is kept of them.
+    /// Number of samples beyond that limit.
     left_out: u64,
     keeps_whole: bool,
-    /// What is kept is shown as waterfalls; as flights besides where that was asked for.
+    /// Draws kept samples as waterfalls; `verbose` adds their flights.
     waterfalls: bool,
     verbose: bool,
-    /// Each waterfall stands behind the response headers.
+    /// Prints the response headers before each waterfall.
     headers: bool,
 }
 
-/// So many samples are shown one by one.
+/// Most samples that are shown one by one.
 const WHOLE: usize = 1_000;
-/// So many samples around the middle are kept until it is known which is there.
+/// How many samples around the middle are kept until the median one is known.
 const AROUND_MIDDLE: usize = 1_024;
 
-/// The sample of a URL that is drawn: the one in the middle by total time, or where all failed the last of them.
+/// The sample of a URL to draw: the median by total time, or the last one if all failed.
 struct Drawn {
     url: String,
     good: Middle<Sample>,
@@ -197,7 +197,7 @@ struct Drawn {
 
 impl Kept {
     fn new(targets: usize, single: bool, sequence: bool, verbose: bool) -> Self {
-        // One sample a URL is worth a waterfall; more are worth a table.
+        // A single sample per URL gets a waterfall; several get a table.
         let waterfalls = single && !sequence;
         Self {
             tables: (!single).then(|| Tables::new(targets)),
@@ -246,7 +246,7 @@ impl Kept {
         each.join("\n")
     }
 
-    /// Those whose flights are shown.
+    /// Connections whose flights are shown.
     fn connections(&self) -> impl Iterator<Item = &Connection> {
         let whole = self.whole.iter().filter(|_| self.verbose);
         whole.flat_map(|sample| sample.redirects.iter().chain([&sample.connection]))

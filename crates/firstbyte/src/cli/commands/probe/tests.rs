@@ -1,4 +1,4 @@
-//! The order, the output and the end of runs, with a prober that measures nothing.
+//! Order, output and end of runs, with a prober that measures nothing.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -19,13 +19,13 @@ use firstbyte_clock::timer_now;
 use firstbyte_probe::probe::{Prober, Target, Visiting};
 use firstbyte_report::{Style, fixtures};
 
-/// Gives out prepared samples in turn, and remembers who was visited when.
+/// Returns prepared samples in turn, and records each visit.
 struct FakeProber {
     samples: Vec<Sample>,
     /// How long a visit takes.
     takes: Duration,
     begun: Instant,
-    /// Time since the start, and whom.
+    /// Time since the start, and the URL.
     visits: RefCell<Vec<(Duration, String)>>,
 }
 
@@ -62,7 +62,7 @@ fn plan(arguments: &[&str]) -> ProbePlan {
 
 const PLAIN: Style = Style { color: false, width: 80, unicode: true };
 
-/// Runs to the end; the exit code, and what was written.
+/// Runs to the end; returns the exit code and the output.
 async fn run(arguments: &[&str], prober: &FakeProber) -> (u8, String) {
     let mut out = Vec::new();
     let code =
@@ -84,7 +84,7 @@ async fn every_round_visits_every_url_in_order() {
     let (code, out) = run(&["--json", "-n", "2", "a.test", "b.test"], &prober).await;
     assert_eq!(code, 0);
     let urls: Vec<String> = prober.visits().into_iter().map(|(_, url)| url).collect();
-    // One round to warm up, two that count.
+    // One warm-up round and two that count.
     assert_eq!(urls, ["https://a.test/", "https://b.test/"].repeat(3));
     assert_eq!(field(&out, "sequence"), ["0", "0", "1", "1", "2", "2"]);
     assert_eq!(field(&out, "warmup"), ["true", "true", "false", "false", "false", "false"]);
@@ -111,7 +111,7 @@ async fn the_beat_of_the_interval_is_kept_by_slow_samples() {
     let mut prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     run(&["--json", "-n", "3", "--interval", "1", "a.test"], &prober).await;
     assert_eq!(starts(&prober).collect::<Vec<_>>(), [0, 1000, 2000, 3000]);
-    // A visit of 2.5 s misses two beats; what follows starts at once until the beat is caught up.
+    // A visit of 2.5 s misses two beats, and the next one starts immediately to catch up.
     prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     prober.takes = Duration::from_millis(2_500);
     run(&["--json", "-n", "2", "--warmup", "0", "--interval", "1", "a.test"], &prober).await;
@@ -126,7 +126,7 @@ async fn a_sequence_is_of_the_sample_or_of_the_one_in_the_middle() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let (_, alone) = run(&["--sequence", "a.test"], &prober).await;
     assert!(alone.contains("├─") && !alone.contains("median"), "{alone}");
-    // Warm-up, then the shortest, the longest, the one in the middle, and a failure.
+    // Warm-up, then the shortest, the longest, the median, and a failure.
     let samples = vec![
         fixtures::slow_server(),
         fixtures::plain_http(),
@@ -144,7 +144,7 @@ async fn a_sequence_is_of_the_sample_or_of_the_one_in_the_middle() {
 async fn ctrl_c_keeps_what_was_measured() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
-    // In the middle of the fourth visit.
+    // During the fourth visit.
     let interrupted = async {
         sleep(Duration::from_millis(1_000)).await;
         EndSignal::Interrupt
@@ -163,7 +163,7 @@ async fn ctrl_c_shows_the_table_of_what_was_measured() {
     let mut out = Vec::new();
     let plan = plan(&["-n", "100", "--interval", "60", "a.test"]);
     let plan = Visits::from_plan(&plan).unwrap();
-    // While it waits for the third visit.
+    // While waiting for the third visit.
     let interrupted = async {
         sleep(Duration::from_secs(70)).await;
         EndSignal::Terminate
@@ -200,7 +200,7 @@ async fn the_exit_code_is_that_of_the_last_failure() {
     }
 }
 
-/// What was written, in pieces as it was flushed.
+/// Output split into pieces at each flush.
 #[derive(Default)]
 struct Flushed {
     waiting: Vec<u8>,
@@ -223,9 +223,9 @@ impl Write for Flushed {
 async fn formats_for_programs_are_written_sample_by_sample() {
     for (format, lines) in [
         (&["--json"] as &[_], vec![1, 1, 1]),
-        // The names of the columns come with the first sample or before it.
+        // The column names come with the first sample or before it.
         (&["--csv"], vec![1, 1, 1]),
-        // Nothing would say of the first that it warmed up.
+        // Nothing would mark the first one as warm-up, so it is left out.
         (&["-w", "%{http_code}\\n"], vec![1, 1]),
     ] {
         let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
@@ -245,7 +245,7 @@ async fn formats_for_programs_are_written_sample_by_sample() {
     }
 }
 
-/// A reader that has gone away.
+/// A writer whose reader has gone away.
 struct Closed(io::ErrorKind);
 
 impl Write for Closed {

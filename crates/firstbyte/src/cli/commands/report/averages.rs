@@ -1,4 +1,4 @@
-//! `report --averages FILE`: when daily averages changed, and by how much.
+//! `report --averages FILE`: finds when daily averages changed, and by how much.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::cli::files::{Files, cannot_write};
 use crate::cli::{render, terminal};
 use crate::plans::RenderPlan;
 
-/// Exports of daily averages are small; what is larger is something else.
+/// Size limit: exports of daily averages are small, so a larger file is something else.
 const MOST_BYTES: u64 = 16_000_000;
 
 pub(super) fn run(file: &PathBuf, plan: &RenderPlan) -> Result<u8, Problem> {
@@ -24,7 +24,7 @@ pub(super) fn run(file: &PathBuf, plan: &RenderPlan) -> Result<u8, Problem> {
     let averages = read(file)?;
     let found = averages.changes();
     let view = AveragesView { averages: &averages, found: found.as_ref() };
-    // Before anything is written: what is wrong with the terminal takes no file away.
+    // Render before writing any file: a failure of the terminal must not cost an existing file.
     let shown = match outputs.use_stdout() {
         true => Ok(()),
         false => print(&table(&view, &terminal::style(plan.colors))),

@@ -1,4 +1,4 @@
-//! `firstbyte report` of field data: what people's own browsers said, summed up.
+//! `firstbyte report` of field data: a summary of what visitors' browsers reported.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     check_forms(plan, &["--csv"], "not possible for field data", "use text, --json or --csv")?;
     let files = Files::default().reads(&plan.files).exports(outputs);
     files.check()?;
-    // What cannot be read takes no output's place.
+    // Checked before any output is opened: an unreadable file must not cost an existing output.
     for path in &plan.files {
         check_field_data(path).map_err(|error| unread(path, error))?;
     }

@@ -1,9 +1,9 @@
-//! What `report` was asked to write, against what there is a form for.
+//! Checks the requested outputs of `report` against those that an input supports.
 
 use crate::cli::exit::{self, Problem};
 use crate::plans::{Outputs, ReportPlan};
 
-/// Refuses what is asked besides text, `--json` and the flags in `has`: `--html: WHY`.
+/// Refuses outputs other than text, `--json` and the flags in `has`, with the message `--html: WHY`.
 pub(in crate::cli::commands) fn check_forms(
     plan: &ReportPlan,
     has: &[&str],

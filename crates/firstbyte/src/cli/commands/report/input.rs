@@ -1,4 +1,4 @@
-//! What the files of `report` are, by what is in them: each is looked at once, and what they are together is settled here.
+//! Recognises the input files of `report` by their content, and decides how they are shown together.
 
 use std::fmt;
 use std::io::Read;
@@ -14,50 +14,50 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::unpacked::unpacked;
 use crate::runs::SampleFile;
 
-/// So much of a file is looked at: an archive's or a log's first lines can be long.
+/// How many bytes of a file are examined: the first lines of an archive or a log can be long.
 const BEGIN_BYTES: u64 = 16 << 10;
 
-/// What a file is.
+/// Kind of an input file of `report`, recognised by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportInput {
     /// A run, or a table of curl's timers.
     Samples(SampleFile),
-    /// An HTTP Archive of another program.
+    /// An HTTP Archive written by another program.
     Archive,
-    /// What a browser's network stack wrote down.
+    /// A browser's network log.
     NetworkLog,
-    /// What people's own browsers said.
+    /// Field data from visitors' browsers.
     FieldData,
-    /// What a web server wrote down of the requests that it answered.
+    /// A web server's access log.
     ServerLog,
-    /// The sums of a monitor: its store, or the directory that has it.
+    /// A monitor's store, or the directory that contains it.
     Store,
-    /// What cannot be read once more (a pipe), or at all: who reads it tells.
+    /// Unreadable, or a pipe, which cannot be read twice. The later reader reports problems.
     Unseen,
 }
 
-/// What the files are together.
+/// All input files together.
 #[derive(Debug)]
 pub(super) enum ReportInputs {
-    /// Runs and tables, which are compared with each other.
+    /// Runs and tables, compared with each other.
     Samples(Vec<(PathBuf, SampleFile)>),
     /// Archives, shown one after the other.
     Archives,
     /// A network log.
     NetworkLog,
-    /// Field data, summed up.
+    /// Field data, summarised.
     FieldData,
-    /// Servers' logs, summed up.
+    /// Server logs, summarised.
     ServerLogs,
     /// A monitor's store.
     Store(PathBuf),
 }
 
 impl ReportInputs {
-    /// What `files` are together, of which there is at least one.
+    /// Recognises `files`, which must not be empty.
     ///
     /// # Errors
-    /// When they cannot be shown together.
+    /// If they cannot be shown together.
     pub(super) fn recognise(files: &[PathBuf]) -> Result<Self, Problem> {
         let inputs: Vec<(&PathBuf, ReportInput)> =
             files.iter().map(|path| (path, ReportInput::recognise(path))).collect();
@@ -97,12 +97,12 @@ impl ReportInput {
             return Self::Unseen;
         }
         let mut begin = Vec::new();
-        // What was packed may be cut.
+        // A compressed file may be truncated; what could be read is enough.
         let _ = unpacked(path).and_then(|file| file.take(BEGIN_BYTES).read_to_end(&mut begin));
         Self::from_begin(&begin, path)
     }
 
-    /// By the first bytes. A name counts only of archives, whose beginning may be damaged.
+    /// Recognises the first bytes. The file name counts only for archives, whose beginning may be damaged.
     fn from_begin(begin: &[u8], path: &Path) -> Self {
         match () {
             () if begin.starts_with(store::BEGIN) => Self::Store,
@@ -122,7 +122,7 @@ impl ReportInput {
     fn goes_with(self, other: Self) -> bool {
         match (self, other) {
             (Self::Samples(_), Self::Samples(_)) => true,
-            // It has nothing that others could be compared with.
+            // These cannot be compared with anything.
             (Self::NetworkLog | Self::Store, _) => false,
             _ => self == other,
         }
@@ -149,7 +149,7 @@ fn is_called_archive(path: &Path) -> bool {
     [".har", ".har.gz", ".har.zst"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// The problem that two files cannot be shown together.
+/// The error that two files cannot be shown together.
 fn apart((first, one): (&Path, ReportInput), (second, other): (&Path, ReportInput)) -> Problem {
     let (first, second) = (first.display(), second.display());
     let message = match one == other {

@@ -1,5 +1,6 @@
-//! A browser's network log: its requests as rows, and what they come to. Read once, in pieces; rows go out as requests
-//! end, and no more is kept than what is shown.
+//! A browser's network log: its requests as rows, and a summary.
+//!
+//! It is read once, in pieces. Rows are written as requests end, and only what is shown is kept in memory.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -19,7 +20,7 @@ use crate::cli::terminal;
 use crate::cli::unpacked::unpacked;
 use crate::plans::ReportPlan;
 
-/// So much is read at once.
+/// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
@@ -31,7 +32,7 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     files.check()?;
     let why = format!("{} is a network log: this output is not possible", path.display());
     check_forms(plan, &["--csv"], &why, "use --json or --csv")?;
-    // What cannot be read takes no output's place.
+    // Read before any output is opened: an unreadable file must not cost an existing output.
     let mut reader = NetExportReader::only(NetLogReduction::wants);
     let begun = BegunLog::read(path, &mut reader)?;
     let opened = files.open()?;
@@ -71,7 +72,7 @@ struct Log<'a> {
     taken: Taken<'a>,
 }
 
-/// What requests go to.
+/// Receives the requests.
 struct Taken<'a> {
     rows: Exports<'a, NetLogRequest>,
     summary: NetLogSummary,
@@ -87,13 +88,13 @@ impl Taken<'_> {
     }
 }
 
-/// A log that is read as far as its constants, at least.
+/// A log that has been read at least as far as its constants.
 struct BegunLog {
     file: Box<dyn Read>,
     piece: Vec<u8>,
     events: Vec<NetLogEvent>,
     at_end: bool,
-    /// Why it cannot be read on.
+    /// Why it cannot be read further.
     broken_off: Option<String>,
 }
 
@@ -115,7 +116,7 @@ impl BegunLog {
         Ok(begun)
     }
 
-    /// Reads the next events, unless it is at its end.
+    /// Reads the next events, unless at the end.
     fn read_on(&mut self, reader: &mut NetExportReader) -> io::Result<()> {
         match self.file.read(&mut self.piece) {
             Ok(0) => self.at_end = true,
@@ -124,7 +125,7 @@ impl BegunLog {
                 self.broken_off = read.err().map(|error| error.to_string());
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A packed file that was cut short, or is damaged.
+            // A compressed file that is truncated or damaged.
             Err(error) if reader.has_constants() => self.broken_off = Some(error.to_string()),
             Err(error) => return Err(error),
         }
@@ -134,7 +135,7 @@ impl BegunLog {
 }
 
 impl Log<'_> {
-    /// Reads the log to its end; why that is not the end of all that was written, where it is not.
+    /// Reads the log to its end. Returns why the log is incomplete, if it is.
     fn read(
         &mut self,
         mut begun: BegunLog,
@@ -145,7 +146,7 @@ impl Log<'_> {
             for event in begun.events.drain(..) {
                 reduction.push(&event, reader, &mut |request| taken.add(request));
             }
-            // Whoever read along has seen enough, or there is no room: reading on is of no use.
+            // The reader has gone, or the disk is full: reading further is pointless.
             if let Some(failed) = taken.failed.take() {
                 return Err(failed);
             }

@@ -1,5 +1,6 @@
-//! `report` of servers' access logs: their requests as rows, and what they come to. Read once, in pieces; no more is kept than
-//! what is shown.
+//! `report` of servers' access logs: their requests as rows, and a summary.
+//!
+//! They are read once, in pieces; only what is shown is kept in memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -20,7 +21,7 @@ use crate::cli::terminal;
 use crate::cli::unpacked::unpacked;
 use crate::plans::ReportPlan;
 
-/// So much is read at once.
+/// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
@@ -36,7 +37,7 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
         skipped: BTreeMap::new(),
         failed: None,
     };
-    // What cannot be read takes no output's place.
+    // Checked before any output is opened: an unreadable file must not cost an existing output.
     let readable = plan.files.iter().map(|path| unpacked(path).map_err(|e| unreadable(path, e)));
     readable.collect::<Result<Vec<_>, _>>()?;
     let opened = files.open()?;
@@ -69,7 +70,7 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// Reads the log at `path` to its end; why that is not its own, where a packed one is damaged.
+/// Reads the log at `path` to its end. Returns why a damaged compressed log ends early, if it does.
 pub(in crate::cli::commands) fn read(
     path: &Path,
     mut take: impl FnMut(u64, Result<LoggedRequest, LogLineError>),
@@ -97,7 +98,7 @@ pub(in crate::cli::commands) fn read(
     Ok(None)
 }
 
-/// What requests go to.
+/// Receives the requests.
 struct Taken<'a> {
     rows: Exports<'a, LoggedRequest>,
     summary: ServerLogSummary,
@@ -119,7 +120,7 @@ impl Taken<'_> {
     }
 }
 
-/// What requests are told apart by.
+/// The dimensions to group requests by.
 fn dimensions(by: Option<&str>) -> Result<Vec<LogDimension>, Problem> {
     let Some(by) = by else { return Ok(LogDimension::USUAL.to_vec()) };
     let one = |name: &str| {

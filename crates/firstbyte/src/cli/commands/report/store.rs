@@ -1,4 +1,4 @@
-//! `firstbyte report` of a monitor's store: what the samples of a period came to, out of their sums. No raw file is read.
+//! `firstbyte report` of a monitor's store: summarises a period from its rollups, without reading raw files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,21 +24,21 @@ use crate::cli::files::Files;
 use crate::cli::{render, terminal};
 use crate::plans::ReportPlan;
 
-/// What the first bytes of a store are.
+/// First bytes of a store.
 pub(super) const BEGIN: &[u8] = b"SQLite format 3\0";
-/// Series that have a block or a picture each; of more there is the table alone.
+/// Up to this many series get a block and a picture each; if there are more, only the table is shown.
 const MOST_BLOCKS: usize = 12;
-/// Points of a picture.
+/// Most points of a picture.
 const MOST_POINTS: i64 = 240;
-/// Lengths of the parts that a point is of, seconds.
+/// Possible lengths of the part of the period behind each point, in seconds.
 const POINT_STEPS: [i64; 10] =
     [60, 300, 900, 1_800, 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, DAY, 7 * DAY];
-/// Values of a fact that are named.
+/// How many values of a fact are named.
 const MOST_VALUES: usize = 4;
 const TTFB: Measure = Measure::Metric(Metric::Ttfb);
 const TOTAL: Measure = Measure::Metric(Metric::Total);
 
-/// The store in `path`: the file, or the directory of a monitor.
+/// The store in `path`: the file itself, or the one in a monitor's directory.
 pub(super) fn store_file(path: &Path) -> Option<PathBuf> {
     let inside = path.join("store.sqlite");
     inside.is_file().then_some(inside)
@@ -79,7 +79,7 @@ pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
-/// All files of the monitor whose store is in `path`: none of them may be written.
+/// All files of the monitor whose store is `path`: no output may overwrite any of them.
 fn files_of_store(path: &Path) -> Vec<PathBuf> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let entries = |directory: &Path| {
@@ -94,12 +94,12 @@ fn files_of_store(path: &Path) -> Vec<PathBuf> {
     of_store.chain(below).collect()
 }
 
-/// One target in one way.
+/// One series: a target measured in one way.
 struct Row {
     id: SeriesId,
     labels: SeriesLabels,
     sum: Rollup,
-    /// For a picture.
+    /// Points of the picture.
     points: Vec<PeriodPoint>,
 }
 
@@ -120,13 +120,13 @@ impl Row {
         u64::try_from(value.as_nanos()).ok()
     }
 
-    /// Metrics with times.
+    /// The metrics that have times.
     fn measured(&self) -> impl Iterator<Item = Measure> {
         let all = Metric::ALL.map(Measure::Metric).into_iter();
         all.filter(|measure| self.quantile(*measure, 0.5).is_some())
     }
 
-    /// A text for each of [`HEADS`], absent if it is unknown.
+    /// The text for each of [`HEADS`], absent if unknown.
     fn figures(&self) -> [Option<String>; 7] {
         let ms = |measure, q| self.quantile(measure, q).map(ms);
         [
@@ -141,7 +141,7 @@ impl Row {
     }
 }
 
-/// The course of `series` in at most [`MOST_POINTS`] parts of `period` that begin where minutes, hours or days do.
+/// The course of `series` in at most [`MOST_POINTS`] parts of `period`, aligned with minutes, hours or days.
 fn points(
     reader: &mut StoreReader,
     series: SeriesId,
@@ -227,7 +227,7 @@ impl StoreReport {
         text
     }
 
-    /// A line for each series.
+    /// Appends a line for each series.
     fn table(&self, style: &Style, text: &mut String) {
         let lines = self.rows.iter().map(|row| {
             let figures = row.figures().map(|figure| figure.unwrap_or_else(nothing));
@@ -246,7 +246,7 @@ impl StoreReport {
         let longest = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let room = style.columns().saturating_sub(figures).max(16).min(longest.max(6));
         let mut line = |name: &str, cells: [&str; 7]| {
-            // Names that are too long have a line of their own.
+            // A name that is too long gets its own line.
             match name.chars().count() <= room {
                 true => _ = write!(text, "{name:<room$}"),
                 false => _ = write!(text, "{name}\n{:room$}", ""),
@@ -310,7 +310,7 @@ impl StoreReport {
     }
 }
 
-/// `period` from and to where steps begin that are still there: minutes are kept for days, hours for a year or two.
+/// Aligns `period` with steps that are still stored: minutes are kept for days, hours for a year or two.
 fn in_kept_steps(reader: &StoreReader, period: Range<i64>) -> Result<Range<i64>, StoreError> {
     let [minutes, hours] = [reader.oldest(Step::Minute)?, reader.oldest(Step::Hour)?];
     let seconds = |at: i64| {
@@ -327,7 +327,7 @@ fn in_kept_steps(reader: &StoreReader, period: Range<i64>) -> Result<Range<i64>,
     Ok(down(period.start, first)..down(period.end + last - 1, last))
 }
 
-/// All of one series: phases, parts, facts.
+/// Appends everything about one series: phases, parts, facts.
 fn block(row: &Row, style: &Style, text: &mut String) {
     let _ = writeln!(text, "{}", style.safe(&row.name()));
     let mut known = row.measured().peekable();
@@ -356,7 +356,7 @@ fn block(row: &Row, style: &Style, text: &mut String) {
     }
 }
 
-/// Properties of a series: a name, and values.
+/// Properties of a series: name and values.
 fn properties(row: &Row) -> Vec<(String, Vec<String>)> {
     let sum = &row.sum;
     let mut facts: Vec<(String, Vec<String>)> = Vec::new();
@@ -387,7 +387,7 @@ fn properties(row: &Row) -> Vec<(String, Vec<String>)> {
     facts
 }
 
-/// `value 97 %`, the most frequent first.
+/// Shares such as `value 97 %`, most frequent first.
 fn shares(values: impl Iterator<Item = (String, u64)>, of: u64) -> Vec<String> {
     let mut all: Vec<(String, u64)> = values.collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -444,13 +444,13 @@ fn nothing() -> String {
     "–".to_owned()
 }
 
-/// Milliseconds: to a tenth, below one to a hundredth.
+/// Milliseconds with one decimal, or two below one.
 fn ms(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms < 1.0 { format!("{ms:.2}") } else { format!("{ms:.1}") }
 }
 
-/// The share of time that failed.
+/// Share of the time that failed.
 fn failed_share(sum: &Rollup) -> String {
     match sum.failed_share() {
         Some(0.0) | None => percent(0, 1),

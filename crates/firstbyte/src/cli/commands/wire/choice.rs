@@ -1,4 +1,4 @@
-//! Which connections are shown and written: by server, by what their session is, by number.
+//! Selects the connections to show and write: by server, by kind of session, by number.
 
 use firstbyte_core::timeline::Handshake;
 use firstbyte_passive::diff::is_server;
@@ -6,7 +6,7 @@ use firstbyte_passive::{Failed, Observed};
 
 use crate::plans::{ConnectionChoice, WireSession};
 
-/// Whether `observed` is of the servers and sessions that were asked for; without such, all are.
+/// Whether `observed` matches the requested servers and sessions; everything matches if none are requested.
 pub(super) fn is_chosen(choice: &ConnectionChoice, observed: &Observed) -> bool {
     let ConnectionChoice { servers, sessions, .. } = choice;
     let of_server = servers.iter().any(|pattern| is_server(pattern, observed));
@@ -14,7 +14,7 @@ pub(super) fn is_chosen(choice: &ConnectionChoice, observed: &Observed) -> bool 
     (servers.is_empty() || of_server) && (sessions.is_empty() || of_session)
 }
 
-/// Whether its row and its packets are to be written: of those chosen, the flows that were named; all without.
+/// Whether to write its row and packets: it is chosen, and among the named flows if any are named.
 pub(super) fn is_written(choice: &ConnectionChoice, observed: &Observed) -> bool {
     let flows = &choice.flows;
     is_chosen(choice, observed) && (flows.is_empty() || flows.contains(&observed.number))

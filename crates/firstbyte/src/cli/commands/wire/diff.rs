@@ -1,4 +1,4 @@
-//! `firstbyte wire diff BEFORE AFTER`: what changed, and what it costs.
+//! `firstbyte wire diff BEFORE AFTER`: finds what changed and what that costs.
 
 use std::io;
 use std::path::Path;
@@ -23,10 +23,10 @@ use firstbyte_report::units::grouped;
 use firstbyte_report::wire;
 use firstbyte_report::wire::diff::{self as report, Read};
 
-/// What is compared with what.
+/// The pairs of server groups to compare.
 struct Compared {
     pairs: Vec<Pair>,
-    /// Servers that are on one side only.
+    /// Servers that occur on one side only.
     only: [Vec<String>; 2],
 }
 
@@ -46,7 +46,7 @@ pub(in crate::cli) fn run(plan: &WireDiffPlan) -> Result<u8, Problem> {
     code
 }
 
-/// Reads the captures, and sets sides against each other.
+/// Reads the captures and pairs their servers.
 fn compared(
     plan: &WireDiffPlan,
     code: &mut Result<u8, Problem>,
@@ -78,7 +78,7 @@ fn compared(
     }
 }
 
-/// Writes what was asked for; a table where standard output is free.
+/// Writes the requested outputs, and a table if standard output is free.
 fn write(plan: &WireDiffPlan, page: &report::Page<'_>) -> Result<(), Problem> {
     let (found, pairs, only) = (page.changes, page.pairs, page.only);
     let outputs = &plan.outputs;
@@ -106,16 +106,16 @@ fn write(plan: &WireDiffPlan, page: &report::Page<'_>) -> Result<(), Problem> {
 /// The captures of a comparison, one after the other.
 struct Captures<'a> {
     plan: &'a WireDiffPlan,
-    /// The interface, where one of them is live.
+    /// The interface, if one of the captures is live.
     live: Option<OnInterface<'a>>,
 }
 
-/// An interface that is captured on.
+/// An interface to capture on.
 struct OnInterface<'a> {
     capture: &'a LiveCapture,
     options: Options,
     control: Control,
-    /// From the first capture on.
+    /// Present once the first capture has begun.
     opened: Option<Live>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Captures<'a> {
                 let options = live::options(capture, &plan.filter)?;
                 let control = Control::start(None)?;
                 if plan.files().next().is_some() {
-                    // That it cannot be captured is told before a file is read for long.
+                    // Fail early if capturing is not possible, before spending time on files.
                     drop(Live::open(&options).map_err(|error| live::problem(&error, exit::USAGE))?);
                 }
                 Some(OnInterface { capture, options, control, opened: None })
@@ -141,7 +141,7 @@ impl<'a> Captures<'a> {
         Ok(Self { plan, live })
     }
 
-    /// The connections of one of them, by server.
+    /// The connections of one capture, by server.
     fn servers(
         &mut self,
         capture: &DiffCapture,
@@ -157,7 +157,7 @@ impl<'a> Captures<'a> {
                 }
                 live.servers(*length, &self.plan.filter, code, read)
             }
-            // Told at the beginning.
+            // Already reported at the start.
             (DiffCapture::Live { .. }, None) => Ok(Servers::default()),
         }
     }
@@ -196,7 +196,7 @@ impl Taker for Servers {
     }
 }
 
-/// One group of servers held against another.
+/// Compares one group of servers with another.
 pub(in crate::cli) fn held(
     servers: &Servers,
     base: &ServerGroup,
@@ -222,7 +222,7 @@ pub(in crate::cli) fn held(
     })
 }
 
-/// Says what was read, before results.
+/// Reports what was read, before the results.
 fn told(name: String, analyzer: &Analyzer, servers: &Servers) -> Read {
     let (hygiene, left_out) = (*analyzer.hygiene(), servers.left_out());
     terminal::note(&format!("{name}\n{}", wire::hygiene(&hygiene).trim_end()));
@@ -233,7 +233,7 @@ fn told(name: String, analyzer: &Analyzer, servers: &Servers) -> Read {
     Read { name, hygiene, left_out }
 }
 
-/// The connections of a capture, by server. What could be read counts, whatever comes after; `code` tells.
+/// The connections of a capture, by server. What could be read counts; later errors are reported in `code`.
 pub(in crate::cli) fn servers(
     path: &Path,
     filter: &PacketFilter,
@@ -247,7 +247,7 @@ pub(in crate::cli) fn servers(
         .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
     firstbyte_capture::finish_on(firstbyte_capture::threads(), &mut analyzer, &mut emit);
     super::note_end(path, ended, code);
-    // Where a file lies is nobody's business whom the page is shown.
+    // The page may be shared, so it must not reveal the file's directory.
     let name = firstbyte_capture::name(path.file_name().map_or(path, Path::new));
     read.push(told(name, &analyzer, &servers));
     Ok(servers)

@@ -1,4 +1,4 @@
-//! `firstbyte wire FILE…`: files read to their end, and everything that is written of them.
+//! `firstbyte wire FILE…`: reads files to their end and writes all outputs.
 
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ pub(super) fn run(
     opened: Opened,
 ) -> Result<u8, Problem> {
     packets::check(plan, paths)?;
-    // The second reading for packets has to see what the first one saw.
+    // The second reading, for packets, must see the same as the first.
     let limits = Limits { seed: super::seed(), ..Limits::default() };
     let analyzer = || Ok(Analyzer::new(limits).with_filter(live::filter(&plan.filter)?));
     let mut first = analyzer()?;
     if let Some(path) = paths.first() {
-        // What outputs hold is worth more than a capture that cannot begin.
+        // Do not overwrite existing outputs for a capture that cannot even be opened.
         firstbyte_capture::check(path).map_err(|error| not_read(error.to_string(), &paths[1..]))?;
     }
     let mut rows = outputs::Rows::open(&plan.outputs, &first.begin())?;
@@ -47,7 +47,7 @@ pub(super) fn run(
     }
     kept.check_flows(first.connections())?;
     kept.show(&first)?;
-    // Where a file lies is nobody's business whom the page is shown.
+    // The page may be shared, so it must not reveal the file's directory.
     let name = |path: &PathBuf| firstbyte_capture::name(path.file_name().map_or(path, Path::new));
     let names: Vec<String> = paths.iter().map(name).collect();
     kept.draw(&first, &names)?;
@@ -56,12 +56,12 @@ pub(super) fn run(
         let connections = count(kept.written.len() as u64, "connection");
         terminal::note(&format!("wrote {} of {connections}", count(written, "packet")));
     }
-    // Whatever ended the reading, there is a result.
+    // However the reading ended, there is a result.
     opened.keep();
     code
 }
 
-/// A file could not be read, and those behind it were not.
+/// The error that a file could not be read, and that the files after it were not tried.
 fn not_read(error: String, behind: &[PathBuf]) -> Problem {
     let problem = Problem::new(exit::READ, error);
     let behind: Vec<String> = behind.iter().map(|path| firstbyte_capture::name(path)).collect();
@@ -71,7 +71,7 @@ fn not_read(error: String, behind: &[PathBuf]) -> Problem {
     }
 }
 
-/// Reads all files. What could be read is given out, whatever comes after.
+/// Reads all files. What could be read is passed on, even if a later file fails.
 fn read(
     paths: &[PathBuf],
     threads: usize,

@@ -1,7 +1,7 @@
-//! What is kept of connections until all have been read: tables, diagrams, the page.
+//! Connection data kept until everything has been read, for tables, diagrams and the page.
 //!
-//! Memory is bounded, however many there are: servers and times by their own limits, connections by
-//! `--connections` and `--flow`.
+//! Memory is bounded, however many connections there are: servers and times have their own limits, connections those
+//! of `--connections` and `--flow`.
 
 use std::collections::HashSet;
 
@@ -20,21 +20,21 @@ use firstbyte_report::style::wrap;
 use firstbyte_report::units::count;
 use firstbyte_report::wire::{self, page};
 
-/// What is kept of connections until all have been read.
+/// Data kept until all connections have been read.
 pub(super) struct Kept<'a> {
     plan: &'a WirePlan,
     groups: Groups,
     loads: Option<Capacities>,
-    /// What follows from these, when all have been added.
+    /// The estimates from `loads`, once all connections have been added.
     capacities: Vec<ServerCapacity>,
-    /// The first of them.
+    /// The first connections.
     shown: Vec<Observed>,
-    /// Those with this number and later ones are not shown.
+    /// Connections with this number or a later one are not shown.
     behind: Option<u64>,
     all: usize,
     flows: Vec<Observed>,
     page: Option<wire::Gathered>,
-    /// Whose packets are to be read again and written.
+    /// Connections whose packets will be read again and written.
     pub(super) written: HashSet<u64>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Kept<'a> {
         self.keep_first(observed);
     }
 
-    /// Keeps those that began first, as many as are shown.
+    /// Keeps the connections that began first, as many as are shown.
     fn keep_first(&mut self, observed: &Observed) {
         if self.behind.is_some_and(|behind| observed.number >= behind) {
             return;
@@ -89,7 +89,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Puts what is kept in order: to be done when all have been added.
+    /// Sorts what is kept. Must be called once all connections have been added.
     pub(super) fn sort(&mut self) {
         self.shown.sort_unstable_by_key(|observed| observed.number);
         self.shown.truncate(self.plan.shown_connections);
@@ -97,18 +97,18 @@ impl<'a> Kept<'a> {
         self.capacities = self.loads.as_ref().map(Capacities::summaries).unwrap_or_default();
     }
 
-    /// What is known of servers' capacity, where that was asked for.
+    /// Estimates of the servers' capacity, if requested.
     pub(super) fn capacities(&self) -> Vec<ServerCapacity> {
         self.capacities.clone()
     }
 
-    /// The same in text.
+    /// The capacity estimates as text.
     fn capacity(&self, style: &Style) -> String {
         let Some(loads) = &self.loads else { return String::new() };
         wire::capacities(&self.capacities, self.plan.shown_servers, loads.left_out(), style)
     }
 
-    /// Whether every connection that was named is there, of so many.
+    /// Checks that every named connection exists; `connections` is their total number.
     pub(super) fn check_flows(&self, connections: u64) -> Result<(), Problem> {
         let is_there = |number: &&u64| self.flows.iter().any(|flow| flow.number == **number);
         match self.plan.choice.flows.iter().find(|number| !is_there(number)) {
@@ -127,7 +127,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Writes text to standard output, where nothing else goes there.
+    /// Writes text to standard output, unless something else is written there.
     pub(super) fn show(&self, analyzer: &Analyzer) -> Result<(), Problem> {
         let hygiene = wire::hygiene(analyzer.hygiene());
         if self.plan.outputs.use_stdout() {
@@ -138,7 +138,7 @@ impl<'a> Kept<'a> {
         let text = if self.plan.choice.flows.is_empty() {
             let mut text = format!("{hygiene}\n");
             let servers = self.groups.summaries();
-            // Of connections chosen by their session, what a server does with sessions cannot be said.
+            // A selection by session says nothing about how a server handles sessions in general.
             let judged = self.plan.choice.sessions.is_empty();
             if judged {
                 text.push_str(&wire::findings(&servers, &style));
@@ -170,7 +170,7 @@ impl<'a> Kept<'a> {
         print(&text)
     }
 
-    /// Why there is no connection.
+    /// Why there are no connections.
     fn nothing(&self, analyzer: &Analyzer) -> String {
         let choice = &self.plan.choice;
         let chosen = !choice.servers.is_empty() || !choice.sessions.is_empty();
@@ -184,7 +184,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Writes the picture into its directory, and the page of captures that are called so.
+    /// Writes the picture into its directory, and the page about the captures in `names`.
     pub(super) fn draw(&self, analyzer: &Analyzer, names: &[String]) -> Result<(), Problem> {
         let outputs = &self.plan.outputs;
         if outputs.draw() {

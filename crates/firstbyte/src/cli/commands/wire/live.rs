@@ -1,7 +1,7 @@
-//! Captures on an interface: when they end, what is told and written meanwhile.
+//! Captures on an interface: when they end, and what is reported and written meanwhile.
 //!
-//! In: what the user asked for. Out: connections, as they are over, and what is made of them. A signal ends a capture, so that results are
-//! shown (`cli::signals`). It must not hold up the reading of packets.
+//! In: the user's options. Out: connections as they end, and the outputs made from them. A signal ends a capture, so
+//! that results are shown (`cli::signals`). Handling signals must not delay the reading of packets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,10 +24,10 @@ use firstbyte_capture::live::{Follower, Live, LiveError, Options};
 use firstbyte_clock::Monotonic;
 use firstbyte_report::wire::{self, metrics::Metrics};
 
-/// How often the line on the terminal changes.
+/// How often the line on the terminal is updated.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
-/// The packets that are asked for.
+/// The filter for the requested packets.
 pub(super) fn filter(filter: &PacketFilter) -> Result<Filter, Problem> {
     Filter::new(&filter.hosts, &filter.ports).ok_or_else(|| {
         let most = format!("give at most {MOST_HOSTS} --host and {MOST_PORTS} --port");
@@ -35,7 +35,7 @@ pub(super) fn filter(filter: &PacketFilter) -> Result<Filter, Problem> {
     })
 }
 
-/// What is to be captured.
+/// Capture options for the requested interface and packets.
 pub(super) fn options(capture: &LiveCapture, filter: &PacketFilter) -> Result<Options, Problem> {
     Ok(Options {
         interface: capture.interface.clone(),
@@ -46,7 +46,7 @@ pub(super) fn options(capture: &LiveCapture, filter: &PacketFilter) -> Result<Op
     })
 }
 
-/// A capture that is ready, and says so.
+/// Opens a capture and announces it.
 pub(super) fn open(options: &Options) -> Result<Live, Problem> {
     let live = Live::open(options).map_err(|error| problem(&error, exit::USAGE))?;
     note(&format!("capturing on {}; stop with Ctrl-C", live.describe()));
@@ -61,7 +61,7 @@ pub(super) fn problem(error: &LiveError, code: u8) -> Problem {
     }
 }
 
-/// Whether the user wants an end. Who asks for metrics is looked after by a thread of its own.
+/// Whether the user has asked to stop. Metrics are served from a separate thread.
 pub(super) struct Control(Attention);
 
 impl Control {
@@ -82,8 +82,7 @@ impl Control {
     }
 }
 
-/// Captures until the time of `captured` is over, an output fails, or the user ends it; and writes
-/// everything that was asked for.
+/// Captures until the time of `captured` is over, an output fails, or the user stops it; then writes all outputs.
 pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Result<u8, Problem> {
     let options = options(&captured.capture, &plan.filter)?;
     let metrics = captured.metrics.map(Endpoint::bind).transpose()?;
@@ -94,7 +93,7 @@ pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Resul
     let control = Control::start(metrics)?;
     let mut analyzer = super::analyzer(&plan.filter)?;
     let mut live = open(&options)?;
-    // What files hold is worth more than a capture that cannot begin: they are emptied now.
+    // Opening truncates the files, so do it only once the capture has begun.
     let mut taken = Taken {
         choice: &plan.choice,
         rows: outputs::Rows::open(&plan.outputs, &analyzer.begin())?,
@@ -104,9 +103,9 @@ pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Resul
     };
     let window = Window { length: captured.length, control: &control };
     let code = follow(&mut live, &mut analyzer, &window, &mut taken);
-    // From here on a signal ends the process at once.
+    // From here on, a signal ends the process at once.
     drop(control);
-    // All that can be written is, whatever fails.
+    // Write everything that can be written, even if something fails.
     let Taken { rows, mut kept, packets, .. } = taken;
     kept.sort();
     let interface = &captured.capture.interface;
@@ -122,19 +121,19 @@ pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Resul
     ends.into_iter().fold(code, |code, end| code.and_then(|code| end.map(|()| code)))
 }
 
-/// Who is given what a capture shows.
+/// Receives the contents of a capture.
 pub(super) trait Taker {
-    /// A connection is over.
+    /// Called when a connection is over.
     fn connection(&mut self, observed: &Observed);
-    /// A frame, and the connection it belongs to as far as that is known.
+    /// Called for each frame, with its connection if known.
     fn frame(&mut self, _: &Frame<'_>, _: Option<u64>) {}
-    /// Several times a second; false ends the capture.
+    /// Called several times a second; returning false ends the capture.
     fn goes_on(&mut self, _: &Analyzer) -> bool {
         true
     }
 }
 
-/// Everything that is made of a capture.
+/// All outputs of a capture.
 struct Taken<'a> {
     choice: &'a ConnectionChoice,
     rows: outputs::Rows<'a>,
@@ -170,22 +169,23 @@ impl Taker for Taken<'_> {
             let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
             metrics.update(*analyzer.hygiene(), analyzer.live());
         }
-        // Who reads along wants each connection when it is over.
+        // A reader following along wants each connection as soon as it is over.
         let rows = self.rows.flush();
         let packets = self.packets.as_mut().is_none_or(LivePackets::flush);
         rows && packets
     }
 }
 
-/// For how long a capture goes on.
+/// How long a capture runs.
 pub(super) struct Window<'a> {
-    /// Until the user ends it, where there is none.
+    /// Without a length, until the user stops it.
     pub(super) length: Option<Duration>,
     pub(super) control: &'a Control,
 }
 
-/// Follows `live` to the end of `window`, and gives out what is still under way then. The exit code is that
-/// of an interruption where the user ended it before its time.
+/// Follows `live` to the end of `window`, then also passes on connections still in progress.
+///
+/// The exit code is the signal's if the user stopped the capture before its time.
 pub(super) fn follow(
     live: &mut Live,
     analyzer: &mut Analyzer,
@@ -206,13 +206,13 @@ pub(super) fn follow(
     let result = live.follow(analyzer, &mut watcher);
     watcher.watching.finish();
     analyzer.finish(&mut |observed| watcher.taker.connection(observed));
-    // What was seen before it broke off is shown as well.
+    // Checked only now, so that what was captured before the failure is still shown.
     result.map_err(|error| problem(&error, exit::READ))?;
     let interrupted = window.length.is_some() && window.control.is_asked();
     Ok(if interrupted { signals::exit_code() } else { exit::OK })
 }
 
-/// Follows a capture for a command.
+/// Follows a capture on behalf of a command.
 struct Watcher<'a> {
     taker: &'a mut dyn Taker,
     window: &'a Window<'a>,

@@ -1,7 +1,7 @@
-//! Metrics over HTTP/1.1, for who collects them: `GET /metrics` and nothing else.
+//! Serves metrics over HTTP/1.1: `GET /metrics` and nothing else.
 //!
-//! Few askers at once, few bytes of each, little time: whoever may connect must not be able to disturb the
-//! capture. By hand, as one request is all that a connection carries.
+//! Clients are limited in number, bytes and time, because whoever may connect must not be able to disturb the
+//! capture. It is written by hand, since a connection carries only one request.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 8;
 const REQUEST_BYTES: usize = 8 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where metrics are served.
+/// The server for metrics.
 pub(super) struct Endpoint {
     listener: TcpListener,
     address: SocketAddr,
@@ -51,31 +51,31 @@ impl Endpoint {
         self.address
     }
 
-    /// What is served; to be kept up to date.
+    /// The metrics being served, for the capture to update.
     pub(super) fn metrics(&self) -> Arc<Mutex<Metrics>> {
         Arc::clone(&self.metrics)
     }
 
-    /// Serves for ever.
+    /// Serves forever.
     pub(super) async fn serve(self) {
         let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) else { return };
         let mut askers: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // Out of descriptors: others have to go first.
+                // Out of file descriptors: wait until others are closed.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
             let metrics = Arc::clone(&self.metrics);
             askers.retain(|asker| !asker.is_finished());
-            // Who asks is answered at once: who has been there longest is idle, or takes his time.
+            // New clients are answered at once: the oldest connection is idle or slow, so drop it.
             if askers.len() >= AT_ONCE
                 && let Some(oldest) = askers.pop_front()
             {
                 oldest.abort();
             }
             let asker = tokio::spawn(async move {
-                // An asker that goes away or dawdles is its own loss.
+                // A client that goes away or is slow gets no answer; that is not an error here.
                 let _ = timeout(PATIENCE, answer(stream, &metrics)).await;
             });
             askers.push_back(asker.abort_handle());
@@ -133,7 +133,7 @@ mod tests {
         let mut idle = Vec::new();
         for n in 0..3 * AT_ONCE {
             let mut stream = TcpStream::connect(at).await.unwrap();
-            // Some have begun to ask.
+            // Half of them have begun a request.
             if n % 2 == 0 {
                 stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
             }

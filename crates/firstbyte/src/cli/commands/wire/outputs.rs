@@ -1,4 +1,4 @@
-//! Rows of connections, in the forms that were asked for, written as connections end.
+//! Rows of connections in the requested forms, written as connections end.
 
 use std::io::{self, Write};
 
@@ -10,18 +10,18 @@ use crate::cli::exports::{Exporter, Exports, Sink};
 use crate::plans::Outputs;
 use firstbyte_report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
 
-/// What comes behind the last connection.
+/// Data written after the last connection.
 struct CaptureEnd<'a> {
     hygiene: &'a Hygiene,
-    /// Connections that were written.
+    /// Number of connections written.
     added: u64,
     /// The interface of a live capture.
     interface: Option<&'a str>,
-    /// What is known of servers' capacity, where that was asked for.
+    /// Estimates of the servers' capacity, if requested.
     capacities: Vec<ServerCapacity>,
 }
 
-/// Rows on their way; the first failure ends them.
+/// Open outputs for rows. After the first failure nothing more is written.
 pub(super) struct Rows<'a> {
     added: u64,
     exports: Exports<'a, Observed, CaptureEnd<'a>>,
@@ -29,7 +29,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Opens what was asked for, of a capture that began at `begin`.
+    /// Opens the requested outputs for a capture that began at `begin`.
     pub(super) fn open(outputs: &'a Outputs, begin: &Begin) -> Result<Self, Problem> {
         let mut exports = Exports::default();
         exports.open(&outputs.json, |out| Ok(Ndjson(out)))?;
@@ -39,7 +39,7 @@ impl<'a> Rows<'a> {
         Ok(Self { added: 0, exports, failed: None })
     }
 
-    /// Adds a connection to all of them.
+    /// Writes a connection to all outputs.
     pub(super) fn add(&mut self, observed: &Observed) {
         if self.failed.is_none() {
             self.added += 1;
@@ -47,7 +47,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Hands over what is buffered to who reads along; false after a failure.
+    /// Flushes buffers for readers following along; returns false after a failure.
     pub(super) fn flush(&mut self) -> bool {
         if self.failed.is_none() {
             self.failed = self.exports.flush().err();
@@ -55,21 +55,21 @@ impl<'a> Rows<'a> {
         self.failed.is_none()
     }
 
-    /// Writes their ends; a live capture on `interface` has a line of its own.
+    /// Writes the ends of the outputs; a live capture on `interface` has a line of its own.
     pub(super) fn finish(
         self,
         hygiene: &'a Hygiene,
         interface: Option<&'a str>,
         capacities: Vec<ServerCapacity>,
     ) -> Result<(), Problem> {
-        // What could be written is whole, whatever failed.
+        // Finish what was written, even after a failure.
         let end = CaptureEnd { hygiene, added: self.added, interface, capacities };
         let finished = self.exports.finish(&end);
         self.failed.map_or(finished, Err)
     }
 }
 
-/// A line for each connection, and for a live capture one at its end.
+/// NDJSON: one line per connection, and for a live capture a last one.
 struct Ndjson(Sink);
 
 impl Exporter<Observed, CaptureEnd<'_>> for Ndjson {
@@ -112,7 +112,7 @@ impl Exporter<Observed, CaptureEnd<'_>> for ParquetWriter<Sink> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // It has an end, without which nobody can read it.
+        // The file is unreadable without its end, so flushing early would not help.
         Ok(())
     }
 

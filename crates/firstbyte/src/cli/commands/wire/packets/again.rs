@@ -1,9 +1,8 @@
-//! Files are read a second time.
+//! Reads files a second time to write packets.
 //!
-//! In: the files and the numbers of connections that the first reading gave. Out: pcapng. The second reading
-//! goes through the same analysis with the same limits and the same hashes, so that each frame is known to
-//! belong to the connection that had it before: copies, fragments, a port used again and changed addresses
-//! included.
+//! In: the files and the numbers of connections from the first reading. Out: pcapng. The second reading runs the same
+//! analysis with the same limits and hash seed, so that each frame is assigned to the same connection as before. That
+//! holds for copies, fragments, reused ports and changed addresses too.
 
 use std::collections::HashSet;
 use std::io;
@@ -18,14 +17,14 @@ use crate::cli::files::cannot_write;
 use crate::plans::{Destination, WirePlan};
 use firstbyte_capture;
 
-/// Whether the files can be read twice.
+/// Checks that the files can be read twice.
 pub(in super::super) fn check(plan: &WirePlan, paths: &[PathBuf]) -> Result<(), Problem> {
     if plan.outputs.packets.is_none() {
         return Ok(());
     }
     for path in paths {
         let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-        // One that is not there is told when it is read.
+        // A missing file is reported when it is read.
         if path == Path::new("-") || (path.exists() && !seekable) {
             let message = format!(
                 "--pcap-out reads the capture twice, and {} can only be read once",
@@ -40,7 +39,7 @@ pub(in super::super) fn check(plan: &WirePlan, paths: &[PathBuf]) -> Result<(), 
     Ok(())
 }
 
-/// Writes the packets of `chosen`; gives back how many.
+/// Writes the packets of `chosen`; returns their number.
 pub(in super::super) fn write(
     paths: &[PathBuf],
     mut analyzer: Analyzer,
@@ -65,7 +64,7 @@ pub(in super::super) fn write(
             analyzer.frame(frame, &mut |_| {});
             queue.add(frame, analyzer.latest(), &mut take);
         };
-        // How the file ends was told by the first reading.
+        // The first reading has already reported how the file ends.
         firstbyte_capture::for_each(file, &mut each)
             .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
     }

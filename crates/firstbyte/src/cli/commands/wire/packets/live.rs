@@ -1,7 +1,7 @@
-//! Live packets, which are gone once they are read.
+//! Packets of a live capture, which cannot be read a second time.
 //!
-//! Where the number of a connection decides, as without `--server` and `--session`, its packets are written
-//! at once. Otherwise they wait in a [`Spool`] until the connection is over.
+//! If a connection's number decides, as without `--server` and `--session`, its packets are written at once.
+//! Otherwise they wait in a [`Spool`] until the connection is over.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::cli::files::cannot_write;
 use crate::plans::{ConnectionChoice, Destination, WirePlan};
 use firstbyte_report::units::{count, grouped};
 
-/// Packets on their way to `--pcap-out`; the first failure ends them.
+/// Writes packets to `--pcap-out`. After the first failure nothing more is written.
 pub(in super::super) struct LivePackets<'a> {
     choice: &'a ConnectionChoice,
     to: &'a Destination,
@@ -37,7 +37,7 @@ struct Sink {
 }
 
 impl<'a> LivePackets<'a> {
-    /// Begins the file, where one was asked for.
+    /// Begins the file, if requested.
     pub(in super::super) fn open(
         plan: &'a WirePlan,
         spool_bytes: u64,
@@ -51,7 +51,7 @@ impl<'a> LivePackets<'a> {
         Ok(Some(Self { choice, to, spool_bytes, queue: Queue::default(), sink, failed: None }))
     }
 
-    /// A frame, and the connection it belongs to.
+    /// Adds a frame and the connection that it belongs to.
     pub(in super::super) fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>) {
         let flows = &self.choice.flows;
         let is_wanted = |number: &u64| flows.is_empty() || flows.contains(number);
@@ -65,14 +65,13 @@ impl<'a> LivePackets<'a> {
         }
     }
 
-    /// A connection has ended.
     pub(in super::super) fn over(&mut self, observed: &Observed) {
         let is_chosen = choice::is_written(self.choice, observed);
         let (sink, failed) = (&mut self.sink, &mut self.failed);
         self.queue.over(observed.number, is_chosen, &mut |event| sink.take(event, failed));
     }
 
-    /// Hands over what is buffered; false after a failure.
+    /// Flushes buffers; returns false after a failure.
     pub(in super::super) fn flush(&mut self) -> bool {
         if self.failed.is_none() {
             self.failed = self.sink.out.flush().err();
@@ -80,7 +79,7 @@ impl<'a> LivePackets<'a> {
         self.failed.is_none()
     }
 
-    /// The end of the file; gives back what to tell.
+    /// Finishes the file; returns the message for the user.
     pub(in super::super) fn finish(mut self) -> Result<String, Problem> {
         let (sink, failed) = (&mut self.sink, &mut self.failed);
         self.queue.finish(&mut |event| sink.take(event, failed));
@@ -142,7 +141,7 @@ impl Sink {
     }
 }
 
-/// Where the spool is: beside the file, so that it takes room where the file would.
+/// The spool's directory: next to the output file, so that it uses space on the same file system.
 fn directory(path: &Path) -> PathBuf {
     let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     match path.parent().filter(|_| is_file) {

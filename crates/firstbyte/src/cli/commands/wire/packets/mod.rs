@@ -1,8 +1,8 @@
-//! `--pcap-out`: the packets of chosen connections.
+//! `--pcap-out`: writes the packets of chosen connections.
 //!
-//! In: frames, each with the number of the connection it was read as, and which connections are chosen. Out:
-//! pcapng, in the order of the capture. Files are read a second time (`again`). Live packets are written at
-//! once where the number decides, and wait for their connection's end in a `spool` on the disk where that does.
+//! In: frames, each with the number of its connection, and which connections are chosen. Out: pcapng, in capture
+//! order. Files are read a second time (`again`). Live packets are written at once if the connection's number
+//! decides; otherwise they wait in a `spool` on disk until the connection ends.
 
 mod again;
 mod live;
@@ -22,7 +22,7 @@ use queue::Owned;
 
 type Out = CaptureWriter<Sink>;
 
-/// Begins the capture file that was asked for.
+/// Begins the requested capture file.
 fn create(to: &Destination) -> io::Result<Out> {
     CaptureWriter::new(sink(to)?, concat!("firstbyte ", env!("CARGO_PKG_VERSION")))
 }

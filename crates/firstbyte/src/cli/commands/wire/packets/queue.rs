@@ -1,5 +1,5 @@
-//! Frames in the order of the capture, each with its connection: what stands behind a fragment waits until
-//! it is known whose that is.
+//! Passes on frames in capture order, each with its connection. Frames after a fragment wait until its connection is
+//! known.
 
 use std::collections::VecDeque;
 
@@ -17,22 +17,22 @@ pub(super) struct Owned<'a> {
     pub(super) wire_bytes: u32,
 }
 
-/// What comes out, in order.
+/// Output of the queue, in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event<'a> {
     Frame(Owned<'a>),
-    /// This connection has ended, and is chosen or not.
+    /// This connection has ended; the flag says whether it is chosen.
     Over(u64, bool),
 }
 
-/// Frames behind a fragment wait for it: at most so many, so many bytes, so long.
+/// Limits for frames waiting behind a fragment: their number, their bytes, and their age.
 const MOST_WAITING: usize = 4_096;
 /// See [`MOST_WAITING`].
 const MOST_BYTES: usize = 16 << 20;
 /// See [`MOST_WAITING`].
 const MOST_NS: i64 = 30_000_000_000;
 
-/// Which datagram a fragment is of.
+/// Identifies the datagram that a fragment belongs to.
 type Datagram = (Endpoint, Endpoint, u32, u8);
 
 struct Waiting {
@@ -46,13 +46,13 @@ struct Waiting {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Of(u64),
-    /// A piece of this datagram, of which it is not known yet whose it is.
+    /// A fragment of this datagram, whose connection is not yet known.
     PieceOf(Datagram),
-    /// No frame: this connection has ended.
+    /// Not a frame: this connection has ended.
     Over(u64, bool),
 }
 
-/// Frames on their way.
+/// Frames waiting to be passed on.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
@@ -61,14 +61,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The next frame, and the connection it was read as. Nobody's are left out.
+    /// Adds a frame and its connection. Frames without a connection are dropped, except fragments.
     pub(super) fn add(
         &mut self,
         frame: &Frame<'_>,
         owner: Option<u64>,
         out: &mut dyn FnMut(Event<'_>),
     ) {
-        // Frames without a time have that of the one before, as in the analysis.
+        // A frame without a time gets that of the previous one, as in the analysis.
         self.last = frame.at.unwrap_or(self.last);
         let piece_of = piece_of(frame);
         let whose = match (owner, piece_of) {
@@ -99,7 +99,7 @@ impl Queue {
         self.let_go(MOST_WAITING, out);
     }
 
-    /// A connection has ended, after all frames so far.
+    /// Marks the end of a connection, after all frames added so far.
     pub(super) fn over(&mut self, number: u64, is_chosen: bool, out: &mut dyn FnMut(Event<'_>)) {
         if self.waiting.is_empty() {
             return out(Event::Over(number, is_chosen));
@@ -113,12 +113,13 @@ impl Queue {
         });
     }
 
-    /// Nothing more comes: pieces nobody claimed are left out.
+    /// Passes on what remains. Fragments without a connection are dropped.
     pub(super) fn finish(&mut self, out: &mut dyn FnMut(Event<'_>)) {
         self.let_go(0, out);
     }
 
-    /// Lets go of the oldest: of what is known, and of pieces until no more than `most` wait.
+    /// Passes on the frames at the front whose connection is known. Drops a fragment at the front that waited too
+    /// long, or if more than `most` frames wait.
     fn let_go(&mut self, most: usize, out: &mut dyn FnMut(Event<'_>)) {
         while let Some(first) = self.waiting.front() {
             let too_many = self.waiting.len() > most || self.bytes > MOST_BYTES;

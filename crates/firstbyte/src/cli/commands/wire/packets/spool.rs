@@ -1,9 +1,9 @@
-//! Packets that wait on the disk until their connections are over, in the order of the capture.
+//! Packets that wait on disk until their connections are over, in capture order.
 //!
-//! In: frames by connection, and for each connection, at its end, whether it is chosen. Out: the frames of
-//! those chosen. The spool is a queue of files without names, 16 at most. The oldest is written out when all
-//! connections with packets in it are over. Where the spool is full before that, those that are not are left
-//! out altogether: a part of a connection would look like another one.
+//! In: frames by connection, and for each connection, at its end, whether it is chosen. Out: the frames of those
+//! chosen. The spool is a queue of at most 16 unnamed files. The oldest file is written out once all connections with
+//! packets in it are over. If the spool fills up before that, connections still in progress are left out altogether:
+//! part of a connection would look like a different connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -17,46 +17,46 @@ use super::Out;
 use super::queue::Owned;
 
 const SEGMENTS: u64 = 16;
-/// Connections with packets here: more take too much memory.
+/// Most connections with packets in the spool: more would take too much memory.
 const MOST_CONNECTIONS: usize = 1 << 20;
-/// Bytes in front of each frame: number, time, link, captured and wire length.
+/// Bytes before each frame: number, time, link, captured and wire length.
 const HEAD: usize = 8 + 8 + 2 + 4 + 4;
 
-/// Packets that wait.
+/// Packets waiting on disk.
 pub(super) struct Spool {
     directory: PathBuf,
     segment_bytes: u64,
     most_bytes: u64,
     most_connections: usize,
     segments: VecDeque<Segment>,
-    /// The first segment's place among all there were.
+    /// Sequence number of the first segment, counting from the first one ever.
     first: u64,
     bytes: u64,
     connections: HashMap<u64, Held>,
-    /// Of connections up to this number that are not held, packets are not taken any more.
+    /// Packets of connections up to this number are dropped unless the connection is held.
     given_up_to: u64,
     left_out: u64,
 }
 
-/// A connection with packets here.
+/// A connection with packets in the spool.
 struct Held {
-    /// Not known while it is under way.
+    /// `None` while the connection is in progress.
     is_chosen: Option<bool>,
-    /// The last segment with one of its packets.
+    /// The last segment that contains one of its packets.
     last: u64,
 }
 
 struct Segment {
     out: BufWriter<File>,
     bytes: u64,
-    /// Connections with packets in it, each once.
+    /// Connections with packets in this segment, without duplicates.
     numbers: Vec<u64>,
-    /// How many of these are known to be over.
+    /// How many of these are over.
     over: usize,
 }
 
 impl Spool {
-    /// An empty one of up to `most_bytes`; nothing is on the disk yet.
+    /// An empty spool of at most `most_bytes`, which has nothing on disk yet.
     pub(super) fn new(directory: PathBuf, most_bytes: u64) -> Self {
         Self {
             directory,
@@ -72,7 +72,7 @@ impl Spool {
         }
     }
 
-    /// Takes a frame; gives back how many frames were written out.
+    /// Adds a frame; returns how many frames were written out.
     pub(super) fn add(&mut self, frame: &Owned<'_>, out: &mut Out) -> io::Result<u64> {
         let is_held = self.connections.contains_key(&frame.number);
         if !is_held && frame.number <= self.given_up_to {
@@ -100,26 +100,26 @@ impl Spool {
         Ok(written)
     }
 
-    /// A connection has ended; gives back how many frames were written out.
+    /// Ends a connection; returns how many frames were written out.
     pub(super) fn over(&mut self, number: u64, is_chosen: bool, out: &mut Out) -> io::Result<u64> {
         match self.connections.get_mut(&number) {
             Some(held) => held.is_chosen = Some(is_chosen),
             None => self.left_out += u64::from(is_chosen),
         }
         let mut written = 0;
-        // The last one is being written.
+        // The last segment is still being written.
         while self.segments.len() > 1 && self.is_first_over() {
             written += self.first_out(out)?;
         }
         Ok(written)
     }
 
-    /// Connections that were chosen, and are left out.
+    /// Number of chosen connections that were left out.
     pub(super) const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Writes all that is chosen; gives back how many frames.
+    /// Writes all chosen frames; returns their number.
     pub(super) fn finish(mut self, out: &mut Out) -> io::Result<u64> {
         let mut written = 0;
         while !self.segments.is_empty() {
@@ -138,7 +138,7 @@ impl Spool {
         segment.over == segment.numbers.len()
     }
 
-    /// Writes out the oldest segment, and gives up what is under way in it.
+    /// Writes out the oldest segment and gives up connections in it that are still in progress.
     fn first_out(&mut self, out: &mut Out) -> io::Result<u64> {
         let Some(segment) = self.segments.pop_front() else { return Ok(0) };
         let place = self.first;
@@ -162,7 +162,7 @@ impl Spool {
 }
 
 impl Segment {
-    /// A file that is gone when this process is, however that ends.
+    /// Creates a file that disappears with this process, however it ends.
     fn create(directory: &Path) -> io::Result<Self> {
         let name = format!(".firstbyte-spool-{}-{:016x}", std::process::id(), fastrand::u64(..));
         let path = directory.join(name);
@@ -189,7 +189,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// Writes out what is chosen; gives back whose packets there were, and how many were written.
+    /// Writes out the chosen frames; returns the segment's connections and the number of frames written.
     fn read(self, is_chosen: impl Fn(u64) -> bool, out: &mut Out) -> io::Result<(Vec<u64>, u64)> {
         let Self { out: held, bytes, numbers, .. } = self;
         let mut file = held.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -223,7 +223,7 @@ impl Segment {
     }
 }
 
-/// The first `N` bytes, and the others.
+/// Splits off the first `N` bytes.
 fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
     bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
 }

@@ -19,7 +19,7 @@ impl Write for Shared {
     }
 }
 
-/// A spool of so many bytes, and what comes out of it.
+/// A spool of a given size, and its output.
 struct Scene {
     spool: Spool,
     out: Out,
@@ -35,7 +35,7 @@ impl Scene {
         Self { spool: Spool::new(std::env::temp_dir(), most_bytes), out, file, at: 0, written: 0 }
     }
 
-    /// A packet of 100 bytes that says whose it is.
+    /// Adds a packet of 100 bytes that contains its connection's number.
     fn packet(&mut self, number: u64) {
         self.at += 1;
         let captured = [number as u8; 100];
@@ -50,7 +50,7 @@ impl Scene {
         self.written += self.spool.over(number, is_chosen, &mut self.out).unwrap();
     }
 
-    /// Times and connections of what was written.
+    /// Finishes; returns times and connections of the written packets, and the number of connections left out.
     fn finish(self) -> (Vec<(i64, u8)>, u64) {
         let left_out = self.spool.left_out();
         let mut out = self.out;
@@ -86,7 +86,7 @@ fn packets_of_chosen_connections_come_out_in_order() {
     scene.packet(1);
     scene.over(2, false);
     scene.over(1, true);
-    // The fourth is not known to be over: nobody chose it.
+    // The fourth connection never ends, so it is not chosen.
     let (read, left_out) = scene.finish();
     let expected = [(1, 1), (3, 3), (5, 1), (7, 3), (9, 1), (11, 3), (13, 1)];
     assert_eq!((read, left_out), (expected.to_vec(), 0));
@@ -115,7 +115,7 @@ fn when_it_is_full_connections_under_way_are_left_out_altogether_and_counted() {
         (0..10).for_each(|_| scene.packet(number));
         scene.over(number, number % 2 == 1);
     }
-    // Both went on for longer than the spool holds.
+    // Both connections last longer than the spool can hold.
     scene.packet(1);
     scene.packet(2);
     scene.over(1, true);
