@@ -1,5 +1,4 @@
-//! Names, as IANA has them, of the cipher suites and groups that Chromium offers. A number that is not among them stays
-//! unnamed.
+//! IANA names of the cipher suites and groups that Chromium offers. Other numbers have no name.
 
 /// The name of a cipher suite.
 pub(super) fn cipher_suite(number: i64) -> Option<&'static str> {
