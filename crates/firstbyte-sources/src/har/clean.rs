@@ -21,7 +21,7 @@ const LONGEST: usize = 8_000;
 /// Maximum number of a message's header fields that are written: with these, the longest entry is about 200 kB.
 const MOST_FIELDS: usize = 500;
 
-/// Counts of what was written and what was left out.
+/// Statistics of a cleaned archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// Entries that were written.
@@ -423,7 +423,7 @@ impl<W: Write> Cleaner<W> {
         Ok(true)
     }
 
-    /// Copies a list: `each` copies its elements, of which the first `most` are kept.
+    /// Copies a list with `each`, which copies one element. Keeps the first `most` elements.
     fn list<R: Read>(
         &mut self,
         source: &mut JsonSource<R>,
