@@ -41,7 +41,7 @@ impl BrowserOptions {
         Ok(asked)
     }
 
-    /// Whether the browser can visit `target` with these `options`.
+    /// Checks that the browser can visit `target` with these `options`.
     ///
     /// # Errors
     /// If it cannot: the reason in words.
