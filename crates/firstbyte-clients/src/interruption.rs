@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Whether the current work has to end.
+/// Whether the current work must stop.
 #[derive(Debug, Default)]
 pub struct Interruption {
     /// Number of work items requested so far: the first has number 1.
@@ -24,7 +24,6 @@ impl Interruption {
         self.asked.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Begins the work with that number.
     pub(crate) fn begin(&self, number: u64) {
         self.begun.store(number, Ordering::SeqCst);
     }
@@ -39,7 +38,7 @@ impl Interruption {
         self.closing.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the current work has to end.
+    /// Whether the current work must stop.
     pub(crate) fn is_set(&self) -> bool {
         let begun = self.begun.load(Ordering::SeqCst).max(1);
         self.closing.load(Ordering::SeqCst) || self.interrupted.load(Ordering::SeqCst) >= begun

@@ -16,7 +16,6 @@ pub(crate) const TIMED_OUT: &str = "firstbyte:timed-out";
 /// Takes the place of a network error if the visit was not started, because the previous visit used up the time.
 pub(crate) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
 
-/// Circumstances of a failure.
 pub(crate) struct Circumstances<'a> {
     /// The host as in the URL, without port, brackets, or user name.
     pub(crate) host: String,

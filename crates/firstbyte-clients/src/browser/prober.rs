@@ -18,7 +18,6 @@ use super::{Browser, BrowserOptions, RunningBrowser};
 use crate::interruption::InterruptHandle;
 use crate::process::{ClientError, installed, system};
 
-/// Work for the thread.
 struct Job<Visit> {
     /// Assigned by the requester, so that an interruption before the start is not lost.
     number: u64,

@@ -105,7 +105,9 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
 }
 
 /// The legs of the first main frame request from `asked_us` on, when the document was requested; of the last such
-/// request, if that time is unknown. The others belong to earlier visits, or to pages that a script opened later.
+/// request, if that time is unknown.
+///
+/// The others belong to earlier visits, or to pages that a script opened later.
 fn legs(log: &NetLogRecord, asked_us: Option<i64>) -> Vec<Leg> {
     let main = |event: &&NetLogEvent| {
         event.begins("URL_REQUEST_START_JOB") && event.text("request_type") == Some("main frame")

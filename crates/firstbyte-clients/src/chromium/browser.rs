@@ -46,7 +46,6 @@ pub struct RunningChromium {
     version: Option<String>,
 }
 
-/// A tab.
 struct Tab {
     /// DevTools' session with it.
     session: String,
@@ -173,7 +172,6 @@ impl RunningChromium {
         self.devtools.call_until(session, method, params, &self.deadline)
     }
 
-    /// Opens an empty tab.
     fn open_tab(&mut self, context: &str) -> Result<Tab, ClientError> {
         let target = json!({ "url": "about:blank", "browserContextId": context });
         let target = self.call(None, "Target.createTarget", &target)?;
@@ -188,9 +186,11 @@ impl RunningChromium {
         Ok(Tab { session, frame })
     }
 
+    /// Makes the next page in `tab` name an icon that needs no request. Returns the identifier of the script that does
+    /// this.
+    ///
     /// Chromium requests the site's icon after the page, and DevTools does not show that. Over HTTP/1 the next visit
-    /// would find the connection busy, so the next page in `tab` names an icon that needs no request. Returns the
-    /// identifier of the script that does this.
+    /// would find the connection busy.
     fn keep_icon_from_loading(&mut self, tab: &Tab) -> Result<String, ClientError> {
         let script = json!({ "source": ICON_SCRIPT, "worldName": "firstbyte" });
         let method = "Page.addScriptToEvaluateOnNewDocument";

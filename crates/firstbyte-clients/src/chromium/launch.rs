@@ -11,12 +11,10 @@ use crate::browser::RunningBrowser;
 use crate::browser::{BrowserHttp, BrowserOptions, BrowserSession, BrowserTls, HostPin};
 use crate::process::{ClientCommand, ClientError};
 
-/// The program's name.
 pub(super) const PROGRAM: &str = "chromium";
 /// Host of the service that a new profile asks about accounts: it is not resolved.
 pub(super) const ACCOUNTS: &str = "accounts.google.com";
 
-/// An origin of URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) tls: bool,
@@ -26,7 +24,6 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The origin of `url`.
     pub(super) fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let tls = match scheme {

@@ -143,7 +143,7 @@ fn over_tcp(log: &NetLogRecord, socket: u64, job: &Job, origin: Origin) -> Vec<O
     each.collect()
 }
 
-/// The connection over TCP that its socket kept, with all that the log has about it.
+/// Fills in `page` for the TCP connection that its socket kept, from everything in the log.
 fn came_about(
     log: &NetLogRecord,
     socket: u64,

@@ -20,7 +20,6 @@ use crate::browser::failure::Circumstances;
 use crate::browser::time_out_unanswered;
 use crate::devtools::DevToolsEvent;
 
-/// Whether `event` belongs to `request`.
 pub(super) fn is_of_request(event: &DevToolsEvent, request: Option<&str>) -> bool {
     request.is_some() && text(&event.params, "requestId") == request
 }

@@ -13,9 +13,7 @@ use firstbyte_core::timeline::{
 use super::log::Proven;
 use crate::process::ClientError;
 
-/// Circumstances of a failed transfer.
 pub(super) struct Circumstances<'a> {
-    /// curl's exit status.
     pub(super) code: i32,
     pub(super) message: &'a str,
     pub(super) proven: &'a Proven,
@@ -31,7 +29,6 @@ pub(super) struct Circumstances<'a> {
     pub(super) at: Option<Offset>,
 }
 
-/// Determines the failure.
 pub(super) fn failure(known: &Circumstances<'_>) -> Failure {
     let reached = phase_reached(known);
     let (phase, cause) = cause(known, reached);

@@ -20,7 +20,6 @@ pub(super) struct Proven {
     pub(super) cipher_suite: Option<String>,
     pub(super) group: Option<String>,
     pub(super) handshake: Option<Handshake>,
-    /// Whether a session was offered.
     pub(super) session_offered: bool,
     pub(super) tickets_received: Option<u32>,
     pub(super) alpn: Option<String>,
@@ -35,7 +34,6 @@ pub(super) struct Proven {
     /// Why the last connection attempt failed, in the system's words.
     pub(super) not_connected: Option<String>,
     pub(super) connected: bool,
-    /// Whether the handshake had begun.
     pub(super) in_handshake: bool,
     pub(super) request_sent: bool,
     pub(super) response_begun: bool,

@@ -18,7 +18,6 @@ use super::capabilities::CurlCapabilities;
 pub struct CurlOptions {
     /// The program: a name to look up on `PATH`, or a path.
     pub program: String,
-    /// The requested options.
     pub(super) options: Options,
     /// Abilities of this curl.
     pub(super) able: Arc<CurlCapabilities>,
@@ -53,7 +52,7 @@ impl CurlOptions {
             max_redirects: _,
             // Rejected before any client is asked.
             requests: _,
-            // Only lines of curl ask for these, and they are not carried out by curl.
+            // Only translated curl command lines set these, and our own client runs them.
             attempt_delay: _,
             proxy_protocol: _,
             proxy,

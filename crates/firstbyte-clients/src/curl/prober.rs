@@ -221,7 +221,6 @@ impl Visitor {
         sample
     }
 
-    /// Makes one exchange.
     fn visit(
         &self,
         target: &Target,

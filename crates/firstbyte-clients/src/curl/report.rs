@@ -22,7 +22,6 @@ pub(super) struct Times {
     pub(super) total: Option<i64>,
 }
 
-/// curl's report about a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) times: Times,

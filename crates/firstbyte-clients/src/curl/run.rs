@@ -24,7 +24,6 @@ const SUPERVISOR: &str = include_str!("supervisor.sh");
 const KEPT_BYTES: usize = 2 << 20;
 /// Maximum length of a line: a report contains the server's certificates.
 const LINE_BYTES: usize = 4 << 20;
-/// Number of reports that are kept.
 const REPORTS: usize = 3;
 /// Time limit for the supervisor to end its program and to remove the home.
 const END_LIMIT: Duration = Duration::from_secs(10);
@@ -74,7 +73,6 @@ impl Leash {
     }
 }
 
-/// How to run the program.
 pub(super) struct Run<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [&'a str],
@@ -82,11 +80,9 @@ pub(super) struct Run<'a> {
     pub(super) input: &'a dyn Fn(&Path, &str) -> Vec<u8>,
     /// Files of its home, by name.
     pub(super) files: BTreeMap<&'static str, &'a [u8]>,
-    /// Time limit, if there is one.
     pub(super) limit: Option<Duration>,
 }
 
-/// Output of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     /// Its reports, one for each transfer.

@@ -28,11 +28,9 @@ pub(super) struct Heard<'a> {
     pub(super) url: &'a str,
     /// Events of the page's tab, from the start of the visit.
     pub(super) events: Vec<BidiEvent>,
-    /// Identifier of the navigation.
     pub(super) navigation: Option<String>,
     /// Why the browser did not load the document.
     pub(super) refused: Option<String>,
-    /// The visit's requests.
     pub(super) channels: Vec<Channel>,
     /// The connections that were started for it.
     pub(super) begun: Vec<Begun>,

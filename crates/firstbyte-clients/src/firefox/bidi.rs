@@ -33,7 +33,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct BidiEvent {
     /// Its name, with its module: "network.responseCompleted".
     pub(super) method: String,
-    /// Its parameters.
     pub(super) params: Value,
 }
 
@@ -218,7 +217,6 @@ impl Bidi {
         }
     }
 
-    /// The next message.
     fn message(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<Value, ClientError> {
         loop {
             // Check before each message: a page that never falls silent gets no more time than others.

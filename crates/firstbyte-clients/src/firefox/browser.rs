@@ -25,8 +25,9 @@ use crate::process::{ClientError, ClientProcess};
 /// Time limit for starting the browser, preparing a visit, and reporting its results: steps without network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const WATCH: &str = include_str!("watch.js");
-/// Firefox sends the first TLS request of a process over TCP even if QUIC is forced. This request takes that place. Its
-/// name is pinned to loopback, and its port has no listener (and is one that Firefox does not block by itself).
+/// Firefox sends the first TLS request of a process over TCP even if QUIC is forced. This request takes that place.
+///
+/// Its name is pinned to loopback, and its port has no listener (and is one that Firefox does not block by itself).
 const FIRST_REQUEST: &str = r#"firstbyteWatch.pin("start.firstbyte.invalid", "127.0.0.1");
     fetch("https://start.firstbyte.invalid:2/", { mode: "no-cors" }).then(() => 1, () => 0)"#;
 const EVENTS: [&str; 9] = [
@@ -270,7 +271,6 @@ fn ends(event: &BidiEvent, navigation: Option<&str>) -> Option<Option<String>> {
     }
 }
 
-/// Whether `event` belongs to the tab.
 fn is_of_tab(event: &BidiEvent, tab: &str) -> bool {
     event.params.get("context").and_then(Value::as_str) == Some(tab)
 }

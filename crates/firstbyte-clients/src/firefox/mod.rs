@@ -1,10 +1,10 @@
 //! Firefox as a client: a real browser, headless, with a new profile, whose network code's reports become a sample.
 //!
 //! Input: a URL and [`BrowserOptions`](crate::browser::BrowserOptions). Output: a [`FirefoxVisit`]: the sample of the
-//! document, the page as a `Navigation`, WebDriver BiDi's times of the document, and the requests that the browser made
-//! for itself. Modules in order of use: `launch` and `preferences` (profile) → `browser` (one visit over `bidi`,
-//! observed by `watch.js` in the browser's own scope) → `channel` (observed requests) → `assembly` (the model), with
-//! `facts` and `failure`; `page`.
+//! document, the page as a `Navigation`, WebDriver BiDi's times of the document, and the origins that the browser tried
+//! to contact for itself. Modules in order of use: `launch` and `preferences` (profile) → `browser` (one visit over
+//! `bidi`, observed by `watch.js` in the browser's own scope) → `channel` (observed requests) → `assembly` (the model),
+//! with `facts` and `failure`; `page`.
 //!
 //! Every visit has its own user context (a "container"): it starts without sessions, connections and cookies.
 

@@ -59,7 +59,6 @@ struct SequenceClock {
     incremental: bool,
 }
 
-/// State of a track.
 #[derive(Debug)]
 struct Track {
     source: u64,
@@ -406,7 +405,6 @@ impl Interner {
     }
 }
 
-/// Content of a field.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),

@@ -44,7 +44,6 @@ pub(super) enum SlashOrder {
     DayFirst,
 }
 
-/// A date as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WrittenDate {
     /// The date is unambiguous.

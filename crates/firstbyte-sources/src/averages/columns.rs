@@ -53,7 +53,6 @@ impl AveragedTime {
     }
 }
 
-/// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ColumnRole {
     Date,

@@ -10,7 +10,6 @@ const LONGEST_NS: f64 = 86_400e9;
 /// Maximum number of lines before the header: titles, comments, dates.
 const PREFACE: usize = 50;
 
-/// Roles of the columns.
 struct Layout {
     product: AveragesProduct,
     time: AveragedTime,
@@ -23,7 +22,6 @@ struct Layout {
     page_views: Option<usize>,
 }
 
-/// A row as written.
 struct WrittenRow {
     line: usize,
     date: WrittenDate,

@@ -1,4 +1,4 @@
-//! Beacons: what the snippet sends, read and checked.
+//! Reads and validates beacons, which the snippet sends.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -162,8 +162,9 @@ impl EntryTimes {
         Ok(())
     }
 
-    /// Whether the steps of a connection are in order. A request may leave before the handshake is over: as early data,
-    /// or over QUIC as soon as keys are available. Unreported times (zero) have no place in the order.
+    /// Whether the steps of a connection are in order. Unreported times (zero) have no place in the order.
+    ///
+    /// A request may leave before the handshake is over: as early data, or over QUIC as soon as keys are available.
     fn check_order(&self) -> Result<(), BadTimes> {
         let connecting = [
             self.fetch,
@@ -195,11 +196,9 @@ impl EntryTimes {
 pub(super) struct EntryFacts<'a> {
     /// Type of a navigation (`navigate`, `reload`, `back_forward`, `prerender`); empty for a resource.
     pub(super) navigation: &'a str,
-    /// Whether its origin uses `https:`.
     pub(super) is_https: bool,
     /// The protocol, by its stored name.
     pub(super) protocol: &'static str,
-    /// `deliveryType`.
     pub(super) delivery: &'a str,
     /// Size class from `transferSize`, see [`parse_beacon`](super::parse_beacon).
     pub(super) size: u8,

@@ -1,4 +1,4 @@
-//! Network Error Logging (W3C, 2026-01-28): reports of requests that failed, and of a sample of those that did not.
+//! Network Error Logging (W3C, 2026-01-28): reports of failed requests, and of a sample of successful ones.
 //!
 //! Fields that could identify a person (`referrer`, `user_agent`, `server_ip`, the path and query of `url`) are not
 //! read; only the origin is taken from `url`. Callers that count reports correct for the policy's sampling fractions;

@@ -132,7 +132,6 @@ struct Weighed {
     beacon: u64,
 }
 
-/// Values by phase.
 type Phases = BTreeMap<FieldPhase, Vec<Weighed>>;
 
 /// Accumulates lines into a summary.
@@ -251,7 +250,6 @@ impl FieldLines {
     }
 }
 
-/// Quantiles that are shown.
 const QUANTILES: [f64; 3] = [0.5, 0.75, 0.95];
 
 fn quantiles(values: &[Weighed]) -> Vec<RangeQuantile> {

@@ -8,9 +8,7 @@ use std::io::{self, Read};
 
 /// Bytes read at once.
 const BLOCK: usize = 64 << 10;
-/// Maximum nesting depth of objects and arrays.
 const MOST_DEPTH: usize = 10_000;
-/// Maximum length of a number.
 const LONGEST_NUMBER: usize = 64;
 
 /// Why reading stopped early.

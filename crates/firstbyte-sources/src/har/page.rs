@@ -22,7 +22,7 @@ const MOST_REQUESTS: usize = 2_000;
 
 /// The page of `archive` with the most timed requests, laid out on a time axis.
 ///
-/// Absent if no page has its own load time, or if the page has too many requests to draw.
+/// Absent if no page has a load time, or if that page has no document or too many requests to draw.
 ///
 /// # Errors
 /// If its times contradict each other.

@@ -14,7 +14,6 @@ use firstbyte_core::timeline::DeliveredFrom;
 
 /// Maximum number of entries that are kept; further ones are counted.
 pub const MOST_ENTRIES: usize = 500_000;
-/// Maximum number of pages that are kept.
 pub(super) const MOST_PAGES: usize = 10_000;
 /// Maximum number of flaws that are kept for one entry or page.
 const MOST_FLAWS_OF_ONE: usize = 50;

@@ -89,7 +89,6 @@ const AS_SPECIFIED: HarRules = HarRules {
     resolution: None,
 };
 
-/// Rules by creator.
 pub(super) const RULES: [HarRules; 8] = [
     // DevTools `Log.ts`. `connect` starts when the name is resolved, and counts only the time that the request was
     // blocked: less than on the wire if the connection was started in advance. The version is WebKit's, and says

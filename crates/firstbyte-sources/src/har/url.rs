@@ -1,6 +1,5 @@
 //! URLs of entries: their destinations, without users, queries and fragments.
 
-/// Maximum length of a path that is kept.
 const LONGEST_PATH: usize = 1_000;
 
 /// Schemes of URLs that do not lead to a server, but are exported by browsers.

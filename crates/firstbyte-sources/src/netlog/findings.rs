@@ -159,7 +159,6 @@ fn ms(time: Duration) -> String {
     format!("{} ms", time.as_millis())
 }
 
-/// All findings of a request.
 pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLogFinding> {
     let mut found = Vec::new();
     let mut add = |kind, cost: Option<Duration>, evidence| {

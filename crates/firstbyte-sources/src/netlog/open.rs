@@ -167,7 +167,6 @@ pub(super) struct OpenAttempt {
     pub(super) error: Option<AttemptError>,
 }
 
-/// Why an attempt failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AttemptError {
     Net(i64),
@@ -192,7 +191,6 @@ pub(super) struct OpenResolver {
     pub(super) error: Option<i64>,
 }
 
-/// A connection.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnection {
     pub(super) number: u64,
@@ -220,6 +218,6 @@ pub(super) struct OpenConnection {
     pub(super) lost_packets: u64,
     pub(super) answered: bool,
     pub(super) quic_error: Option<i64>,
-    /// Requests that went over it.
+    /// Number of requests that used it.
     pub(super) requests: u64,
 }

@@ -50,7 +50,7 @@ pub struct NetLogRequest {
     pub stall: Option<PoolStall>,
     /// Where its connection came from.
     pub origin: Option<SocketOrigin>,
-    /// The connection that it went over.
+    /// The connection that it used.
     pub connection: Option<NetLogConnection>,
     /// Errors after which it was sent again on another connection.
     pub restarts: Vec<String>,
@@ -77,7 +77,7 @@ pub struct NetLogJob {
     pub name: String,
     /// Whether it uses QUIC.
     pub quic: bool,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: JobOutcome,
     /// How long it was held back for the others.
     pub held: Option<Duration>,

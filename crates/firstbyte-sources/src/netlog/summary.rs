@@ -9,7 +9,6 @@ use super::request::{NetLogRequest, SocketOrigin};
 
 /// Maximum number of separate hosts; all further ones are counted as one.
 const MOST_HOSTS: usize = 4096;
-/// Name for all further hosts.
 pub(super) const OTHER_HOSTS: &str = "(other hosts)";
 
 /// Summary of a log's requests.

@@ -7,7 +7,7 @@ use super::{combined, json};
 
 /// Longer lines are rejected. Caddy's are the longest, with all fields of request and response.
 const LONGEST_LINE: usize = 256 << 10;
-/// Number of lines that are tried to recognise a log: the first may be another program's, or cut.
+/// Number of lines that are tried when recognising a log: the first may be another program's, or cut.
 const LINES_LOOKED_AT: usize = 5;
 
 /// Why a line cannot be read as a request.
@@ -65,7 +65,6 @@ pub struct ServerLogReader {
     line: Vec<u8>,
     /// The current line is too long; the rest of it is skipped.
     is_too_long: bool,
-    /// Lines read.
     number: u64,
 }
 

@@ -172,7 +172,6 @@ pub(super) fn protocol(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The path without its query.
 pub(super) fn without_query(path: &str) -> String {
     path.split('?').next().unwrap_or_default().to_owned()
 }

@@ -258,8 +258,8 @@ impl ServerLogSummary {
         &self.all
     }
 
-    /// The groups, ordered by their first value, with the most frequent first value first. The group for the rest comes
-    /// last.
+    /// The groups, ordered by their first value, with the most frequent first value first, then by number of requests.
+    /// The group for the rest comes last.
     pub fn groups(&self) -> Vec<(&[String], &LogGroup)> {
         let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
         let first = |key: &'_ Vec<String>| key.first().map_or("", String::as_str).to_owned();

@@ -1,6 +1,7 @@
-//! Events of Chromium's newer pool (feature `HappyEyeballsV3`), in which jobs over TCP and QUIC do not race; instead
-//! attempts belong to a group of the pool. The manager of a group's attempts takes the place of the connect job, and a
-//! job of the pool that of the job that got the connection.
+//! Events of Chromium's newer pool (feature `HappyEyeballsV3`).
+//!
+//! In it, jobs over TCP and QUIC do not race; instead attempts belong to a group of the pool. The manager of a group's
+//! attempts takes the place of the connect job, and a job of the pool that of the job that got the connection.
 
 use std::rc::Rc;
 
