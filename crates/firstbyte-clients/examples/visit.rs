@@ -1,8 +1,8 @@
 //! One visit by a browser, as text: `cargo run -p firstbyte-clients --example visit -- URL [OPTION]...`
 //!
 //! Options: --firefox (otherwise Chromium), --cacert FILE, --pin HOST=ADDRESS, --http1.1, --http2, --http3, --tls1.2,
-//! --tls1.3, --kept, --resumed, --early-data, --count N, --chunks (nothing but every run of bytes, to be held against a
-//! capture: direction, time in nanoseconds since the Unix epoch, bytes; behind the connection's local port).
+//! --tls1.3, --kept, --resumed, --early-data, --count N, --chunks (only the connection's local port, its marks, and
+//! every run of bytes, for comparison with a capture: direction, time in nanoseconds since the Unix epoch, bytes).
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 
 use std::error::Error;

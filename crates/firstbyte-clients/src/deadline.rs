@@ -1,10 +1,10 @@
-//! Limits to how long something may take. No time of a sample comes from here.
+//! Time limits. Times of samples do not come from here.
 
 use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 
-/// A point in time after which something has taken too long.
+/// The point in time at which an operation has taken too long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     since: Monotonic,
@@ -16,13 +16,13 @@ impl Deadline {
         Self { since: Monotonic::now(), limit }
     }
 
-    /// What is left of the time; nothing when it is over.
+    /// The time left; `None` if the time is over.
     pub(crate) fn left(&self) -> Option<Duration> {
         let taken = Monotonic::now().since(self.since);
         self.limit.checked_sub(taken).filter(|left| !left.is_zero())
     }
 
-    /// How long there was.
+    /// The whole time allowed.
     pub(crate) const fn limit(&self) -> Duration {
         self.limit
     }

@@ -1,8 +1,8 @@
 //! A small client for Chromium's DevTools protocol, over `--remote-debugging-pipe`: JSON messages that end with NUL.
 //!
-//! Input: a [`ClientProcess`] whose pipes speak it. Output: results of commands, and events in their order. Messages
-//! stay `serde_json::Value`s: what is unknown, or added by a later version, is passed over. There is no time without
-//! a limit, and no message without one to its size.
+//! Input: a [`ClientProcess`] whose pipes speak the protocol. Output: results of commands, and events in order.
+//! Messages stay `serde_json::Value`s, so that unknown members and those of later versions are ignored. All waiting has
+//! a time limit, and all messages have a size limit.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -19,25 +19,25 @@ use crate::deadline::Deadline;
 use crate::interruption::Interruption;
 use crate::process::{ClientError, ClientProcess, system};
 
-/// A message that is longer than this is none that was asked for.
+/// Longer messages are not expected.
 const MESSAGE_LIMIT_BYTES: usize = 64 << 20;
-/// Events that nobody waited for; the oldest are dropped.
+/// Maximum number of events that nobody waited for; the oldest are dropped.
 const KEPT_EVENTS: usize = 20_000;
-/// The length of their messages together.
+/// Maximum total size of their messages.
 const KEPT_EVENT_BYTES: usize = 64 << 20;
-/// How often an interruption is looked for.
+/// Interval of checks for interruption.
 const INTERRUPTION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Something that the browser said without being asked.
+/// An event that the browser sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevToolsEvent {
     /// Its name, with its domain: "Network.responseReceived".
     pub method: String,
-    /// The session with a target that it belongs to, if any.
+    /// The target session that it belongs to, if any.
     pub session: Option<String>,
-    /// What it says.
+    /// Its parameters.
     pub params: Value,
-    /// The length of the message that said it.
+    /// Length of its message.
     pub message_bytes: usize,
 }
 
@@ -54,14 +54,14 @@ pub struct DevTools {
     to_browser: ChildStdin,
     from_browser: ChildStdout,
     received: Vec<u8>,
-    /// How much of `received` is known to hold no end of a message.
+    /// Length of the part of `received` that has been searched for the end of a message.
     searched: usize,
     last_id: u64,
     events: KeptEvents,
     interrupted: Arc<Interruption>,
 }
 
-/// Events that nobody waited for, the oldest first: as many as there is room for.
+/// Events that nobody waited for, the oldest first, up to the limits.
 #[derive(Debug, Default)]
 struct KeptEvents {
     events: VecDeque<DevToolsEvent>,
@@ -85,11 +85,10 @@ impl KeptEvents {
 }
 
 impl DevTools {
-    /// Takes over the pipes of `process`. Where `interrupted` says so, whatever waits ends with
-    /// [`ClientError::Interrupted`].
+    /// Takes over the pipes of `process`. If `interrupted` is set, waiting ends with [`ClientError::Interrupted`].
     ///
     /// # Errors
-    /// Its pipes were taken before.
+    /// If its pipes were taken before.
     pub fn over(
         mut process: ClientProcess,
         interrupted: Arc<Interruption>,
@@ -99,7 +98,8 @@ impl DevTools {
             command: "the connection to the client".to_owned(),
             detail: "its pipes are already in use".to_owned(),
         })?;
-        // A browser that reads nothing any more fills the pipe; its own end is another description, and still blocks.
+        // A browser that stops reading would fill the pipe and block us. Its own end is a separate description, and
+        // stays blocking.
         fcntl(&to_browser, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|error| system("prepare a pipe")(error.into()))?;
         Ok(Self {
@@ -114,7 +114,7 @@ impl DevTools {
         })
     }
 
-    /// The program behind it.
+    /// The browser's process.
     pub const fn process(&self) -> &ClientProcess {
         &self.process
     }
@@ -122,7 +122,7 @@ impl DevTools {
     /// Runs a command, and returns its result.
     ///
     /// # Errors
-    /// The browser refuses it, ends, or takes longer than `limit`.
+    /// If the browser rejects it, ends, or takes longer than `limit`.
     pub fn call(
         &mut self,
         session: Option<&str>,
@@ -133,7 +133,7 @@ impl DevTools {
         self.call_until(session, method, params, &Deadline::after(limit))
     }
 
-    /// The same, where the time is shared with others.
+    /// The same, with a deadline shared by several calls.
     pub(crate) fn call_until(
         &mut self,
         session: Option<&str>,
@@ -158,11 +158,11 @@ impl DevTools {
         }
     }
 
-    /// The first event that `wanted` makes something of: of those that came before, or that comes in time.
-    /// Those before it are kept for others.
+    /// Waits for the first event for which `wanted` returns a value, among those already received and those that arrive
+    /// in time. Other events are kept.
     ///
     /// # Errors
-    /// None comes, or the browser ends.
+    /// If none arrives, or the browser ends.
     pub(crate) fn wait_until<T>(
         &mut self,
         waiting_for: &str,
@@ -181,28 +181,28 @@ impl DevTools {
             let (message, bytes) = self.message(deadline, waiting_for)?;
             let before = self.events.events.len();
             self.keep(message, bytes);
-            // Where the oldest were dropped, places have moved.
+            // If the oldest events were dropped, indices have moved.
             looked_at = before.min(self.events.events.len().saturating_sub(1));
         }
     }
 
-    /// The events so far that nobody waited for.
+    /// Removes and returns the events so far that nobody waited for.
     pub fn take_events(&mut self) -> VecDeque<DevToolsEvent> {
         std::mem::take(&mut self.events).events
     }
 
-    /// Whether `wanted` is true of an event that nobody waited for.
+    /// Whether any of the kept events satisfies `wanted`.
     pub(crate) fn has_event(&self, wanted: impl FnMut(&DevToolsEvent) -> bool) -> bool {
         self.events.events.iter().any(wanted)
     }
 
-    /// Drops the events that `unwanted` is true of.
+    /// Drops the kept events that satisfy `unwanted`.
     pub(crate) fn forget_events(&mut self, mut unwanted: impl FnMut(&DevToolsEvent) -> bool) {
         self.events.events.retain(|event| !unwanted(event));
         self.events.bytes = self.events.events.iter().map(|event| event.message_bytes).sum();
     }
 
-    /// Gives back an event that was waited for and is needed again.
+    /// Puts back an event that is needed again.
     pub fn put_back(&mut self, event: DevToolsEvent) {
         self.events.push(event);
     }
@@ -240,7 +240,7 @@ impl DevTools {
 
     fn keep(&mut self, mut message: Value, message_bytes: usize) {
         let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else {
-            // The answer to a command that was given up.
+            // The answer to an abandoned command.
             return;
         };
         let session = message.get("sessionId").and_then(Value::as_str).map(str::to_owned);
@@ -248,7 +248,7 @@ impl DevTools {
         self.events.push(DevToolsEvent { method, session, params, message_bytes });
     }
 
-    /// The next whole message, and its length.
+    /// The next complete message, and its length.
     fn message(
         &mut self,
         deadline: &Deadline,

@@ -1,52 +1,51 @@
-//! Which work is to end before its time.
+//! Interruption of work before it is complete.
 //!
-//! Work is numbered by who asks for it, at once, and begun by who does it, maybe later and on another thread. An
-//! interruption ends what was asked for until then, begun or not, and nothing that is asked for later.
+//! The requester numbers its work at once; the worker begins it, perhaps later and on another thread. An interruption
+//! ends all work requested before it, begun or not, but no work requested later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Whether the work that is under way is to end.
+/// Whether the current work must stop.
 #[derive(Debug, Default)]
 pub struct Interruption {
-    /// How many were asked for: the first is number 1.
+    /// Number of work items requested so far: the first has number 1.
     asked: AtomicU64,
-    /// The number of the one under way.
+    /// Number of the current work item.
     begun: AtomicU64,
-    /// The last that was interrupted.
+    /// Number of the last interrupted work item.
     interrupted: AtomicU64,
     closing: AtomicBool,
 }
 
 impl Interruption {
-    /// The number of work that is asked for now.
+    /// Registers a new work item and returns its number.
     pub(crate) fn ask(&self) -> u64 {
         self.asked.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Begins the work with that number.
     pub(crate) fn begin(&self, number: u64) {
         self.begun.store(number, Ordering::SeqCst);
     }
 
-    /// Ends all that was asked for so far.
+    /// Interrupts all work requested so far.
     pub(crate) fn interrupt(&self) {
         self.interrupted.fetch_max(self.asked.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// Ends all, also what is still to come.
+    /// Interrupts all work, including future work.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }
 
-    /// Whether what is under way is to end.
+    /// Whether the current work must stop.
     pub(crate) fn is_set(&self) -> bool {
         let begun = self.begun.load(Ordering::SeqCst).max(1);
         self.closing.load(Ordering::SeqCst) || self.interrupted.load(Ordering::SeqCst) >= begun
     }
 }
 
-/// Ends the visit that is under way, from another thread.
+/// Interrupts the current visit from another thread.
 #[derive(Clone, Debug)]
 pub struct InterruptHandle(Arc<Interruption>);
 
@@ -57,13 +56,13 @@ impl From<&Arc<Interruption>> for InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Ends it: it returns [`ClientError::Interrupted`](crate::process::ClientError::Interrupted) within a tenth of a
-    /// second.
+    /// Interrupts the visit, which returns [`ClientError::Interrupted`](crate::process::ClientError::Interrupted)
+    /// within a tenth of a second.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
 
-    /// What it interrupts.
+    /// The state that it sets.
     pub(crate) fn interruption(&self) -> &Interruption {
         &self.0
     }

@@ -1,9 +1,8 @@
-//! Other clients than firstbyte's own: each drives a program, and turns what it says into the model.
+//! Clients other than firstbyte's own: each runs a program and converts its output to the model.
 //!
-//! Input: a URL and how it is to be visited. Output: a `firstbyte_core::timeline::Sample`, as our own prober makes
-//! them; what a client does not say is absent. A browser is started anew, under a temporary home, and ends with its
-//! [`process::ClientProcess`]. [`netlog`] reads what Chromium's network stack says of itself, out of traces and of
-//! files that people exported.
+//! Input: a URL and options. Output: a `firstbyte_core::timeline::Sample`, as from our own prober; values that a client
+//! does not report are absent. Browsers get a temporary home and end with their [`process::ClientProcess`]. [`netlog`]
+//! reads logs of Chromium's network stack, from traces and from exported files.
 
 pub mod browser;
 pub mod chromium;
@@ -24,7 +23,7 @@ use crate::browser::BrowserMaker;
 use crate::chromium::RunningChromium;
 use crate::firefox::RunningFirefox;
 
-/// All clients that are driven from here.
+/// All clients of this crate.
 pub fn clients() -> Clients {
     Clients::default()
         .with(Client::Curl, Rc::new(curl::CurlMaker))

@@ -1,11 +1,11 @@
-//! A program that measures for us: started under a temporary home, and ended whatever happens.
+//! Runs an external program under a temporary home, and makes sure that it ends.
 //!
-//! Input: a program, its arguments, and certificates that it is to trust. Output: two pipes to it (its file
-//! descriptors 3 and 4), and the last of what it wrote to standard error.
+//! Input: a program, its arguments, and certificates to trust. Output: two pipes to it (its file descriptors 3 and 4),
+//! and the end of its standard error.
 //!
-//! Between us and the program stands a shell (`supervisor.sh`), in a process group of its own, so that Ctrl-C does
-//! not reach it. It starts the program in another group, waits until its lifeline is closed, which the kernel does
-//! for us however we end, kills that group, and removes the home. The user's own home and profile are never opened.
+//! A shell (`supervisor.sh`) runs between us and the program, in its own process group, so that Ctrl-C does not reach
+//! it. It starts the program in another group and waits until its lifeline is closed, which the kernel does for us
+//! however we end. Then it kills that group and removes the home. The user's own home and profile are never opened.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -25,85 +25,85 @@ use tempfile::TempDir;
 
 use crate::deadline::Deadline;
 
-/// How much of what a program writes to standard error is kept: the last of it.
+/// Number of bytes kept of the end of a program's standard error.
 const KEPT_STDERR_BYTES: usize = 64 * 1024;
-/// How long the supervisor may take to end its program and to remove the home.
+/// Time limit for the supervisor to end its program and to remove the home.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// How long its last writers may take to close standard error, once its program has ended.
+/// Time limit for the last writers to close standard error, once the program has ended.
 const STDERR_LIMIT: Duration = Duration::from_secs(1);
-/// How long `certutil` may take with one certificate.
+/// Time limit for `certutil` to add one certificate.
 const CERTUTIL_LIMIT: Duration = Duration::from_secs(20);
-/// How often it is looked whether a process has ended.
+/// Interval of checks whether a process has ended.
 const END_INTERVAL: Duration = Duration::from_millis(2);
 const SUPERVISOR: &str = include_str!("supervisor.sh");
 
-/// What is to be started.
+/// How to start a program.
 #[derive(Clone, Debug, Default)]
 pub struct ClientCommand {
-    /// The program: a name to be looked up on `PATH`, or a path.
+    /// The program: a name to look up on `PATH`, or a path.
     pub program: String,
-    /// The package of Debian that has it: named where it is missing.
+    /// Its Debian package, which an error names if the program is missing.
     pub package: &'static str,
     /// Its arguments. `{home}` in one stands for the temporary home.
     pub arguments: Vec<String>,
-    /// Files to be made in the home before, by their paths within it.
+    /// Files to create in the home first, by their paths within it.
     pub files: Vec<(String, String)>,
-    /// Certificates (PEM) of authorities that it is to trust besides those it knows, by an NSS database in its home.
+    /// Certificates (PEM) of additional authorities to trust, through an NSS database in its home.
     pub trusted_pem: Vec<String>,
-    /// Where that database is, within the home: where programs look that have no profile of their own, unless named.
+    /// Path of that database within the home; by default, the one that programs without a profile of their own use.
     pub nss_database: Option<&'static str>,
-    /// Variables of its environment.
+    /// Environment variables.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
 /// Why a program could not be started, or did not do what it should.
 #[derive(Debug)]
 pub enum ClientError {
-    /// It is not there.
+    /// It is not installed.
     Missing {
         /// The program.
         program: String,
-        /// The package that has it.
+        /// The package that contains it.
         package: &'static str,
     },
     /// The system refused something.
     System {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A certificate that it is to trust was not taken into its database.
+    /// A certificate could not be added to its database.
     NotTrusted {
-        /// What `certutil` said.
+        /// Output of `certutil`.
         detail: String,
     },
     /// It ended by itself.
     Ended {
         /// The program.
         program: String,
-        /// The last of what it wrote to standard error.
+        /// The end of its standard error.
         stderr: String,
     },
     /// It did not do something in time.
     TimedOut {
-        /// What was waited for.
+        /// The thing that was awaited.
         waiting_for: String,
-        /// For how long.
+        /// The time limit.
         limit: Duration,
     },
-    /// It refused a command, or answered it with something else than was asked for.
+    /// It rejected a command, or answered it in an unexpected way.
     Refused {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its answer.
         detail: String,
     },
-    /// It said more than there is room for.
+    /// Its output was larger than the limit.
     TooMuch {
-        /// What there was too much of.
+        /// The kind of output.
         what: &'static str,
-        /// What there is room for.
+        /// The limit.
         limit_bytes: usize,
     },
     /// The caller interrupted it.
@@ -147,24 +147,24 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// Wraps what the system said of `operation`.
+/// Wraps a system error of `operation`.
 pub(crate) fn system(operation: &'static str) -> impl FnOnce(io::Error) -> ClientError {
     move |error| ClientError::System { operation, error }
 }
 
-/// A program under its supervisor. Ends with this: program, its children, its home.
+/// A program under its supervisor. Dropping this ends the program with its children, and removes its home.
 #[derive(Debug)]
 pub struct ClientProcess {
     program: String,
     supervisor: Child,
-    /// Closed to have everything ended.
+    /// Closing it ends everything.
     lifeline: Option<File>,
-    /// Taken by who speaks with the program.
+    /// Taken by the code that talks to the program.
     pub(crate) to_program: Option<ChildStdin>,
     pub(crate) from_program: Option<ChildStdout>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     stderr_reader: Option<JoinHandle<()>>,
-    /// Removed by the supervisor; here, where that did not come so far.
+    /// The supervisor removes it; if that fails, dropping this does.
     home: Option<TempDir>,
 }
 
@@ -172,7 +172,7 @@ impl ClientProcess {
     /// Starts the program.
     ///
     /// # Errors
-    /// It is missing, or the system refuses files, pipes or processes.
+    /// If the program is missing, or the system cannot create files, pipes or processes.
     pub fn start(command: &ClientCommand) -> Result<Self, ClientError> {
         let program =
             find(&command.program).ok_or_else(|| missing(&command.program, command.package))?;
@@ -232,7 +232,7 @@ impl ClientProcess {
         Ok(process)
     }
 
-    /// The program's name, as it was asked for.
+    /// The program's name, as requested.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }
@@ -242,8 +242,8 @@ impl ClientProcess {
         self.home.as_ref().map(TempDir::path)
     }
 
-    /// That the program ended by itself: with the last lines that it wrote to standard error. What is left of it
-    /// is ended too, so that these are there as a whole.
+    /// The error for a program that ended by itself, with the last lines of its standard error. Ends its remaining
+    /// processes too, so that these lines are complete.
     pub fn ended(&mut self) -> ClientError {
         self.end();
         ClientError::Ended { program: self.program.clone(), stderr: self.last_stderr_lines() }
@@ -266,7 +266,7 @@ impl ClientProcess {
         let deadline = Deadline::after(END_LIMIT);
         while matches!(self.supervisor.try_wait(), Ok(None)) {
             if deadline.left().is_none() {
-                // It is ours, and hangs: its program is asked to end by the pipes that are closed.
+                // The supervisor hangs: kill it. The closed pipes make its program end.
                 let _ = self.supervisor.kill();
                 let _ = self.supervisor.wait();
                 break;
@@ -274,8 +274,8 @@ impl ClientProcess {
             std::thread::sleep(END_INTERVAL);
         }
         if let Some(reader) = self.stderr_reader.take() {
-            // Ends with the last writer. The supervisor has killed those of the program's group; one that left it
-            // keeps the pipe, and is not waited for.
+            // The reader ends with the last writer. The supervisor has killed those in the program's group; one that
+            // left the group keeps the pipe open, and is not waited for.
             let deadline = Deadline::after(STDERR_LIMIT);
             while !reader.is_finished() && deadline.left().is_some() {
                 std::thread::sleep(END_INTERVAL);
@@ -284,7 +284,7 @@ impl ClientProcess {
                 let _ = reader.join();
             }
         }
-        // Gone already, mostly; what is left of it after a failure goes now.
+        // Usually the supervisor has removed it already; after a failure it is removed here.
         drop(self.home.take());
     }
 }
@@ -295,7 +295,7 @@ impl Drop for ClientProcess {
     }
 }
 
-/// A FIFO whose one writer is this process. Opened for reading as well, so that it opens at once.
+/// A FIFO whose only writer is this process. It is opened for reading as well, so that opening does not block.
 fn lifeline(path: &Path) -> Result<File, ClientError> {
     nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)
         .map_err(|error| system("make a pipe")(error.into()))?;
@@ -316,21 +316,21 @@ fn missing(program: &str, package: &'static str) -> ClientError {
     ClientError::Missing { program: program.to_owned(), package }
 }
 
-/// A temporary directory that its owner alone can enter: there are requests, keys and sessions in it.
+/// A temporary directory that only its owner can enter, since it contains requests, keys and sessions.
 pub(crate) fn private_directory(prefix: &str) -> std::io::Result<tempfile::TempDir> {
     let only_owner = std::fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).permissions(only_owner).tempdir()
 }
 
-/// Whether `program` is there.
+/// Checks that `program` is installed.
 ///
 /// # Errors
-/// [`ClientError::Missing`].
+/// [`ClientError::Missing`] if it is not.
 pub fn installed(program: &str, package: &'static str) -> Result<(), ClientError> {
     find(program).map(drop).ok_or_else(|| missing(program, package))
 }
 
-/// Where `program` is, if it is there.
+/// Path of `program`, if it is installed.
 pub fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         let path = PathBuf::from(program);
@@ -340,7 +340,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|p| p.is_file())
 }
 
-/// Makes an NSS database in `home`, at `database`, that trusts `certificates` (PEM) as authorities for servers.
+/// Creates an NSS database in `home`, at `database`, that trusts `certificates` (PEM) as authorities for servers.
 fn trust(home: &Path, database: &str, certificates: &[String]) -> Result<(), ClientError> {
     let program = find("certutil").ok_or_else(|| missing("certutil", "libnss3-tools"))?;
     let database = home.join(database);
@@ -358,7 +358,7 @@ fn trust(home: &Path, database: &str, certificates: &[String]) -> Result<(), Cli
     Ok(())
 }
 
-/// Runs it; what it says goes to the file `said`.
+/// Runs it, with its output going to the file `said`.
 fn certutil(program: &Path, arguments: &[&str], said: &Path) -> Result<(), ClientError> {
     let error = File::create(said).map_err(system("make a certificate database"))?;
     let mut running = Command::new(program)
@@ -383,7 +383,7 @@ fn certutil(program: &Path, arguments: &[&str], said: &Path) -> Result<(), Clien
     Err(ClientError::NotTrusted { detail })
 }
 
-/// How `child` ended; nothing where it took longer than `limit`, and was killed.
+/// How `child` ended; `None` if it took longer than `limit` and was killed.
 fn end_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Deadline::after(limit);
     loop {
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(end_within(&mut sleep("600"), Duration::from_millis(50)).unwrap(), None);
     }
 
-    /// Whoever started it has ended before it opened its lifeline: nobody holds that any more.
+    /// A supervisor whose owner ended before it opened its lifeline, so that nobody holds the other end.
     #[test]
     fn a_supervisor_without_an_owner_ends() {
         let home = tempfile::Builder::new().prefix("firstbyte-client-").tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! What others recorded, read: HTTP Archives, browsers' network logs, access logs, field data, exports of averages.
+//! Readers for other programs' records: HTTP Archives, browser network logs, access logs, field data, exported
+//! averages.
 //!
 //! Input: bytes or lines of other programs. Output: entries and their summaries. Nothing here opens files, measures or
-//! prints; what is no such form is an error that says where.
+//! prints. Malformed input is an error that names the place.
 #![forbid(unsafe_code)]
 
 pub mod averages;

@@ -1,4 +1,4 @@
-//! What is asked of every client, as options of a browser; what it cannot do is said in words.
+//! Converts the options common to all clients to options of a browser; reports in words what the browser cannot do.
 
 use std::path::Path;
 
@@ -15,17 +15,18 @@ use super::{
     RunningBrowser,
 };
 
-/// Who is asked.
+/// The browser that gets the options.
 struct Asked {
     client: Client,
     abilities: BrowserAbilities,
 }
 
 impl BrowserOptions {
-    /// Those by which `R` visits as `options` ask, but for the certificates of files, which are not read yet.
+    /// Options for visits by `R` as requested in `options`, without the certificates from files, which are not read
+    /// yet.
     ///
     /// # Errors
-    /// What of it the browser cannot do, or cannot show, in words.
+    /// If the browser cannot do something, or cannot show that it did: the reason in words.
     pub fn asked<R: RunningBrowser>(options: &Options) -> Result<Self, String> {
         Asked { client: R::CLIENT, abilities: R::ABILITIES }.options(options)
     }
@@ -33,27 +34,27 @@ impl BrowserOptions {
     /// The same, with the certificates.
     ///
     /// # Errors
-    /// As [`asked`](Self::asked), or a file that cannot be read.
+    /// As [`asked`](Self::asked), or if a file cannot be read.
     pub(super) fn complete<R: RunningBrowser>(options: &Options) -> Result<Self, SetupError> {
         let mut asked = Self::asked::<R>(options).map_err(SetupError::Client)?;
         asked.trusted_pem = issuers(options)?;
         Ok(asked)
     }
 
-    /// Whether `options` can be kept to for `target`.
+    /// Checks that the browser can visit `target` with these `options`.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// If it cannot: the reason in words.
     pub fn check<R: RunningBrowser>(target: &Target, options: &Options) -> Result<(), String> {
         Asked { client: R::CLIENT, abilities: R::ABILITIES }.check(target, options)
     }
 }
 
-/// More certificates than these are the public issuers, which browsers are built with.
+/// A file with more certificates than this is a list of the public issuers, which browsers have built in.
 const FEW: usize = 10;
 
-/// The issuers to be trusted besides those that the browser knows: those of the file that was named; or else, as every other
-/// client takes them, those of `SSL_CERT_FILE`, where it has few (a lab's, a company's).
+/// The issuers to trust in addition to the browser's own: those of the given file; otherwise, as for all other clients,
+/// those of `SSL_CERT_FILE`, if these are few (a lab's, a company's).
 fn issuers(options: &Options) -> Result<Vec<String>, SetupError> {
     if let Some(path) = &options.tls.ca_file {
         let read = read_text(path, MOST_TEXT);
@@ -70,7 +71,7 @@ fn issuers_of_environment() -> Option<String> {
     (1..=FEW).contains(&pem.matches("-----BEGIN CERTIFICATE-----").count()).then_some(pem)
 }
 
-/// Whether the browser is to be told of issuers.
+/// Whether the browser gets additional issuers.
 pub(super) fn are_issuers_told(options: &Options) -> bool {
     options.tls.ca_file.is_some() || issuers_of_environment().is_some()
 }
@@ -105,7 +106,7 @@ impl Asked {
     }
 
     fn options(&self, options: &Options) -> Result<BrowserOptions, String> {
-        // What is new has to be thought of here.
+        // Listed in full, so that a new option cannot be forgotten here.
         let Options {
             client: _,
             resolver,
@@ -118,9 +119,9 @@ impl Asked {
             connect_timeout,
             max_time,
             reuse,
-            // A browser follows them, and each is a leg of the sample.
+            // A browser follows redirects, and each is a leg of the sample.
             max_redirects: _,
-            // Refused before anybody is asked.
+            // Rejected before any client is asked.
             requests: _,
             attempt_delay,
             proxy_protocol,

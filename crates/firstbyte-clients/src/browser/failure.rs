@@ -1,7 +1,7 @@
-//! Browsers' network errors as failures of the model.
+//! Converts browsers' network errors to failures of the model.
 //!
-//! Input: an error by the browser's name for it, with what is known besides. Output: phase and cause. What a name means
-//! is the browser's own table's ([`Meaning`]); errors that have no cause of their own keep their name.
+//! Input: an error by the browser's name, with the circumstances. Output: phase and cause. Each browser has its own
+//! table of names ([`Meaning`]); errors without a cause in the model keep their name.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,42 +11,41 @@ use firstbyte_core::timeline::{
 };
 use firstbyte_probe::probe::options::Client;
 
-/// What the sample of a page that takes too long says in place of a network error.
+/// Takes the place of a network error in the sample of a page that takes too long.
 pub(crate) const TIMED_OUT: &str = "firstbyte:timed-out";
-/// What one says that was not begun, since the visit before it took all the time.
+/// Takes the place of a network error if the visit was not started, because the previous visit used up the time.
 pub(crate) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
 
-/// What is known where something failed.
 pub(crate) struct Circumstances<'a> {
-    /// As in the URL, without port, brackets, or a user's name.
+    /// The host as in the URL, without port, brackets, or user name.
     pub(crate) host: String,
-    /// Where it was, or would have been, connected to.
+    /// The address that was, or would have been, connected to.
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) marks: &'a Marks,
     pub(crate) quic: bool,
     pub(crate) time_limit: Duration,
     pub(crate) at: Option<Offset>,
-    /// Bytes of the body that came.
+    /// Received bytes of the body.
     pub(crate) received: u64,
 }
 
-/// A cause, with the phase that it belongs to, where it belongs to one whatever was reached.
+/// A cause, and the phase that it always belongs to, if any.
 pub(crate) struct Meaning(Option<PhaseName>, Cause);
 
 impl Meaning {
-    /// It belongs to that phase.
+    /// A cause that always belongs to `phase`.
     pub(crate) fn in_phase(phase: PhaseName, cause: Cause) -> Option<Self> {
         Some(Self(Some(phase), cause))
     }
 
-    /// It belongs to the phase that was under way.
+    /// A cause that belongs to the phase under way.
     pub(crate) fn reached(cause: Cause) -> Option<Self> {
         Some(Self(None, cause))
     }
 }
 
 impl Circumstances<'_> {
-    /// The failure that `client` calls `name`, as its table has it.
+    /// The failure that `client` calls `name`, according to its table.
     pub(crate) fn failure(
         &self,
         client: Client,
@@ -62,7 +61,7 @@ impl Circumstances<'_> {
         Failure { phase, cause, at: self.at }
     }
 
-    /// What a time limit ended, ours or the browser's.
+    /// A failure by a time limit, ours or the browser's.
     fn time_limit(&self, client: Client, name: &str) -> Option<Meaning> {
         match name {
             TIMED_OUT => self.timed_out(TimeLimit::Visit),
@@ -85,13 +84,13 @@ impl Circumstances<'_> {
         Meaning::reached(Cause::TimedOut { after, limit, peer })
     }
 
-    /// A cause of the handshake's.
+    /// A cause in the handshake.
     pub(crate) fn in_handshake(&self, cause: Cause) -> Option<Meaning> {
         let phase = if self.quic { PhaseName::Quic } else { PhaseName::Tls };
         Meaning::in_phase(phase, cause)
     }
 
-    /// The phase that was under way when nothing more came.
+    /// The phase that was under way when the failure occurred.
     pub(crate) fn phase_reached(&self) -> PhaseName {
         let reached = |mark| self.marks.at(mark).is_some();
         if reached(Mark::ResponseStart) {
@@ -110,7 +109,7 @@ impl Circumstances<'_> {
     }
 }
 
-/// What an error is that the model has no cause for, by where it came.
+/// Failure type of an error without a cause in the model, by its phase.
 const fn unnamed_type(phase: PhaseName) -> FailureType {
     match phase {
         PhaseName::Resolve => FailureType::DnsFailed,
@@ -122,7 +121,7 @@ const fn unnamed_type(phase: PhaseName) -> FailureType {
     }
 }
 
-/// A cause that keeps the client's name for it.
+/// A cause that keeps the client's name of the error.
 pub(crate) fn recorded(client: Client, name: &str, failure_type: FailureType) -> Cause {
     Cause::Recorded {
         name: client.name().to_lowercase(),

@@ -1,8 +1,8 @@
-//! What browsers have in common: how they are to visit, and that they stay between visits.
+//! Code shared by all browsers: visit options, and a browser process that is kept between visits.
 //!
-//! Input: [`BrowserOptions`] and URLs. Output: visits, as the browser's own module makes them ([`RunningBrowser`]); as a
-//! `Prober` ([`BrowserProber`]), samples. `asked` turns what is asked of every client into options; `failure` a browser's
-//! errors into the model's.
+//! Input: [`BrowserOptions`] and URLs. Output: visits, as the browser's own module makes them ([`RunningBrowser`]), or
+//! samples through a `Prober` ([`BrowserProber`]). `asked` converts the options common to all clients; `failure`
+//! converts a browser's errors to the model's.
 
 mod asked;
 pub(crate) mod failure;
@@ -20,27 +20,29 @@ pub use prober::{BrowserMaker, BrowserProber};
 use crate::interruption::{InterruptHandle, Interruption};
 use crate::process::{ClientError, ClientProcess};
 
-/// How a browser is to visit.
+/// How a browser visits a page.
 #[derive(Clone, Debug)]
 pub struct BrowserOptions {
-    /// The program, by name or path; the one that is installed where none is named.
+    /// The program, by name or path; the installed one if absent.
     pub program: Option<String>,
-    /// Authorities (PEM) to be trusted besides those it knows.
+    /// Authorities (PEM) to trust in addition to the browser's own.
     pub trusted_pem: Vec<String>,
-    /// Where hosts are, without asking DNS: the edge, and the family, to be measured.
+    /// Fixed addresses of hosts, instead of asking DNS: selects the edge and the address family to measure.
     pub pins: Vec<HostPin>,
-    /// The family of addresses. For Chromium, where it is one of them, a host that is not pinned is looked up before the
-    /// browser is started, and pinned: it has no switch for it, and the lookup is no part of the visit then. Firefox asks
-    /// for IPv4 addresses alone; IPv6 has to be pinned.
+    /// The address family.
+    ///
+    /// If Chromium is limited to one family, a host that is not pinned is looked up before the browser starts, and then
+    /// pinned, because Chromium has no switch for it; the lookup is not part of the visit then. Firefox can be limited
+    /// to IPv4 by itself; for IPv6 the address has to be pinned.
     pub family: Family,
     /// The version of HTTP.
     pub http: BrowserHttp,
     /// The version of TLS over TCP.
     pub tls: BrowserTls,
-    /// What the visit takes up of an earlier one.
+    /// The state that the visit reuses from an earlier one.
     pub session: BrowserSession,
-    /// How long one visit may take, the one before it included. Starting the browser, and reading what it says of the
-    /// visit, come on top: 30 s each at most, where it hangs.
+    /// Time limit of one visit, including the one before it. Starting the browser and reading its results are not
+    /// included: if it hangs, they take at most 30 s each.
     pub time_limit: Duration,
 }
 
@@ -59,7 +61,7 @@ impl Default for BrowserOptions {
     }
 }
 
-/// An address that a host is to be visited at.
+/// A fixed address for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPin {
     /// The host's name, as in URLs.
@@ -68,25 +70,25 @@ pub struct HostPin {
     pub address: IpAddr,
 }
 
-/// The version of HTTP to be offered. Which one was negotiated is in the sample's facts.
+/// The HTTP version to offer. The sample's facts contain the negotiated one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BrowserHttp {
-    /// What browser and server agree on.
+    /// Browser and server negotiate the version.
     #[default]
     Negotiated,
     /// Only HTTP/1.1 is offered.
     Http1,
-    /// HTTP/2, or HTTP/1.1 where the server has none; no QUIC.
+    /// HTTP/2, or HTTP/1.1 if the server does not have it; no QUIC.
     Http2,
-    /// QUIC at once, without an Alt-Svc or HTTPS record, also for certificates of a root that the browser was not built
-    /// with. Firefox tries nothing else then.
+    /// QUIC at once, without an Alt-Svc or HTTPS record, also with certificates of additional roots. Firefox tries
+    /// nothing else then.
     Http3,
 }
 
-/// The versions of TLS to be offered over TCP.
+/// The TLS versions to offer over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BrowserTls {
-    /// What browsers offer: 1.2 and 1.3.
+    /// Browsers' default: 1.2 and 1.3.
     #[default]
     Both,
     /// Only 1.2.
@@ -95,78 +97,77 @@ pub enum BrowserTls {
     Tls13,
 }
 
-/// What a visit takes up of an earlier one, which is made for it and not measured.
+/// The state that a visit reuses from an earlier one, which is made for this purpose and not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BrowserSession {
     /// Nothing: the first visit ever.
     #[default]
     New,
-    /// Its connection.
+    /// The connection.
     Kept,
-    /// Its TLS session: all connections are closed between the two visits. Over QUIC, browsers resume no session without
-    /// early data, where the server allows it.
+    /// The TLS session: all connections are closed between the two visits. Over QUIC, browsers resume sessions only
+    /// together with early data, if the server allows it.
     Resumed,
-    /// The same, and the request is sent before the handshake is complete, where the server allows it. Over TCP, Chromium
-    /// does so only with the feature `EnableTLS13EarlyData`, which is switched on then.
+    /// The TLS session, and the request is sent before the handshake is complete, if the server allows it. Over TCP,
+    /// Chromium does so only with the feature `EnableTLS13EarlyData`, which is enabled then.
     EarlyData,
 }
 
-/// What a browser can be told. What it cannot, is refused in words.
+/// Options that a browser supports. Unsupported ones are rejected with a message.
 #[derive(Clone, Copy, Debug)]
 pub struct BrowserAbilities {
-    /// It can ask for names through the system's resolver, besides name servers: which of the two is its own choice.
+    /// It can resolve names through the system's resolver, in addition to name servers: it chooses by itself.
     pub asks_the_system: bool,
-    /// It can be given an address for another host's name (`--connect-to`).
+    /// It can connect to the address of another host (`--connect-to`).
     pub connects_elsewhere: bool,
-    /// It can be kept to IPv6 without an address that is given.
+    /// It can be limited to IPv6 without a fixed address.
     pub finds_ipv6: bool,
 }
 
-/// A browser's program, running. Each visit has a store of its own within it: no sessions, connections or cookies but
-/// those that it made.
+/// A running browser. Each visit has a separate store: it starts without sessions, connections and cookies.
 pub trait RunningBrowser: Sized + Send + 'static {
-    /// What a visit says.
+    /// The result of a visit.
     type Visit: Send + 'static;
-    /// Which it is.
+    /// The browser.
     const CLIENT: Client;
-    /// Debian's package of it.
+    /// Its Debian package.
     const PACKAGE: &'static str;
-    /// What it can be told.
+    /// Its abilities.
     const ABILITIES: BrowserAbilities;
 
-    /// The program that is installed, by name.
+    /// Name of the installed program.
     fn installed_program() -> &'static str;
 
-    /// Starts it for visits to `url`.
+    /// Starts the browser for visits to `url`.
     ///
     /// # Errors
-    /// It is missing, too old, does not come up, or `url` is none of HTTP.
+    /// If it is missing, too old, or does not start, or if `url` is not an HTTP URL.
     fn start(
         url: &str,
         options: &BrowserOptions,
         interruption: &Arc<Interruption>,
     ) -> Result<Self, ClientError>;
 
-    /// Whether it can visit `url` as it was started.
+    /// Whether this process can visit `url` with these options.
     fn fits(&self, url: &str, options: &BrowserOptions) -> bool;
 
     /// Visits `url` once.
     ///
     /// # Errors
-    /// It ended, hung, or does not do as it is told.
+    /// If the browser ended, hung, or did not follow its instructions.
     fn visit(&mut self, url: &str, options: &BrowserOptions) -> Result<Self::Visit, ClientError>;
 
     /// Its version: "156.0.8078.79".
     fn version(&self) -> Option<&str>;
 
-    /// The process behind it.
+    /// Its process.
     fn process(&self) -> &ClientProcess;
 
-    /// The page that was visited.
+    /// Converts a visit to its page.
     fn page(visit: Self::Visit) -> Navigation;
 }
 
-/// A browser that takes samples. It is started with its first visit.
+/// A browser that takes samples. It starts with its first visit.
 #[derive(Debug)]
 pub struct Browser<R> {
     options: BrowserOptions,
@@ -175,22 +176,22 @@ pub struct Browser<R> {
 }
 
 impl<R: RunningBrowser> Browser<R> {
-    /// A browser that is started with its first visit.
+    /// Creates a browser that starts with its first visit.
     pub fn new(options: BrowserOptions) -> Self {
         Self { options, interruption: Arc::default(), running: None }
     }
 
-    /// What ends its visits.
+    /// A handle that interrupts its visits.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         InterruptHandle::from(&self.interruption)
     }
 
-    /// Its version, once it was started.
+    /// Its version, once it has been started.
     pub fn version(&self) -> Option<&str> {
         self.running.as_ref()?.version()
     }
 
-    /// The process behind it, once it was started.
+    /// Its process, once it has been started.
     pub fn process(&self) -> Option<&ClientProcess> {
         self.running.as_ref().map(R::process)
     }
@@ -204,7 +205,7 @@ impl<R: RunningBrowser> Browser<R> {
         self.start_begun(url).map(drop)
     }
 
-    /// The same, where the work was asked for, and begun, before.
+    /// The same, for work that is already registered and begun.
     fn start_begun(&mut self, url: &str) -> Result<&mut R, ClientError> {
         let fitting = self.running.take().filter(|running| running.fits(url, &self.options));
         let running = match fitting {
@@ -214,17 +215,17 @@ impl<R: RunningBrowser> Browser<R> {
         Ok(self.running.insert(running))
     }
 
-    /// Visits `url` once, as the options say. A page that does not load is a sample with a failure; after an error the
-    /// next visit starts another browser.
+    /// Visits `url` once, as the options say. A page that does not load is a sample with a failure; after an error, the
+    /// next visit starts a new browser.
     ///
     /// # Errors
-    /// The browser is missing, ended, hung, or does not do as it is told.
+    /// If the browser is missing, ended, hung, or did not follow its instructions.
     pub fn visit(&mut self, url: &str) -> Result<R::Visit, ClientError> {
         self.interruption.begin(self.interruption.ask());
         self.visit_begun(url)
     }
 
-    /// The same, where the work was asked for, and begun, before.
+    /// The same, for work that is already registered and begun.
     fn visit_begun(&mut self, url: &str) -> Result<R::Visit, ClientError> {
         self.start_begun(url)?;
         let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
@@ -235,13 +236,14 @@ impl<R: RunningBrowser> Browser<R> {
         visit
     }
 
-    /// Ends the browser; the next visit starts another.
+    /// Ends the browser; the next visit starts a new one.
     pub fn close(&mut self) {
         self.running = None;
     }
 }
 
-/// What nothing had answered when the time was over has that for its failure; `page` is whole otherwise.
+/// Gives unanswered resources of a page that did not load in time a timeout as their failure. The rest of `page` has to
+/// be complete.
 pub(crate) fn time_out_unanswered(page: &mut Navigation, time_limit: Duration) {
     if page.loaded.is_some() || page.main.failure().is_some() {
         return;
@@ -253,22 +255,22 @@ pub(crate) fn time_out_unanswered(page: &mut Navigation, time_limit: Duration) {
     }
 }
 
-/// What came of a navigation.
+/// Result of a navigation.
 #[derive(Debug, Default)]
 pub(crate) struct Navigated {
-    /// What the browser calls it by, where it said so.
+    /// The browser's identifier for it, if known.
     pub(crate) identifier: Option<String>,
     /// Why the document did not load.
     pub(crate) refused: Option<String>,
 }
 
 impl Navigated {
-    /// One that was not begun, since the visit before it took all the time.
+    /// A navigation that was not started, because the previous visit used up the time.
     pub(crate) fn not_begun() -> Self {
         Self { identifier: None, refused: Some(failure::NO_TIME_LEFT.to_owned()) }
     }
 
-    /// One that took too long.
+    /// A navigation that took too long.
     pub(crate) fn timed_out(identifier: Option<String>) -> Self {
         Self { identifier, refused: Some(failure::TIMED_OUT.to_owned()) }
     }

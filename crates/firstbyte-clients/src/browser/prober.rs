@@ -1,8 +1,8 @@
-//! Browsers as probers: [`Prober`] for experiments, so that they stand beside our own client in one.
+//! Browsers as probers: implements [`Prober`], so that experiments can compare them with our own client.
 //!
-//! Input: a browser's options. Output: samples. A browser is driven by a thread of its own, since it is waited for without
-//! the runtime; the visits of one prober come one after the other. What keeps a browser from visiting is a sample with
-//! a failure, as everywhere.
+//! Input: a browser's options. Output: samples. Each browser is driven by its own thread, because it is waited for
+//! outside the runtime; visits of one prober are sequential. If a browser cannot visit, the result is a sample with a
+//! failure, as everywhere.
 
 use std::marker::PhantomData;
 use std::sync::mpsc;
@@ -18,15 +18,14 @@ use super::{Browser, BrowserOptions, RunningBrowser};
 use crate::interruption::InterruptHandle;
 use crate::process::{ClientError, installed, system};
 
-/// What the thread is to do.
 struct Job<Visit> {
-    /// Given by who asks, so that an interruption before it is begun is not lost.
+    /// Assigned by the requester, so that an interruption before the start is not lost.
     number: u64,
     url: String,
     work: Work<Visit>,
 }
 
-/// What it is, and where the answer goes.
+/// Kind of work, and where to send the answer.
 enum Work<Visit> {
     Start(oneshot::Sender<Result<(), ClientError>>),
     Visit(oneshot::Sender<Result<Visit, ClientError>>),
@@ -39,12 +38,12 @@ fn answer<T>(
     work: impl FnOnce() -> Result<T, ClientError>,
 ) {
     if !done.is_closed() {
-        // Who ceases to wait meanwhile needs no answer.
+        // If the requester stopped waiting meanwhile, it needs no answer.
         let _ = done.send(if interrupted { Err(ClientError::Interrupted) } else { work() });
     }
 }
 
-/// A browser, as a prober. It is started with the first preparation, and ends with this.
+/// A browser as a prober. It starts with the first preparation, and ends when this is dropped.
 pub struct BrowserProber<R: RunningBrowser> {
     jobs: Option<mpsc::Sender<Job<R::Visit>>>,
     thread: Option<JoinHandle<()>>,
@@ -52,19 +51,19 @@ pub struct BrowserProber<R: RunningBrowser> {
 }
 
 impl<R: RunningBrowser> BrowserProber<R> {
-    /// A prober that visits as `options` ask.
+    /// A prober that visits as `options` request.
     ///
     /// # Errors
-    /// What the browser cannot be asked for, or issuers that cannot be read.
+    /// If the browser does not support an option, or if issuers cannot be read.
     pub fn asked(options: &Options) -> Result<Self, SetupError> {
         let options = BrowserOptions::complete::<R>(options)?;
         Self::new(options).map_err(|error| SetupError::Client(error.to_string()))
     }
 
-    /// A prober with a browser of its own.
+    /// A prober with its own browser.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// If the system cannot create a thread.
     pub fn new(options: BrowserOptions) -> Result<Self, ClientError> {
         let mut browser = Browser::<R>::new(options);
         let interrupt = browser.interrupt_handle();
@@ -88,10 +87,10 @@ impl<R: RunningBrowser> BrowserProber<R> {
         Ok(Self { jobs: Some(jobs), thread, interrupt })
     }
 
-    /// Visits `url`, and says all that the browser says.
+    /// Visits `url` and returns everything that the browser reports.
     ///
     /// # Errors
-    /// As [`Browser::visit`], or it was interrupted.
+    /// As [`Browser::visit`], or if it was interrupted.
     pub async fn visit(&self, url: &str) -> Result<R::Visit, ClientError> {
         let (done, answer) = oneshot::channel();
         self.ask(url, Work::Visit(done), answer).await
@@ -105,7 +104,7 @@ impl<R: RunningBrowser> BrowserProber<R> {
     ) -> Result<T, ClientError> {
         if let Some(jobs) = &self.jobs {
             let number = self.interrupt.interruption().ask();
-            // Where the thread is gone, so is the answer's other end.
+            // If the thread is gone, so is the answer's sender.
             let _ = jobs.send(Job { number, url: url.to_owned(), work });
         }
         answer.await.unwrap_or(Err(ClientError::Interrupted))
@@ -114,11 +113,11 @@ impl<R: RunningBrowser> BrowserProber<R> {
 
 impl<R: RunningBrowser> Drop for BrowserProber<R> {
     fn drop(&mut self) {
-        // What is under way ends, and what is queued is not begun.
+        // The current visit ends, and queued ones are not started.
         self.interrupt.interruption().close();
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // A browser that panicked its thread has ended too.
+            // If its thread panicked, the browser has ended too.
             let _ = thread.join();
         }
     }
@@ -148,7 +147,7 @@ impl<R: RunningBrowser> Prober for BrowserProber<R> {
     }
 }
 
-/// The sample of a visit that the browser did not make.
+/// The sample of a visit that did not take place.
 fn not_visited(url: &str, failure: Failure) -> Sample {
     let mut connection = Connection { url: url.to_owned(), ..Connection::default() };
     connection.failure = Some(failure);
@@ -169,7 +168,7 @@ fn failure<R: RunningBrowser>(error: &ClientError) -> Failure {
     Failure { phase: PhaseName::Resolve, cause, at: None }
 }
 
-/// Makes probers that are one browser.
+/// Makes probers that use one browser.
 #[derive(Debug)]
 pub struct BrowserMaker<R>(PhantomData<R>);
 

@@ -1,8 +1,8 @@
-//! What the browser and its log said of a visit, as one page of the model.
+//! Builds one page of the model from the browser's events and its network log.
 //!
-//! Input: [`Heard`]. Output: a `ChromiumVisit`. The request of the document is found in the log by its kind ("main
-//! frame"); it is one source, whose redirects are its legs. The connection of a leg is known by the number that
-//! DevTools names (`connectionId` is the log's number of the socket, or of the QUIC session).
+//! Input: [`Heard`]. Output: a `ChromiumVisit`. The document's request is found in the log by its kind ("main frame");
+//! it is one source, whose redirects are its legs. The connection of a leg is found by the number that DevTools reports
+//! (`connectionId` is the log's number of the socket, or of the QUIC session).
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::devtools::DevToolsEvent;
 use crate::netlog::perfetto::WallClock;
 use crate::netlog::{NetLogEvent, NetLogPhase, NetLogRecord};
 
-/// All that was heard of a visit.
+/// Everything received about a visit.
 pub(super) struct Heard<'a> {
     pub(super) url: &'a str,
-    /// Of the page's own session, from the visit's beginning on.
+    /// Events of the page's own session, from the start of the visit.
     pub(super) events: Vec<DevToolsEvent>,
-    /// The identifier of the document's request among them.
+    /// Identifier of the document's request in these events.
     pub(super) document: Option<String>,
-    /// Why the browser did not load it.
+    /// Why the browser did not load the document.
     pub(super) refused: Option<String>,
     pub(super) log: NetLogRecord,
     pub(super) wall_clock: Option<WallClock>,
@@ -36,7 +36,7 @@ pub(super) struct Heard<'a> {
     pub(super) time_limit: Duration,
 }
 
-/// One URL of the document's request: where it lies in the log.
+/// One URL of the document's request, with its place in the log.
 #[derive(Clone, Debug)]
 pub(super) struct Leg {
     pub(super) url: String,
@@ -45,13 +45,13 @@ pub(super) struct Leg {
     pub(super) to: usize,
     pub(super) from_us: i64,
     pub(super) to_us: i64,
-    /// The browser's number of the job that found it a connection.
+    /// The browser's number of the job that got it a connection.
     pub(super) job: Option<u64>,
-    /// The browser's number of its QUIC session, where it used one.
+    /// The browser's number of its QUIC session, if it used one.
     pub(super) quic_session: Option<u64>,
 }
 
-/// A connection as the log has it.
+/// A connection in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Tcp(u64),
@@ -79,7 +79,7 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
         connections.push(built);
     }
     let (mut connection, main_at) = connections.pop().unwrap_or_else(|| {
-        // Nothing of it is in the log: it was refused before.
+        // The log has nothing about it: it was refused earlier.
         let mut connection = Connection { url: heard.url.to_owned(), ..Connection::default() };
         connection.facts.client = Some(client(&heard));
         let error = heard.refused.as_deref().unwrap_or("the page is not in the network log");
@@ -104,8 +104,10 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     ChromiumVisit { page, panel, beside, ..ChromiumVisit::default() }
 }
 
-/// The legs of the first request for a main frame from `asked_us` on, when the document was asked for; of the last one,
-/// where that is not known. Others are those of visits before, and of where a script led after it.
+/// The legs of the first main frame request from `asked_us` on, when the document was requested; of the last such
+/// request, if that time is unknown.
+///
+/// The others belong to earlier visits, or to pages that a script opened later.
 fn legs(log: &NetLogRecord, asked_us: Option<i64>) -> Vec<Leg> {
     let main = |event: &&NetLogEvent| {
         event.begins("URL_REQUEST_START_JOB") && event.text("request_type") == Some("main frame")
@@ -155,7 +157,7 @@ fn connection_of(heard: &Heard<'_>, leg: &Leg, response: Option<&Value>) -> (Con
         Some(Found::Quic(session)) => quic::set_up(log, session),
         None => None,
     };
-    // One that was there when it was asked for is not of this request; one that was on its way is.
+    // A connection that was ready before the request is not part of it; one that was still being opened is.
     let fresh = set_up.is_some_and(|(begun, ready)| {
         begun >= leg.from_us || ready.is_none_or(|ready| ready >= leg.from_us)
     });
@@ -192,7 +194,7 @@ pub(super) fn client(heard: &Heard<'_>) -> ClientFacts {
     }
 }
 
-/// The connection that a leg used: as DevTools says, or the log; where it failed, the one that was made for it.
+/// The connection that a leg used, according to DevTools or the log; for a failed leg, the one that was made for it.
 pub(super) fn found(log: &NetLogRecord, leg: &Leg, number: Option<u64>) -> Option<Found> {
     let numbered = |number| {
         let source = log.numbered(number)?;
@@ -211,7 +213,7 @@ pub(super) fn found(log: &NetLogRecord, leg: &Leg, number: Option<u64>) -> Optio
     if let Some(used) = used {
         return Some(Found::Tcp(used.source));
     }
-    // An HTTP/2 session that was there already.
+    // An HTTP/2 session that existed already.
     let carried = log.events().rfind(|event| {
         &*event.name == "HTTP2_SESSION_SEND_HEADERS"
             && leg.job.is_some()
@@ -225,7 +227,7 @@ pub(super) fn found(log: &NetLogRecord, leg: &Leg, number: Option<u64>) -> Optio
         return Some(found);
     }
     if number.is_some() {
-        // Another connection to the same origin is not the one that was named.
+        // Another connection to the same origin is not the one with this number.
         return None;
     }
     let origin = launch::Origin::of_url(&leg.url)?;
@@ -313,7 +315,7 @@ fn http_version(
     }
 }
 
-/// The lookup of the leg's host, where one was made: a pinned address, or one that is known, needs none.
+/// The lookup of the leg's host, if there was one: a pinned or cached address needs none.
 fn lookup(log: &NetLogRecord, leg: &Leg, origin: Origin, connection: &mut Connection) {
     let Some(wanted) = launch::Origin::of_url(&leg.url) else { return };
     let same_host = |event: &&NetLogEvent| {

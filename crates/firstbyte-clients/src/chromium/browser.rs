@@ -1,7 +1,7 @@
 //! One visit over DevTools, with a trace of the network stack.
 //!
-//! Input: options and a URL. Output: what browser and log said, handed to `assembly`. The browser stays between
-//! visits; each has a browser context of its own, and a trace from before its first request to after its last.
+//! Input: options and a URL. Output: events and log, handed to `assembly`. The browser keeps running between visits;
+//! each visit has its own browser context, and a trace from before its first request until after its last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,34 +23,33 @@ use crate::netlog::NetLogRecord;
 use crate::netlog::perfetto::PerfettoReader;
 use crate::process::{ClientError, ClientProcess};
 
-/// How long the browser may take to start, to prepare a visit, and to say what was seen of it: what needs no network.
+/// Time limit for starting the browser, preparing a visit, and reporting its results: steps without network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// How long the page that shows an error may take: it comes from the browser itself.
+/// Time limit for the page that shows an error: it comes from the browser itself.
 const ERROR_PAGE_LIMIT: Duration = Duration::from_secs(5);
-/// How long DevTools may take to report the end of a document after its script asked for the next one.
+/// Time limit for DevTools to report the end of a document after its script requested the next one.
 const REPLACED_LIMIT: Duration = Duration::from_secs(1);
 /// A trace of one visit is a few hundred kilobytes.
 const TRACE_LIMIT_BYTES: usize = 256 << 20;
 const TRACE_PIECE_BYTES: usize = 1 << 20;
-/// Where the browser keeps the trace, kilobytes; what does not fit is lost, and the sample with it.
+/// Size of the browser's trace buffer, kilobytes; if it overflows, data and sample are lost.
 const TRACE_BUFFER_KB: u32 = 64 << 10;
 
-/// Chromium, running.
+/// A running Chromium.
 #[derive(Debug)]
 pub struct RunningChromium {
     devtools: DevTools,
-    /// Until when what is under way has to be done.
+    /// Deadline of the current operation.
     deadline: Deadline,
-    /// Where HTTP/3 is forced, or a family, it is for one origin.
+    /// Forced HTTP/3, or a forced address family, applies to this one origin.
     origin: Origin,
     version: Option<String>,
 }
 
-/// A tab.
 struct Tab {
     /// DevTools' session with it.
     session: String,
-    /// Its main frame; the same identifier as the tab's as a target.
+    /// Its main frame, which has the same identifier as the tab's target.
     frame: String,
 }
 
@@ -127,7 +126,7 @@ impl RunningChromium {
         self.deadline = limit;
         if options.session != BrowserSession::New {
             let script = self.keep_icon_from_loading(&tab)?;
-            // What comes of it shows in the visit itself.
+            // If this visit fails, so does the measured one.
             self.navigate(&tab, url)?;
             if options.session != BrowserSession::Kept && limit.left().is_some() {
                 self.deadline = limit;
@@ -138,7 +137,7 @@ impl RunningChromium {
             self.call(Some(&tab.session), "Page.removeScriptToEvaluateOnNewDocument", &script)?;
             self.devtools.take_events();
         }
-        // Where the visit before took all the time, nothing of this one was seen.
+        // If the previous visit used up the time, this one is not started.
         let begun = limit.left().is_some();
         self.deadline = limit;
         let navigated = match begun {
@@ -173,7 +172,6 @@ impl RunningChromium {
         self.devtools.call_until(session, method, params, &self.deadline)
     }
 
-    /// Opens an empty tab.
     fn open_tab(&mut self, context: &str) -> Result<Tab, ClientError> {
         let target = json!({ "url": "about:blank", "browserContextId": context });
         let target = self.call(None, "Target.createTarget", &target)?;
@@ -188,8 +186,11 @@ impl RunningChromium {
         Ok(Tab { session, frame })
     }
 
-    /// Chromium requests the site's icon after the page, and DevTools does not show that. Over HTTP/1 the next visit would find
-    /// the connection busy, so the next page in `tab` names an icon without a request. Out: the script that does it.
+    /// Makes the next page in `tab` name an icon that needs no request. Returns the identifier of the script that does
+    /// this.
+    ///
+    /// Chromium requests the site's icon after the page, and DevTools does not show that. Over HTTP/1 the next visit
+    /// would find the connection busy.
     fn keep_icon_from_loading(&mut self, tab: &Tab) -> Result<String, ClientError> {
         let script = json!({ "source": ICON_SCRIPT, "worldName": "firstbyte" });
         let method = "Page.addScriptToEvaluateOnNewDocument";
@@ -197,7 +198,7 @@ impl RunningChromium {
         Ok(text_of(&added, "identifier"))
     }
 
-    /// Loads `url`, and waits until it is loaded, or the time is over. Says why where it was not.
+    /// Loads `url` and waits until it is loaded or the time is over. If it does not load, the result says why.
     fn navigate(&mut self, tab: &Tab, url: &str) -> Result<Navigated, ClientError> {
         let answer = self.call(Some(&tab.session), "Page.navigate", &json!({ "url": url }));
         let answer = match answer {
@@ -218,13 +219,13 @@ impl RunningChromium {
             Err(ClientError::TimedOut { .. }) => return self.give_up(tab, loader),
             loaded => loaded?,
         };
-        // The document may come to its end behind the event, in DevTools' eyes.
+        // DevTools may report the end of the document after the load event.
         let ends = |event: &DevToolsEvent| {
             let ends = ["Network.loadingFinished", "Network.loadingFailed"];
             let document = page::is_of_request(event, loader.as_deref());
             (tab.has(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
         };
-        // A script may ask for the next document: then DevTools does not always report the end of this one.
+        // A script may request the next document: then DevTools does not always report the end of this one.
         let mut was_asked = false;
         let mut is_replaced = |event: &DevToolsEvent| {
             let asked = page::asks_for_document(event, &tab.frame).filter(|_| tab.has(event));
@@ -253,11 +254,11 @@ impl RunningChromium {
         Ok(Navigated { identifier: loader, refused: None })
     }
 
-    /// Waits for the page that shows the error: its load is not the next navigation's. What it says of itself is
-    /// nothing of the visit's.
+    /// Waits for the error page, so that its load is not taken for the next navigation's, and drops its events, which
+    /// say nothing about the visit.
     fn pass_error_page(&mut self, tab: &Tab, refused: &str) -> Result<(), ClientError> {
         if refused == "net::ERR_ABORTED" {
-            // A download, or a response without content: the tab stays as it was.
+            // A download, or a response without content: the tab keeps its page.
             return Ok(());
         }
         let left = self.deadline.left().unwrap_or_default();
@@ -266,7 +267,7 @@ impl RunningChromium {
             (tab.has(event) && event.method == "Page.loadEventFired").then_some(())
         });
         match loaded {
-            // The sample has its reason.
+            // The sample already has the reason of its failure.
             Err(ClientError::TimedOut { .. }) => {}
             loaded => loaded?,
         }
@@ -275,8 +276,8 @@ impl RunningChromium {
         Ok(())
     }
 
-    /// Stops a page that takes too long. What was seen of it is a sample; a document that is there as a whole did not
-    /// fail by what else the page waits for.
+    /// Stops a page that takes too long. Everything seen so far becomes a sample. If the document is complete, it did
+    /// not fail because of other resources that the page waits for.
     fn give_up(&mut self, tab: &Tab, loader: Option<String>) -> Result<Navigated, ClientError> {
         let whole = self.devtools.has_event(|event| {
             tab.has(event)
@@ -291,7 +292,7 @@ impl RunningChromium {
         })
     }
 
-    /// Closes every connection of `context`, by the browser's own page for that; sessions stay.
+    /// Closes all connections of `context` with the browser's internal page for that; TLS sessions are kept.
     fn close_connections(&mut self, context: &str) -> Result<(), ClientError> {
         let tab = self.open_tab(context)?;
         let sockets = json!({ "url": "chrome://net-internals/#sockets" });
@@ -363,7 +364,7 @@ impl RunningChromium {
     }
 }
 
-/// Has a page name an icon that is part of the page itself.
+/// Replaces a page's icon by one that is part of the page itself.
 const ICON_SCRIPT: &str = "addEventListener('DOMContentLoaded', () => {
     document.querySelectorAll('link[rel~=icon]').forEach(link => link.remove());
     const link = document.createElement('link');
@@ -371,7 +372,7 @@ const ICON_SCRIPT: &str = "addEventListener('DOMContentLoaded', () => {
     link.href = 'data:,';
     (document.head || document.documentElement)?.append(link);
 })";
-/// What the browser says of a status of 400 and above with an empty body: a response as any other.
+/// The browser's error for a status of 400 and above with an empty body, which is a response like any other.
 pub(super) const EMPTY_ERROR: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
 
 fn broken_trace(detail: &str) -> ClientError {

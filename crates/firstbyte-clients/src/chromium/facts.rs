@@ -1,7 +1,7 @@
-//! What the log's numbers and texts mean: cipher suites, groups, TLS messages.
+//! Meaning of the log's numbers and texts: cipher suites, groups, TLS messages.
 //!
-//! Input: params of events. Output: names as IANA has them, facts of handshakes. Chromium offers few suites and groups:
-//! a number that is not among them stays unnamed.
+//! Input: parameters of events. Output: IANA names, facts of handshakes. Chromium offers few suites and groups: other
+//! numbers have no name.
 
 use firstbyte_core::timeline::SessionMechanism;
 use firstbyte_core::wire::client_hello::ClientHello;
@@ -55,7 +55,7 @@ pub(super) fn group(number: i64) -> Option<&'static str> {
     })
 }
 
-/// "TLSv1.3", of Chromium's "TLS 1.3".
+/// "TLSv1.3" for Chromium's "TLS 1.3".
 pub(super) fn tls_version(text: &str) -> Option<&'static str> {
     match text {
         "TLS 1.3" | "QUIC" => Some("TLSv1.3"),
@@ -64,7 +64,7 @@ pub(super) fn tls_version(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The name of a message, in braces where it was encrypted; `handshaken` once the first keys are there.
+/// Name of a message, in braces if it was encrypted; `handshaken` is true once the first keys are available.
 pub(super) fn message_name(kind: i64, handshaken: bool) -> String {
     let name = match kind {
         END_OF_EARLY_DATA => "EndOfEarlyData",
@@ -73,9 +73,9 @@ pub(super) fn message_name(kind: i64, handshaken: bool) -> String {
     if handshaken { format!("{{{name}}}") } else { name.to_owned() }
 }
 
-/// What a ClientHello offers to take up again; nothing where it offers nothing.
+/// The session mechanism and early data that a ClientHello offers, if any.
 pub(super) fn offered(message: &[u8]) -> (Option<SessionMechanism>, bool) {
-    // As it is in a record, which is what is read.
+    // Wrap the message in a record, since the parser reads records.
     let Some(length) = u16::try_from(message.len()).ok() else { return (None, false) };
     let mut record = vec![0x16, 3, 1];
     record.extend(length.to_be_bytes());
@@ -89,19 +89,19 @@ pub(super) fn offered(message: &[u8]) -> (Option<SessionMechanism>, bool) {
     (mechanism, hello.early_data)
 }
 
-/// What a ServerHello settles.
+/// Parameters chosen by a ServerHello.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerHello {
     pub(super) cipher_suite: u16,
     pub(super) group: Option<u16>,
-    /// It takes up the session that was offered.
+    /// Whether it resumes the session that was offered.
     pub(super) resumed: bool,
-    /// It asks for another ClientHello.
+    /// Whether it is a HelloRetryRequest.
     pub(super) retry: bool,
 }
 
 impl ServerHello {
-    /// Reads a message (RFC 8446 §4.1.3), its header first.
+    /// Parses a message (RFC 8446 §4.1.3), beginning with its header.
     pub(super) fn read(message: &[u8]) -> Option<Self> {
         const PRE_SHARED_KEY: u16 = 41;
         const KEY_SHARE: u16 = 51;
@@ -131,7 +131,7 @@ impl ServerHello {
     }
 }
 
-/// Decodes base64 (RFC 4648 §4); `None` where it is none.
+/// Decodes base64 (RFC 4648 §4); `None` if it is invalid.
 pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0u32, 0);
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(base64("Zm9v!").as_deref(), None);
     }
 
-    /// One that nginx sent: X25519, no session.
+    /// A ServerHello of nginx: X25519, no session.
     #[test]
     fn a_server_hello_is_read() {
         let message = base64(

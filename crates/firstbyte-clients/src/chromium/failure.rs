@@ -1,7 +1,7 @@
-//! Chromium's network errors as failures of the model.
+//! Converts Chromium's network errors to failures of the model.
 //!
-//! Input: an error by its number in the log, or its name in DevTools ("net::ERR_CONNECTION_REFUSED"), with what is known
-//! besides. Output: phase and cause. Errors that have no cause of their own keep their name.
+//! Input: an error by its number in the log, or its name in DevTools ("net::ERR_CONNECTION_REFUSED"), with the
+//! circumstances. Output: phase and cause. Errors without a cause in the model keep their name.
 
 use firstbyte_core::timeline::{Cause, Failure, FailureType, OfferedGroups, PhaseName, TimeLimit};
 use firstbyte_probe::probe::options::Client;
@@ -9,12 +9,12 @@ use firstbyte_probe::probe::options::Client;
 use crate::browser::failure::{Circumstances, Meaning};
 use crate::netlog::NetLogEvent;
 
-/// Something was not wanted any more.
+/// The browser no longer wanted the result.
 pub(super) const ABORTED: i64 = -3;
-/// No reason is given.
+/// An error without a reason.
 pub(super) const CONNECTION_FAILED: i64 = -104;
 
-/// Errors of connecting by their numbers (Chromium's `net_error_list.h`).
+/// Connection errors by number (Chromium's `net_error_list.h`).
 const NAMES: [(i64, &str); 23] = [
     (ABORTED, "ERR_ABORTED"),
     (-7, "ERR_TIMED_OUT"),
@@ -41,12 +41,12 @@ const NAMES: [(i64, &str); 23] = [
     (-380, "ERR_QUIC_CERT_ROOT_NOT_KNOWN"),
 ];
 
-/// The failure that DevTools calls `error`.
+/// The failure with the DevTools name `error`.
 pub(super) fn named(error: &str, known: &Circumstances<'_>) -> Failure {
     known.failure(Client::Chromium, error.trim_start_matches("net::"), meaning)
 }
 
-/// The failure whose number is in the log.
+/// The failure with this number in the log.
 pub(super) fn numbered(number: i64, known: &Circumstances<'_>) -> Failure {
     let name = NAMES.iter().find(|(known, _)| *known == number);
     match name {
@@ -55,11 +55,11 @@ pub(super) fn numbered(number: i64, known: &Circumstances<'_>) -> Failure {
     }
 }
 
-/// Why a session over QUIC was closed before it was there.
+/// Why a QUIC session was closed before its handshake was complete.
 pub(super) fn of_quic(closed: &NetLogEvent, known: &Circumstances<'_>) -> Failure {
     let details = closed.text("details").unwrap_or_default();
     if details.contains("CERTIFICATE_VERIFY_FAILED") {
-        // Over QUIC, a root that the browser was not built with is none.
+        // Over QUIC, only the browser's built-in roots count.
         return named("ERR_QUIC_CERT_ROOT_NOT_KNOWN", known);
     }
     let mut failure = named("ERR_QUIC_HANDSHAKE_FAILED", known);
@@ -71,7 +71,7 @@ pub(super) fn of_quic(closed: &NetLogEvent, known: &Circumstances<'_>) -> Failur
     failure
 }
 
-/// What an error means in the model, where it has a cause for it.
+/// The model's cause for an error, if there is one.
 fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
     let host = || known.host.clone();
     let detail = || name.to_owned();

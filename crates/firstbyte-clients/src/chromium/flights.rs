@@ -1,14 +1,14 @@
-//! Bytes and messages, as the log tells them one by one, to flights.
+//! Combines the bytes and messages of the log into flights.
 //!
-//! Input: events in order: messages sent are named before their bytes leave, those received after theirs came. Output:
-//! flights of the model.
+//! Input: events in order: sent messages are named before their bytes leave, received ones after their bytes arrived.
+//! Output: flights of the model.
 
 use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp};
 
 /// The trace's clock has steps of a microsecond.
 const RESOLUTION_NS: u32 = 1_000;
 
-/// Times of the log as times of a connection.
+/// Converts times of the log to times of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) at_us: i64,
@@ -25,7 +25,7 @@ impl Origin {
     }
 }
 
-/// Flights that are being put together.
+/// Flights under construction.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     flights: Vec<Flight>,
@@ -33,7 +33,7 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// Bytes left, or came.
+    /// Records that bytes were sent or received.
     pub(super) fn moved(&mut self, direction: Direction, stamp: Stamp, bytes: u64) {
         let chunk = Chunk::new(stamp, bytes);
         let messages = match direction {
@@ -49,7 +49,7 @@ impl Flights {
         }
     }
 
-    /// A message was written, whose bytes leave next, or was read out of bytes that came last.
+    /// Records a message: a sent one, whose bytes leave next, or a received one, which was read from the last bytes.
     pub(super) fn message(&mut self, direction: Direction, name: String) {
         if direction == Direction::Sent {
             self.to_be_sent.push(name);
@@ -61,8 +61,8 @@ impl Flights {
         }
     }
 
-    /// The same, unless the flight under way has that message already: parts of one are written down one by one, and
-    /// again where they are sent again.
+    /// Records a part of a message, unless the current flight already has that message: parts are logged one by one,
+    /// and again if they are retransmitted.
     pub(super) fn part(&mut self, direction: Direction, name: &str) {
         let sent = self.to_be_sent.iter().map(String::as_str);
         let under_way = self.flights.last().filter(|flight| flight.direction == direction);

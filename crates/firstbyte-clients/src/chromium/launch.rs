@@ -1,6 +1,6 @@
-//! How the browser is started: switches and profile.
+//! Starting the browser: switches and profile.
 //!
-//! Input: options, and the origin to be visited. Output: a [`ClientCommand`]. What each switch is for stands beside it.
+//! Input: options, and the origin to visit. Output: a [`ClientCommand`]. A comment next to each switch explains it.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -11,12 +11,10 @@ use crate::browser::RunningBrowser;
 use crate::browser::{BrowserHttp, BrowserOptions, BrowserSession, BrowserTls, HostPin};
 use crate::process::{ClientCommand, ClientError};
 
-/// The program's name.
 pub(super) const PROGRAM: &str = "chromium";
-/// Host of the service that a new profile asks for accounts: it is not resolved.
+/// Host of the service that a new profile asks about accounts: it is not resolved.
 pub(super) const ACCOUNTS: &str = "accounts.google.com";
 
-/// An origin of URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) tls: bool,
@@ -26,7 +24,6 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// That of `url`.
     pub(super) fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let tls = match scheme {
@@ -52,14 +49,14 @@ impl Origin {
         (!host.is_empty()).then(|| Self { tls, host: host.to_ascii_lowercase(), port })
     }
 
-    /// That of a socket group of the log: "https://site.test:8443 <…>", default ports left out, with "pm/" or the like
-    /// before it.
+    /// The origin of a socket group in the log: "https://site.test:8443 <…>", without default port, with a prefix such
+    /// as "pm/".
     pub(super) fn of_group(group_id: &str) -> Option<Self> {
         let group = group_id.split(' ').next()?;
         Self::of_url(group.get(group.find("http")?..)?)
     }
 
-    /// "host:port", as in a certificate's or a log's authority.
+    /// "host:port", as a certificate or a log names the authority.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -68,21 +65,21 @@ impl Origin {
         }
     }
 
-    /// As in URLs, the port always named.
+    /// The origin as in URLs, always with the port.
     pub(super) fn text(&self) -> String {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority())
     }
 }
 
-/// Whether this process may not use the sandbox: root may not.
+/// Whether this process cannot use the sandbox, because it runs as root.
 pub(super) fn without_sandbox() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
 
-/// What is to be started to visit `origin`.
+/// The command that starts the browser for visits to `origin`.
 ///
 /// # Errors
-/// The host has no address of the family that is asked for.
+/// If the host has no address of the requested family.
 pub(super) fn command(
     options: &BrowserOptions,
     origin: &Origin,
@@ -91,7 +88,7 @@ pub(super) fn command(
         "--headless",
         "--remote-debugging-pipe",
         "--user-data-dir={home}/profile",
-        // Nothing but what it was asked for: updates, reports, accounts, hints.
+        // No traffic of its own: updates, reports, accounts, hints.
         "--disable-background-networking",
         "--disable-breakpad",
         "--disable-client-side-phishing-detection",
@@ -106,17 +103,17 @@ pub(super) fn command(
         "--no-first-run",
         "--no-pings",
         "--no-service-autorun",
-        // The way to the server itself: `https_proxy` of the environment, or the system's proxy, would be measured.
+        // Connect directly: otherwise `https_proxy` of the environment, or the system's proxy, would be measured.
         "--no-proxy-server",
-        // No screen, and small shared memory in containers.
+        // For containers: no screen, little shared memory.
         "--disable-dev-shm-usage",
         "--disable-gpu",
-        // Tabs that nobody sees are not slowed down.
+        // Do not slow down invisible tabs.
         "--disable-background-timer-throttling",
         "--disable-backgrounding-occluded-windows",
         "--disable-renderer-backgrounding",
         "--mute-audio",
-        // No keyring of the desktop's is asked.
+        // Do not use the desktop's keyring.
         "--password-store=basic",
     ]
     .map(str::to_owned)
@@ -156,7 +153,7 @@ pub(super) fn command(
     })
 }
 
-/// No connections in advance (2: never), so that what is measured belongs to the visit; no accounts.
+/// No connections in advance (2: never), so that all connections belong to the visit; no accounts.
 const PREFERENCES: &str = r#"{"net":{"network_prediction_options":2},"signin":{"allowed":false},"search":{"suggest_enabled":false},"alternate_error_pages":{"enabled":false}}"#;
 
 fn resolver_rules(options: &BrowserOptions, origin: &Origin) -> Result<String, ClientError> {
@@ -174,7 +171,7 @@ fn resolver_rules(options: &BrowserOptions, origin: &Origin) -> Result<String, C
     Ok(rules.join(","))
 }
 
-/// Where `origin`'s host is, where an address of one family is asked for, and none is pinned.
+/// Address of `origin`'s host, if one address family is requested and the host is not pinned.
 fn pin_of_family(
     options: &BrowserOptions,
     origin: &Origin,

@@ -1,13 +1,12 @@
-//! Chromium as a client: a real browser, headless, with a new profile; what its network stack says becomes a sample.
+//! Chromium as a client: a real browser, headless, with a new profile, whose network log becomes a sample.
 //!
-//! Input: a URL, and how it is to be visited ([`BrowserOptions`](crate::browser::BrowserOptions)). Output: a [`ChromiumVisit`]: the sample of the
-//! document from the network log (microseconds: marks, flights, facts), the page as a `Navigation`, what DevTools'
-//! panel shows beside, and the connections that the browser opened for itself. Way: `launch` (switches, profile) →
-//! `browser` (one visit over DevTools, with a trace) → `assembly` (log and responses to the model): `tcp` or `quic`,
-//! with `facts` and `failure`; `page` with `opened`
-//! (every connection), `panel`.
+//! Input: a URL and [`BrowserOptions`](crate::browser::BrowserOptions). Output: a [`ChromiumVisit`]: the sample of the
+//! document from the network log (microseconds: marks, flights, facts), the page as a `Navigation`, the times that
+//! DevTools' panel shows, and the connections that the browser opened for itself. Modules in order of use: `launch`
+//! (switches, profile) → `browser` (one visit over DevTools, with a trace) → `assembly` (log and responses to the
+//! model): `tcp` or `quic`, with `facts` and `failure`; `page` with `opened` (every connection), `panel`.
 //!
-//! Every visit has a browser context of its own: no sessions, connections, cookies or cache but those that it made.
+//! Every visit has its own browser context: it starts without sessions, connections, cookies and cache.
 
 mod assembly;
 mod browser;
@@ -28,7 +27,7 @@ use crate::browser::Browser;
 pub use browser::RunningChromium;
 pub use panel::PanelTiming;
 
-/// Chromium: takes samples.
+/// Takes samples with Chromium.
 pub type Chromium = Browser<RunningChromium>;
 
 /// A visit.
@@ -36,11 +35,11 @@ pub type Chromium = Browser<RunningChromium>;
 pub struct ChromiumVisit {
     /// The page: its document as a sample, its connections, other resources.
     pub page: Navigation,
-    /// What DevTools' panel shows of the document.
+    /// Times of the document as DevTools' panel shows them.
     pub panel: Option<PanelTiming>,
-    /// Requests that the browser made beside the page: preconnects, icons, services of its own.
+    /// Requests that do not belong to the page: preconnects, icons, the browser's own services.
     pub beside: Vec<BesideRequest>,
-    /// It ran without its sandbox, as it has to where root runs it.
+    /// It ran without its sandbox, which is unavailable to root.
     pub without_sandbox: bool,
 }
 
@@ -51,21 +50,21 @@ impl ChromiumVisit {
     }
 }
 
-/// Something that the browser asked for beside the page.
+/// A request of the browser that does not belong to the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BesideRequest {
-    /// What it is for.
+    /// Its purpose.
     pub purpose: BesidePurpose,
     /// The origin that it went to, or would have gone to: scheme, host and port.
     pub origin: String,
-    /// Whether a connection came of it that nothing of the page used.
+    /// Whether it opened a connection that the page did not use.
     pub opened_connection: bool,
 }
 
-/// What a request beside a page is for.
+/// Purpose of a request that does not belong to the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BesidePurpose {
-    /// A connection in advance.
+    /// A preconnect.
     Preconnect,
     /// The page's icon.
     Favicon,
@@ -74,7 +73,7 @@ pub enum BesidePurpose {
 }
 
 impl BesidePurpose {
-    /// In words.
+    /// Name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Preconnect => "preconnect",

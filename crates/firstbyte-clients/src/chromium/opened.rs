@@ -1,7 +1,8 @@
-//! Every connection that the browser began during a page load, out of the log: used or not, there or not.
+//! All connections in the log that the browser started during a page load, used or not, successful or not.
 //!
-//! Input: the record, and the load's origin. Output: connections in the order in which they were begun; then, once it is
-//! known which were used, which of them were there for the same purpose. What went over them is not looked at here.
+//! Input: the record, and the load's origin. Output: connections in the order in which they were started; later, once
+//! it is known which were used, also which of them raced for the same purpose. The data sent over them is not examined
+//! here.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,15 +18,15 @@ use super::{failure, launch, quic, tcp};
 use crate::browser::failure::Circumstances;
 use crate::netlog::{NetLogEvent, NetLogPhase, NetLogRecord};
 
-/// A connection that the browser began.
+/// A connection that the browser started.
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
-    /// The browser's number of it. An attempt whose socket went on to another address has none.
+    /// The browser's number for it. An attempt whose socket went on to another address has none.
     pub(super) number: Option<u64>,
     pub(super) page: PageConnection,
-    /// The source of the job that wanted it.
+    /// The source of the job that requested it.
     job: Option<u64>,
-    /// That job was begun since another one took long.
+    /// That job was started because another one took long.
     backup: bool,
     quic: bool,
 }
@@ -52,7 +53,7 @@ impl Tried<'_> {
     }
 }
 
-/// Every connection that was begun from `origin` on, in that order.
+/// Every connection that was started from `origin` on, in that order.
 pub(super) fn connections(log: &NetLogRecord, origin: Origin) -> Vec<Opened> {
     let jobs = jobs(log);
     let mut opened: Vec<Opened> = Vec::new();
@@ -142,7 +143,7 @@ fn over_tcp(log: &NetLogRecord, socket: u64, job: &Job, origin: Origin) -> Vec<O
     each.collect()
 }
 
-/// What is known of a connection over TCP that its socket went on with.
+/// Fills in `page` for the TCP connection that its socket kept, from everything in the log.
 fn came_about(
     log: &NetLogRecord,
     socket: u64,
@@ -173,7 +174,7 @@ fn set_up_marks(built: &Connection, into: &mut Marks) {
     }
 }
 
-/// All of the log, and no request in particular.
+/// A leg that covers the whole log, without a particular request.
 fn everything(log: &NetLogRecord) -> Leg {
     Leg {
         url: String::new(),
@@ -197,7 +198,7 @@ fn tcp_failure(
 ) -> Option<Failure> {
     let in_tls = || {
         let ended = log.of_source(socket).find(|event| event.ends("SSL_CONNECT"))?;
-        // One that was closed, since it was not needed any more, did not fail.
+        // A connection that was closed because it was no longer needed did not fail.
         let error = ended.number("net_error").filter(|error| *error != failure::ABORTED)?;
         Some((error, ended.at_us))
     };
@@ -255,7 +256,7 @@ fn over_quic(log: &NetLogRecord, begun: &NetLogEvent, origin: Origin) -> Option<
     Some(Opened { number, page, job: None, backup: false, quic: true })
 }
 
-/// Puts each lookup down with the first connection to its host that was begun after it.
+/// Assigns each lookup to the first connection to its host that was started after it.
 fn lookups(log: &NetLogRecord, origin: Origin, opened: &mut [Opened]) {
     let asked = log.events().filter(|event| event.begins("HOST_RESOLVER_MANAGER_JOB"));
     for asked in asked {
@@ -280,8 +281,8 @@ fn lookups(log: &NetLogRecord, origin: Origin, opened: &mut [Opened]) {
     }
 }
 
-/// Which of the page's connections were there for the same purpose: the first of them are `opened`, at their places.
-/// `used` says which of the page's have carried requests.
+/// Marks which of the page's connections raced for the same purpose. The first `connections` correspond to `opened`, by
+/// index. `used` tells which connections have carried requests.
 pub(super) fn name_races(
     connections: &mut [PageConnection],
     opened: &[Opened],
@@ -298,8 +299,8 @@ pub(super) fn name_races(
     }
 }
 
-/// The one that was used in the place of the one at `loser`: of the same job, or of the one that it was a backup of, or
-/// over the other of TCP and QUIC.
+/// The connection that was used in place of the one at `loser`: one of the same job, one of the job that it was a
+/// backup of, or one over the other transport (TCP or QUIC).
 fn winner(opened: &[Opened], loser: usize, used: &dyn Fn(usize) -> bool) -> Option<usize> {
     let lost = &opened[loser];
     let begun = |place: usize| opened[place].page.marks.at(Mark::ConnectStart);
@@ -323,11 +324,11 @@ fn winner(opened: &[Opened], loser: usize, used: &dyn Fn(usize) -> bool) -> Opti
     };
     let given_up = lost.page.given_up.map(|stamp| stamp.at);
     let in_time = |place: &usize| {
-        // One that was begun long after it had been given up is another request's.
+        // One that was started long after the loser was given up belongs to another request.
         given_up.zip(begun(*place)).is_none_or(|(given_up, begun)| begun <= given_up + SLACK)
     };
     all().filter(|place| (of_backup(place) || across(place)) && in_time(place)).min_by_key(nearest)
 }
 
-/// A fall-back is begun within this of what failed.
+/// A fallback starts within this time of the failure.
 const SLACK: Duration = Duration::from_millis(50);

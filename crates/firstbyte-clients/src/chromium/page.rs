@@ -1,8 +1,8 @@
-//! The page around the document: its connections, other resources, and what the browser did beside.
+//! The page around the document: its connections, other resources, and the browser's own requests.
 //!
-//! Input: events of DevTools' domain Network, and the log. Output: a `Navigation` completed, and `BesideRequest`s.
-//! Connections are the log's; exchanges of other resources are DevTools' times, which say when a request was blocked on
-//! a step: good enough for a waterfall, and no flights.
+//! Input: events of DevTools' Network domain, and the log. Output: a completed `Navigation`, and `BesideRequest`s.
+//! Connections come from the log. Exchanges of other resources have DevTools' times, which tell how long a request was
+//! blocked on a step: good enough for a waterfall, but without flights.
 
 use std::time::Duration;
 
@@ -20,12 +20,11 @@ use crate::browser::failure::Circumstances;
 use crate::browser::time_out_unanswered;
 use crate::devtools::DevToolsEvent;
 
-/// Whether `event` belongs to `request`.
 pub(super) fn is_of_request(event: &DevToolsEvent, request: Option<&str>) -> bool {
     request.is_some() && text(&event.params, "requestId") == request
 }
 
-/// The identifier of the request, where `event` asks for a document of `frame`: not for one of a frame within it.
+/// The identifier of the request if `event` requests a document for `frame` itself, not for a frame within it.
 pub(super) fn asks_for_document<'a>(event: &'a DevToolsEvent, frame: &str) -> Option<&'a str> {
     let text = |name| text(&event.params, name);
     let asks = event.method == "Network.requestWillBeSent"
@@ -35,13 +34,13 @@ pub(super) fn asks_for_document<'a>(event: &'a DevToolsEvent, frame: &str) -> Op
     text("requestId").filter(|_| asks)
 }
 
-/// The document that was asked for last, where the browser did not say which one a navigation's is: it was not there yet,
-/// and nothing could lead on from it.
+/// The document that was requested last, if the browser did not identify that of the navigation: it had not arrived
+/// yet, so that no other document could follow it.
 pub(super) fn newest_document(events: &[DevToolsEvent], frame: &str) -> Option<String> {
     events.iter().rev().find_map(|event| asks_for_document(event, frame)).map(str::to_owned)
 }
 
-/// Without the events of other documents of `frame`, and of what these asked for: a script led on to them.
+/// Removes the events of other documents of `frame` (that a script opened), and of their resources.
 pub(super) fn without_other_documents(
     mut events: Vec<DevToolsEvent>,
     frame: &str,
@@ -59,14 +58,14 @@ pub(super) fn without_other_documents(
     events
 }
 
-/// When the document was asked for, as the log counts.
+/// When the document was requested, by the log's clock.
 pub(super) fn asked_at(events: &[DevToolsEvent], document: Option<&str>) -> Option<i64> {
     let mut of_document = events.iter().filter(|event| is_of_request(event, document));
     let asked = of_document.find(|event| event.method == "Network.requestWillBeSent")?;
     Some(microseconds(asked.params.get("timestamp")?.as_f64()?))
 }
 
-/// The responses of the document: those that redirected, and the last.
+/// The responses to the document's requests: redirects, then the final one.
 pub(super) fn document_responses(events: &[DevToolsEvent], document: Option<&str>) -> Vec<Value> {
     let of_document = events.iter().filter(|event| is_of_request(event, document));
     let responses = of_document.filter_map(|event| match &*event.method {
@@ -77,7 +76,7 @@ pub(super) fn document_responses(events: &[DevToolsEvent], document: Option<&str
     responses.collect()
 }
 
-/// Why the document did not come to its end.
+/// Why the document did not finish loading.
 pub(super) fn load_error<'a>(
     events: &'a [DevToolsEvent],
     document: Option<&str>,
@@ -88,7 +87,7 @@ pub(super) fn load_error<'a>(
     text(&failed.params, "errorText")
 }
 
-/// When the document was all there, seconds of the browser's clock.
+/// When the document was complete, seconds of the browser's clock.
 pub(super) fn finished_at(events: &[DevToolsEvent], document: Option<&str>) -> Option<f64> {
     let finished = events.iter().find(|event| {
         event.method == "Network.loadingFinished" && is_of_request(event, document)
@@ -96,7 +95,7 @@ pub(super) fn finished_at(events: &[DevToolsEvent], document: Option<&str>) -> O
     finished.params.get("timestamp")?.as_f64()
 }
 
-/// Puts in connections, resources and the page's own times.
+/// Adds connections, resources and the page's own times.
 pub(super) fn complete(
     mut page: Navigation,
     heard: &Heard<'_>,
@@ -116,7 +115,7 @@ pub(super) fn complete(
             page.connections.push(connection(heard, main, number, url, response, origin));
             numbers.len() - 1
         });
-        // Without TLS there is no ALPN: the response says it.
+        // Without TLS there is no ALPN: take the protocol from the response.
         let protocol = &mut page.connections[place].protocol;
         *protocol = protocol.take().or_else(|| text(response, "protocol").map(str::to_owned));
         Some(place)
@@ -135,7 +134,7 @@ pub(super) fn complete(
     for event in &heard.events {
         let request = text(&event.params, "requestId").filter(|own| Some(*own) != document);
         let Some(request) = request else { continue };
-        // A redirect is said with the request that it led to.
+        // A redirect is reported with the request that follows it.
         let (name, redirected) = match &*event.method {
             "Network.responseReceived" => ("response", false),
             "Network.requestWillBeSent" => ("redirectResponse", true),
@@ -177,7 +176,7 @@ pub(super) fn complete(
     page
 }
 
-/// A resource that was asked for, and of which nothing more was heard.
+/// A resource that was requested, without any further event.
 fn pending(heard: &Heard<'_>, event: &DevToolsEvent, origin: Origin) -> Option<Resource> {
     let request = text(&event.params, "requestId");
     if event.method != "Network.requestWillBeSent" || request == heard.document.as_deref() {
@@ -186,7 +185,7 @@ fn pending(heard: &Heard<'_>, event: &DevToolsEvent, origin: Origin) -> Option<R
     let ends = ["Network.responseReceived", "Network.loadingFailed"];
     let of_it = |other: &&DevToolsEvent| text(&other.params, "requestId") == request;
     let mut of_it = heard.events.iter().filter(of_it);
-    // Where it was redirected, the last of its URLs is pending.
+    // After redirects, the last URL is pending.
     let newest = of_it.clone().rfind(|other| other.method == event.method);
     let is_newest = newest.is_some_and(|newest| std::ptr::eq(newest, event));
     if !is_newest || of_it.any(|other| ends.contains(&&*other.method)) {
@@ -202,7 +201,7 @@ fn pending(heard: &Heard<'_>, event: &DevToolsEvent, origin: Origin) -> Option<R
     })
 }
 
-/// The connections that redirects before the document went over.
+/// The connections used by redirects before the document.
 fn used_by_redirects(page: &Navigation) -> Vec<usize> {
     let of_leg = |leg: &firstbyte_core::timeline::Connection| {
         let ends = (leg.facts.local?, leg.facts.remote?);
@@ -211,13 +210,13 @@ fn used_by_redirects(page: &Navigation) -> Vec<usize> {
     page.main.redirects.iter().filter_map(of_leg).collect()
 }
 
-/// The places of the connections that something went over.
+/// Indices of the connections that carried something.
 fn uses(page: &Navigation) -> Vec<usize> {
     let resources = page.resources.iter().filter_map(|resource| resource.connection);
     resources.chain(page.main_connection).chain(used_by_redirects(page)).collect()
 }
 
-/// How each resource came by its connection: the first one had it opened, unless the document had.
+/// Marks how each resource got its connection: the first one opened it, unless the document did.
 fn name_uses(page: &mut Navigation) {
     let mut opened = used_by_redirects(page);
     opened.extend(page.main_connection);
@@ -330,7 +329,7 @@ fn resource(heard: &Heard<'_>, request: &str, response: &Value, origin: Origin) 
     }
 }
 
-/// The URL of the script that was running: of the innermost function that has one.
+/// URL of the running script: of the innermost function that has one.
 fn script_of(initiator: &Value) -> Option<&str> {
     let mut stack = initiator.get("stack");
     while let Some(own) = stack {
@@ -344,7 +343,7 @@ fn script_of(initiator: &Value) -> Option<&str> {
     None
 }
 
-/// What asked for `url`: a request that was redirected has the same identifier for each of its URLs.
+/// The event that requested `url`: a redirected request has the same identifier for each of its URLs.
 fn asked_for<'a>(heard: &'a Heard<'_>, request: &str, url: &str) -> Option<&'a Value> {
     let asked = heard.events.iter().filter(|event| {
         event.method == "Network.requestWillBeSent"
@@ -356,7 +355,7 @@ fn asked_for<'a>(heard: &'a Heard<'_>, request: &str, url: &str) -> Option<&'a V
     asked.map(|event| &event.params).find(of_url)
 }
 
-/// A resource that failed before there was any response: what was asked for, and why it did not come.
+/// A resource that failed before any response, and why.
 fn not_answered(
     heard: &Heard<'_>,
     request: &str,
@@ -384,7 +383,7 @@ fn not_answered(
         at,
     };
     let mut failure = failure::named(why, &known);
-    // How far it came is not said, but by the error's name.
+    // Only the error's name tells how far it got.
     if failure.phase == PhaseName::Resolve && why.contains("ERR_CONNECTION_") {
         failure.phase = PhaseName::Connect;
     }
@@ -397,7 +396,7 @@ fn not_answered(
     })
 }
 
-/// An exchange by DevTools' times.
+/// The marks of an exchange from DevTools' times.
 fn exchange(response: &Value, finished_s: Option<f64>, stamp: &dyn Fn(f64) -> Stamp) -> Marks {
     let mut marks = Marks::default();
     let Some(timing) = response.get("timing") else { return marks };
@@ -419,7 +418,7 @@ fn exchange(response: &Value, finished_s: Option<f64>, stamp: &dyn Fn(f64) -> St
     marks
 }
 
-/// What the browser asked for beside the page, from the first leg on.
+/// Requests of the browser itself, from the first leg on.
 pub(super) fn beside(
     heard: &Heard<'_>,
     first: Option<&Leg>,
@@ -447,12 +446,12 @@ pub(super) fn beside(
         } else if url.ends_with("/favicon.ico") {
             BesidePurpose::Favicon
         } else if same_site {
-            // A resource of the page's whose response came after its load, or never.
+            // A resource of the page whose response came after the load event, or never.
             continue;
         } else {
             BesidePurpose::BrowserService
         };
-        // Its name leads nowhere (`launch`): a job that is created for it ends without a connection.
+        // Its name is not resolved (`launch`): a job that is created for it ends without a connection.
         let leads_nowhere = origin.host == launch::ACCOUNTS;
         let opened_connection = !leads_nowhere
             && heard.log.events().any(|made| {
@@ -471,7 +470,7 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name)?.as_str()
 }
 
-/// Seconds of the browser's monotonic clock, as the log counts.
+/// Converts seconds of the browser's monotonic clock to the log's microseconds.
 fn microseconds(seconds: f64) -> i64 {
     (seconds * 1e6).round() as i64
 }

@@ -1,18 +1,19 @@
-//! What DevTools' network panel shows: kept beside the marks, as people read it there.
+//! The times that DevTools' network panel shows, kept in addition to the marks because people read them there.
 //!
-//! Input: the `timing` of a response (`Network.ResourceTiming`), and when it was all there. Output: the panel's phases.
-//! They say when a request was blocked on a step, not when the step happened (`net/base/load_timing_info.h`): a
-//! connection that was begun in advance, or shared, has a shorter set-up here than on the wire.
+//! Input: the `timing` of a response (`Network.ResourceTiming`), and when the response was complete. Output: the
+//! panel's phases. They tell how long a request was blocked on a step, not when the step happened
+//! (`net/base/load_timing_info.h`): a connection that was started in advance, or is shared, has a shorter set-up here
+//! than on the wire.
 
 use std::time::Duration;
 
 use firstbyte_core::timeline::PanelTime;
 use serde_json::Value;
 
-/// The phases of the panel's tab "Timing"; absent where it shows none.
+/// The phases of the panel's "Timing" tab; absent if it does not show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanelTiming {
-    /// "Stalled": before anything of the network.
+    /// "Stalled": before any network activity.
     pub stalled: Option<Duration>,
     /// "DNS Lookup".
     pub dns_lookup: Option<Duration>,
@@ -31,10 +32,10 @@ pub struct PanelTiming {
 }
 
 impl PanelTiming {
-    /// Reads them; `finished_s` is the `timestamp` of `Network.loadingFinished`.
+    /// Reads the phases; `finished_s` is the `timestamp` of `Network.loadingFinished`.
     pub(super) fn read(timing: &Value, finished_s: Option<f64>) -> Option<Self> {
         let request_s = timing.get("requestTime")?.as_f64()?;
-        // -1 where it does not apply.
+        // -1 means "does not apply".
         let at = |name: &str| timing.get(name)?.as_f64().filter(|ms| *ms >= 0.0);
         let between = |from: Option<f64>, to: Option<f64>| {
             from.zip(to).and_then(|(from, to)| milliseconds(to - from))
@@ -56,7 +57,7 @@ impl PanelTiming {
 }
 
 impl PanelTiming {
-    /// What it shows, by the names of its tab "Timing".
+    /// The phases that are shown, by their names in the "Timing" tab.
     pub fn shown(&self) -> Vec<PanelTime> {
         let shown = [
             ("Stalled", self.stalled),
@@ -75,7 +76,7 @@ impl PanelTiming {
     }
 }
 
-/// A stretch in milliseconds; none where it is negative, as QUIC's can be where a request left in advance.
+/// A duration in milliseconds; `None` if it is negative, as it can be for QUIC if a request was sent as early data.
 fn milliseconds(ms: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(ms / 1000.0).ok()
 }

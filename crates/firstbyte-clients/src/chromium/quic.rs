@@ -1,7 +1,7 @@
-//! A connection over QUIC, out of the log.
+//! Reads a QUIC connection from the log.
 //!
 //! Input: the record, the session, and the request's leg. Output: marks, flights and facts of a `Connection`. Times are
-//! those of the UDP socket's events: a datagram was handed over, or read.
+//! those of the UDP socket's events: when a datagram was sent or read.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use super::facts;
 use super::flights::{Flights, Origin};
 use crate::netlog::{NetLogEvent, NetLogRecord};
 
-/// When the connection of `session` was begun, and was there for requests.
+/// When the connection of `session` was started, and when it was ready for requests.
 pub(super) fn set_up(log: &NetLogRecord, session: u64) -> Option<(i64, Option<i64>)> {
     let begun = log.of_source(session).next()?;
     let mut ready = log.of_source(session);
@@ -23,7 +23,7 @@ pub(super) fn set_up(log: &NetLogRecord, session: u64) -> Option<(i64, Option<i6
     Some((begun.at_us, ready.map(|event| event.at_us)))
 }
 
-/// The session's events, and those of its UDP socket, in order.
+/// Events of the session and of its UDP socket, in order.
 struct Seen<'a> {
     events: Vec<(usize, &'a NetLogEvent)>,
 }
@@ -49,27 +49,27 @@ impl<'a> Seen<'a> {
         self.events.iter().rposition(|(_, event)| wanted(event))
     }
 
-    /// When the datagram left into which the frame at `at` was written.
+    /// When the datagram with the frame at `at` was sent.
     fn left(&self, at: usize) -> Option<i64> {
         let mut after = self.events[at..].iter();
         after.find(|(_, event)| &*event.name == "UDP_BYTES_SENT").map(|(_, event)| event.at_us)
     }
 
-    /// When the datagram came that the frame at `at` was read out of.
+    /// When the datagram with the frame at `at` was received.
     fn came(&self, at: usize) -> Option<i64> {
         let mut before = self.events[..at].iter().rev();
         before.find(|(_, event)| &*event.name == "UDP_BYTES_RECEIVED").map(|(_, e)| e.at_us)
     }
 }
 
-/// When the first datagram of the server's was read.
+/// When the server's first datagram was read.
 pub(super) fn first_answer(log: &NetLogRecord, session: u64) -> Option<i64> {
     let seen = Seen::of_session(log, session);
     let came = seen.find(|event| &*event.name == "UDP_BYTES_RECEIVED")?;
     Some(seen.events[came].1.at_us)
 }
 
-/// Puts down all that is known of the exchange of `leg` on `session`. `fresh` where the connection was opened for it.
+/// Records the exchange of `leg` on `session`. `fresh` is true if the connection was opened for it.
 pub(super) fn put_down(
     log: &NetLogRecord,
     session: u64,
@@ -114,11 +114,11 @@ pub(super) fn put_down(
     let received = |event: &NetLogEvent| of_stream(event, "QUIC_SESSION_STREAM_FRAME_RECEIVED");
     let fin = |event: &NetLogEvent| event.truth("fin") == Some(true);
     set(Mark::RequestStart, seen.find(sent).and_then(|at| seen.left(at)));
-    // The first time: what is lost is sent again.
+    // The first time: lost frames are sent again.
     let end = seen.find(|event| sent(event) && fin(event));
     set(Mark::RequestEnd, end.and_then(|at| seen.left(at)));
     set(Mark::ResponseStart, seen.find(received).and_then(|at| seen.came(at)));
-    // Behind the one with the end, others may come that were lost before.
+    // After the frame with the end, retransmitted earlier frames may follow.
     let ended = seen.find(|event| received(event) && fin(event)).is_some();
     let last = seen.rfind(|event| received(event)).filter(|_| ended);
     set(Mark::ResponseEnd, last.and_then(|at| seen.came(at)));
@@ -126,7 +126,7 @@ pub(super) fn put_down(
         let at = |mark| connection.marks.at(mark);
         if let Some(start) = at(Mark::ConnectStart) {
             let end = at(Mark::HandshakeComplete);
-            // Without a handshake nothing was connected.
+            // Without a completed handshake there is no connection.
             let outcome = if end.is_some() { AttemptOutcome::Won } else { AttemptOutcome::Lost };
             connection.attempts = vec![Attempt { remote, start, end, outcome }];
         }
@@ -136,14 +136,14 @@ pub(super) fn put_down(
     connection.flights = flights(&seen, stream, from..=to, origin);
 }
 
-/// The request's stream.
+/// The number of the request's stream.
 fn stream(log: &NetLogRecord, session: u64, leg: &Leg) -> Option<i64> {
     let mut requests = log.placed(leg.source);
     let (wanted, _) = requests.find(|(place, event)| {
         (leg.from..=leg.to).contains(place)
             && &*event.name == "HTTP_TRANSACTION_QUIC_SEND_REQUEST_HEADERS"
     })?;
-    // It is written down next, by the session.
+    // The session logs it next.
     let mut sent = log.placed(session).filter(|(place, _)| *place > wanted);
     let (_, sent) =
         sent.find(|(_, event)| &*event.name == "QUIC_CHROMIUM_CLIENT_STREAM_SEND_REQUEST_HEADERS")?;
@@ -197,7 +197,7 @@ fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
     facts.alpn = answered.then(|| "h3".to_owned());
     facts.tickets_received = answered.then_some(tickets);
     if facts.handshake == Some(Handshake::Resumed) {
-        // It is the only way, and nothing was proven anew.
+        // QUIC has no other mechanism, and the certificate was not verified again.
         facts.session_offered = Some(SessionMechanism::Psk);
         facts.verified = None;
     }
@@ -211,17 +211,18 @@ fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
     facts
 }
 
-/// The server's stream of CRYPTO frames in Initial packets: a ServerHello with a post-quantum share fills more than one.
+/// The server's CRYPTO stream in Initial packets: a ServerHello with a post-quantum key share fills more than one
+/// packet.
 #[derive(Default)]
 struct CryptoStream {
     bytes: Vec<u8>,
-    /// Those that came before what they follow.
+    /// Frames that arrived before an earlier part of the stream.
     ahead: Vec<(usize, Vec<u8>)>,
 }
 
 impl CryptoStream {
     fn frame(&mut self, offset: i64, bytes: &[u8]) {
-        /// Its messages are a few kilobytes, whatever an offset says.
+        /// The messages have a few kilobytes; larger offsets are invalid.
         const LIMIT: usize = 1 << 16;
         let Some(offset) = usize::try_from(offset).ok().filter(|offset| *offset < LIMIT) else {
             return;

@@ -1,8 +1,8 @@
-//! A connection over TCP, out of the log.
+//! Reads a TCP connection from the log.
 //!
 //! Input: the record, the socket, and the request's leg. Output: attempts, marks, flights and facts of a `Connection`.
-//! A time is that of the socket's own event: a `write` that returned, a `read` that brought bytes. What the browser
-//! does with them later (threads, cache, renderer) is not in it.
+//! Times are those of the socket's own events: a `write` that returned, a `read` that returned bytes. Later processing
+//! in the browser (threads, cache, renderer) is not included.
 
 use std::net::SocketAddr;
 
@@ -15,22 +15,22 @@ use super::facts;
 use super::flights::{Flights, Origin};
 use crate::netlog::{NetLogEvent, NetLogPhase, NetLogRecord};
 
-/// Where the parts of an exchange are in the log.
+/// Positions of an exchange's parts in the log.
 #[derive(Clone, Copy, Debug, Default)]
 struct Places {
-    /// Before the request's first bytes leave.
+    /// Before the first bytes of the request are sent.
     request: Option<usize>,
-    /// When its last have left.
+    /// After the last bytes of the request were sent.
     request_end: Option<usize>,
-    /// When the head of the first interim response (1xx) was read.
+    /// After the header of the first interim response (1xx) was read.
     interim: Option<usize>,
-    /// When the final response's was.
+    /// After the header of the final response was read.
     response: Option<usize>,
-    /// When its end was read.
+    /// After the end of the response was read.
     response_end: Option<usize>,
 }
 
-/// When the connection of `socket` was begun and was there.
+/// When the connection of `socket` was started, and when it was ready.
 pub(super) fn set_up(log: &NetLogRecord, socket: u64) -> Option<(i64, Option<i64>)> {
     let (begun, connected) = log.span(socket, "TCP_CONNECT", i64::MIN)?;
     let ready = match log.span(socket, "SSL_CONNECT", i64::MIN) {
@@ -41,7 +41,7 @@ pub(super) fn set_up(log: &NetLogRecord, socket: u64) -> Option<(i64, Option<i64
     Some((begun, ready))
 }
 
-/// Puts down all that is known of the exchange of `leg` on `socket`. `fresh` where the connection was opened for it.
+/// Records the exchange of `leg` on `socket`. `fresh` is true if the connection was opened for it.
 pub(super) fn put_down(
     log: &NetLogRecord,
     socket: u64,
@@ -79,7 +79,7 @@ fn addresses(log: &NetLogRecord, socket: u64, connection: &mut Connection) {
     });
 }
 
-/// The attempts of the job that made `socket`: it may have raced others, each on a socket of its own.
+/// The attempts of the job that made `socket`: several may have raced, each on its own socket.
 fn attempts(log: &NetLogRecord, socket: u64, origin: Origin) -> Vec<Attempt> {
     let job = |source| {
         let alive = log.of_source(source).find(|event| event.begins("SOCKET_ALIVE"));
@@ -100,7 +100,7 @@ fn attempts(log: &NetLogRecord, socket: u64, origin: Origin) -> Vec<Attempt> {
                 NetLogPhase::Begin => {
                     let remote = event.text("address").and_then(|address| address.parse().ok());
                     let Some(remote) = remote else { continue };
-                    // Until it is connected, and is the one that was used.
+                    // Until it turns out to be connected and used.
                     let outcome = AttemptOutcome::Lost;
                     let start = origin.offset(event.at_us);
                     attempts.push(Attempt { remote, start, end: None, outcome });
@@ -122,7 +122,7 @@ fn attempts(log: &NetLogRecord, socket: u64, origin: Origin) -> Vec<Attempt> {
     attempts
 }
 
-/// Why an attempt failed: in the kernel's words where the log has its number, or by Chromium's own.
+/// Why an attempt failed: in the kernel's words if the log has its number, otherwise by Chromium's name.
 fn attempt_error(ended: &NetLogEvent) -> Option<String> {
     let errno = ended.number("os_error").and_then(|number| i32::try_from(number).ok());
     let of_kernel = errno.map(|number| nix::errno::Errno::from_raw(number).desc().to_owned());
@@ -151,7 +151,7 @@ fn set_up_marks(
             && event.number("os_error").is_none()
             && event.number("net_error").is_none()
     });
-    // An attempt that is given up ends without an error, and without an address of one's own.
+    // An abandoned attempt ends without an error, and without a local address.
     let Some(connected) = connected.filter(|_| connection.facts.local.is_some()) else { return };
     connection.marks.set(Mark::TcpConnected, origin.stamp(connected.at_us));
     if tls.is_none() {
@@ -163,8 +163,8 @@ fn set_up_marks(
     }
 }
 
-/// When both Finished messages had left and come: the later of the two. With a false start (RFC 7918) the client goes
-/// on at once when its own has left.
+/// When both Finished messages had been sent and received: the later of the two times. With a false start (RFC 7918)
+/// the client continues as soon as its own is sent.
 fn handshake_complete(log: &NetLogRecord, socket: u64) -> Option<i64> {
     let events: Vec<&NetLogEvent> = log.of_source(socket).collect();
     let place = |name: &str| {
@@ -208,7 +208,8 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
                 Some(facts::NEW_SESSION_TICKET) => tickets += 1,
                 _ => {}
             },
-            // What leaves before anything came, but for the ClientHello itself, which no SSL_SOCKET_BYTES_SENT follows.
+            // Early data: sent before anything arrived. The ClientHello itself is not followed by
+            // SSL_SOCKET_BYTES_SENT.
             ("SSL_SOCKET_BYTES_SENT", _) if !answered => {
                 early_bytes += event.number("byte_count").unwrap_or(0).unsigned_abs();
             }
@@ -236,7 +237,7 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
         }
     }
     if !answered {
-        // With early data SSL_CONNECT ends at once, and says what was offered: the session's own parameters.
+        // With early data, SSL_CONNECT ends at once and reports the offered session's own parameters.
         facts = TlsFacts { session_offered: facts.session_offered, ..TlsFacts::default() };
     }
     facts.tickets_received = answered.then_some(tickets);
@@ -251,12 +252,12 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
     Some(facts)
 }
 
-/// What the server says to a handshake that had ended, with early data, before it answered.
+/// Corrects the facts of a handshake that had ended early, with early data, once the server answers.
 fn correct(facts: &mut TlsFacts, hello: facts::ServerHello) {
     if hello.resumed {
         return;
     }
-    // It did not take the session: nothing of that one's is this connection's.
+    // The server rejected the session, so none of its parameters apply to this connection.
     let suite = facts::cipher_suite(i64::from(hello.cipher_suite));
     let group = hello.group.and_then(|group| facts::group(i64::from(group)));
     (facts.cipher_suite, facts.group) = (suite.map(Into::into), group.map(Into::into));
@@ -300,7 +301,7 @@ fn http2_places(
                 places.request_end = fin.then_some(place).or(places.request_end);
             }
             "HTTP2_SESSION_RECV_HEADERS" if of_stream => {
-                // What follows the body are trailers.
+                // Headers after the body are trailers.
                 if !has_body {
                     places.interim = places.interim.or(places.response);
                     places.response = Some(place);
@@ -336,7 +337,7 @@ fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places
     });
     let heads: Vec<usize> = heads.map(|(place, _)| place).collect();
     let Some((head, interim)) = heads.split_last() else { return places };
-    // A head is whole when it was read; its first bytes may have come before.
+    // This event marks a completely read header; its first bytes may have arrived earlier.
     let plain = if tls { "SSL_SOCKET_BYTES_RECEIVED" } else { "SOCKET_BYTES_RECEIVED" };
     let sent = places.request_end.unwrap_or(leg.from);
     let begins = |after: usize, head: usize| {
@@ -357,7 +358,7 @@ fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places
     let read = events.rfind(|(_, event)| &*event.name == "HTTP_TRANSACTION_READ_BODY");
     places.response_end = match read {
         Some((place, event)) => (event.phase == NetLogPhase::End).then_some(place),
-        // There is no body.
+        // The response has no body.
         None => Some(*head),
     };
     places
@@ -381,7 +382,7 @@ fn exchange_marks(
     };
     let begun = places.request.and_then(sent_after);
     set(Mark::RequestStart, begun);
-    // Over HTTP/1.1 the end stands behind its last bytes, over HTTP/2 before them.
+    // Over HTTP/1.1 the end event follows the last bytes, over HTTP/2 it precedes them.
     let end = places.request_end.and_then(|end| {
         let mut sent = log.placed(socket).filter(|(place, event)| {
             Some(*place) > places.request && *place < end && &*event.name == "SOCKET_BYTES_SENT"
@@ -402,8 +403,8 @@ fn exchange_marks(
     set(Mark::ResponseEnd, last.map(|(_, event)| event.at_us));
 }
 
-/// The arrivals of the first and the last bytes of the TLS record that was decrypted last before `place`. Without TLS both are
-/// the last arrival.
+/// Arrival times of the first and the last bytes of the TLS record that was decrypted last before `place`. Without TLS,
+/// both are the last arrival.
 fn arrivals(log: &NetLogRecord, socket: u64, place: usize) -> Option<[i64; 2]> {
     let mut came: Option<[i64; 2]> = None;
     let mut read_out = false;
@@ -412,7 +413,7 @@ fn arrivals(log: &NetLogRecord, socket: u64, place: usize) -> Option<[i64; 2]> {
             "SOCKET_BYTES_RECEIVED" => {
                 came = Some([event.at_us, came.map_or(event.at_us, |[_, last]| last)]);
                 if !read_out {
-                    // Nothing is encrypted: what comes is read.
+                    // Without encryption, arriving bytes are read directly.
                     return came;
                 }
             }
@@ -467,7 +468,7 @@ fn flights(
                 if kind == Some(facts::SERVER_HELLO) {
                     let message = event.text("bytes").and_then(facts::base64);
                     let hello = message.as_deref().and_then(facts::ServerHello::read);
-                    // A key share is in no ServerHello of TLS 1.2.
+                    // A ServerHello of TLS 1.2 has no key share.
                     old = hello.is_none_or(|hello| hello.group.is_none() && !hello.resumed);
                     keys = [hello.is_some_and(|hello| !hello.retry); 2];
                 }

@@ -1,7 +1,7 @@
-//! A transfer's report and log as a connection of the model.
+//! Converts a transfer's report and log to a connection of the model.
 //!
-//! Marks are stamped `reported`, with curl's steps of a microsecond. What curl does not say is absent: when the first SYN
-//! and the request's first byte left, lookups, attempts, flights, what the kernel knows.
+//! Marks are stamped `reported`, with curl's resolution of a microsecond. Values that curl does not report are absent:
+//! when the first SYN and the first byte of the request were sent, lookups, attempts, flights, kernel data.
 
 use firstbyte_core::timeline::{
     Cause, Certificate, ClientFacts, Clock, Connection, EarlyData, Failure, Handshake, HttpFacts,
@@ -16,10 +16,10 @@ use super::log::Proven;
 use super::report::Report;
 use super::run::Said;
 
-/// curl's clock counts microseconds.
+/// Resolution of curl's clock: a microsecond.
 const RESOLUTION_NS: u32 = 1_000;
 
-/// The connection of the exchange that was asked for: the last of what was said.
+/// The connection of the requested exchange: the last one in the output.
 pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
     let mut connection = blank(asked);
     let expected = if asked.kept { 2 } else { 1 };
@@ -37,7 +37,7 @@ pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
     };
     let proven = Proven::read(said);
     let reused = asked.kept && proven.reused && report.new_connections == Some(0);
-    // The connection is the one before: its certificates were said there.
+    // The connection is the previous exchange's, whose report has its certificates.
     let first_report = said.reports.first().and_then(|first| Report::read(first).ok());
     let code = report.exit_code.or(said.status).unwrap_or(0);
     marks(&mut connection, asked, &report, reused, code == 0);
@@ -64,7 +64,7 @@ fn blank(asked: &Asked<'_>) -> Connection {
     connection
 }
 
-/// What curl says of itself.
+/// curl's name and version.
 pub(super) fn client(able: &CurlCapabilities) -> ClientFacts {
     ClientFacts {
         name: "curl".to_owned(),
@@ -73,7 +73,7 @@ pub(super) fn client(able: &CurlCapabilities) -> ClientFacts {
     }
 }
 
-/// That it ended without a report: it crashed, was killed, did not take its options, or is another program.
+/// The failure of a curl without a report: it crashed, was killed, rejected its options, or is another program.
 fn unsaid(said: &Said) -> Failure {
     let words = |line: &&String| line.starts_with("curl: ");
     let last = said.log.iter().rfind(words).map(|line| failure::shown(line));
@@ -103,7 +103,7 @@ fn marks(
             connection.marks.set(mark, Stamp { at: Offset::from_nanos(at), clock });
         }
     };
-    // An exchange on an open connection has tens of microseconds here, in which nothing was set up.
+    // An exchange on an open connection reports tens of microseconds here, although nothing was set up.
     if !reused {
         mark(Mark::DomainLookupEnd, times.namelookup);
         if !quic {
@@ -119,7 +119,7 @@ fn marks(
     let answered = times.starttransfer.filter(|_| report.status.is_some());
     let sent = match times.posttransfer {
         Some(at) => Some(at),
-        // Read when the request's head had been written; a body may follow.
+        // Read when the request's header was written; a body may follow.
         None => times.pretransfer.filter(|_| asked.http.body.is_none()),
     };
     // A busy curl may read the response before it looks at the clock again.
@@ -146,13 +146,13 @@ fn tls(
         return None;
     }
     let insecure = asked.options.options.tls.insecure;
-    // CURLE_PEER_FAILED_VERIFICATION, and what older ones had for issuers.
+    // CURLE_PEER_FAILED_VERIFICATION, and the older code for unknown issuers.
     let refused = matches!(report.exit_code, Some(51 | 60));
-    // There is no QUIC without TLS 1.3 (RFC 9001 §4.2).
+    // QUIC requires TLS 1.3 (RFC 9001 §4.2).
     let by_quic =
         || (settled && report.http_version.as_deref() == Some("3")).then(|| "TLSv1.3".to_owned());
     let version = proven.tls_version.clone().or_else(by_quic);
-    // Early data is accepted with the session that it was sent with, and never without (RFC 8446 §4.2.10).
+    // Early data is only accepted together with the session that it was sent with (RFC 8446 §4.2.10).
     let accepted_early = report.early_data_bytes.is_some_and(|bytes| bytes > 0);
     let by_early_data = (settled && accepted_early).then_some(Handshake::Resumed);
     let handshake = proven.handshake.filter(|_| settled).or(by_early_data);
@@ -171,7 +171,7 @@ fn tls(
         }),
         alpn: proven.alpn.clone(),
         certificates: chain(certificates),
-        // With `-k` curl looks at the certificate as well, and not at the name in it.
+        // With `-k` curl still examines the certificate, but not the name in it.
         verified: if settled && !insecure { Some(true) } else { refused.then_some(false) },
         tickets_received: proven.tickets_received,
         version,
@@ -181,7 +181,7 @@ fn tls(
 
 fn http(asked: &Asked<'_>, report: &Report, proven: &Proven) -> HttpFacts {
     let answered = report.status.is_some();
-    // Over HTTP/2 and HTTP/3 curl counts the text that it makes of the fields, and not what was on the connection.
+    // Over HTTP/2 and HTTP/3 curl counts its own text form of the fields, not the bytes on the connection.
     let on_the_wire =
         report.http_version.as_deref().is_some_and(|version| version.starts_with('1'));
     let uploads = asked.http.body.as_ref().map(|body| body.reveal().len() as u64);
@@ -228,7 +228,8 @@ fn failed(asked: &Asked<'_>, report: &Report, proven: &Proven, code: i32) -> Opt
     }))
 }
 
-/// The server's certificates, as `%{certs}` has them (from 7.88 on): lines of names and values, and PEM behind each.
+/// Parses the server's certificates from `%{certs}` (since 7.88): lines of names and values, each certificate followed
+/// by its PEM.
 fn chain(text: &str) -> Vec<Certificate> {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";

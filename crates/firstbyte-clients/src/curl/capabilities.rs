@@ -1,6 +1,6 @@
-//! What the curl that is installed can do: asked, once a process and program, and never guessed by its version alone.
+//! Abilities of the installed curl: asked once for each process and program, and never guessed from its version alone.
 //!
-//! Input: what `curl --version` and `curl --help all` print. Output: version, TLS library, features, long options.
+//! Input: output of `curl --version` and `curl --help all`. Output: version, TLS library, features, long options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::CurlError;
 use super::run::{Leash, Run};
 use crate::process::find;
 
-/// Before that, `--write-out` has neither microseconds nor standard error in all of its forms, and is untried.
+/// In older versions `--write-out` lacks microseconds and some forms of standard error, and is untested.
 const OLDEST: [u32; 3] = [7, 68, 0];
 const ASKING_LIMIT: Duration = Duration::from_secs(10);
-/// As curl names them in its first line.
+/// Names that curl uses in its first line.
 const TLS_LIBRARIES: [&str; 12] = [
     "OpenSSL",
     "LibreSSL",
@@ -30,29 +30,29 @@ const TLS_LIBRARIES: [&str; 12] = [
     "SecureTransport",
 ];
 
-/// What a curl says that it can do.
+/// The abilities that a curl reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CurlCapabilities {
     /// Its version: `[7, 88, 1]`.
     pub version: [u32; 3],
-    /// The version in its own words: "7.88.1", "8.12.0-DEV".
+    /// The version as text: "7.88.1", "8.12.0-DEV".
     pub version_text: String,
-    /// The library that does its TLS, with its version: "OpenSSL/3.0.19".
+    /// Its TLS library with version: "OpenSSL/3.0.19".
     pub tls_library: Option<String>,
-    /// It asks name servers itself (c-ares), instead of the system's resolver.
+    /// Whether it asks name servers itself (c-ares) instead of using the system's resolver.
     pub asks_name_servers: bool,
     features: BTreeSet<String>,
     options: BTreeSet<String>,
 }
 
-/// What has been asked before.
+/// Results of earlier calls.
 static ASKED: Mutex<BTreeMap<PathBuf, Arc<CurlCapabilities>>> = Mutex::new(BTreeMap::new());
 
 impl CurlCapabilities {
-    /// Asks `program`, a name to be looked up on `PATH` or a path; the second time in a process it is remembered.
+    /// Asks `program`, a name to look up on `PATH` or a path. Remembers the answer for the lifetime of this process.
     ///
     /// # Errors
-    /// It is missing, too old, not curl, or cannot be run.
+    /// If the program is missing, too old, not curl, or cannot be run.
     pub fn ask(program: &str) -> Result<Arc<Self>, CurlError> {
         let path = find(program).ok_or_else(|| CurlError::missing(program))?;
         let asked = || ASKED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl CurlCapabilities {
             let (program, version) = (program.to_owned(), found.version_text);
             return Err(CurlError::TooOld { program, version });
         }
-        // From 7.73 on help is by categories.
+        // Since 7.73 the help is divided into categories.
         let all: &[&str] =
             if found.version < [7, 73, 0] { &["-q", "--help"] } else { &["-q", "--help", "all"] };
         found.read_options(&lines(&path, all)?);
@@ -77,7 +77,7 @@ impl CurlCapabilities {
         Ok(found)
     }
 
-    /// Reads what `--version` and `--help all` print; nothing where the first line is not curl's.
+    /// Parses the output of `--version` and `--help all`; `None` if the first line is not curl's.
     pub fn read(version: &str, help: &str) -> Option<Self> {
         let owned = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let mut read = Self::read_version(&owned(version))?;
@@ -98,7 +98,7 @@ impl CurlCapabilities {
         let version_text = words.next()?.to_owned();
         let version = numbers(&version_text)?;
         let libraries: Vec<&str> = words.collect();
-        // Those in parentheses are built in, and not in use.
+        // Libraries in parentheses are built in, but not in use.
         let tls_library = libraries.iter().find(|word| {
             let name = word.split('/').next().unwrap_or_default();
             TLS_LIBRARIES.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -120,17 +120,17 @@ impl CurlCapabilities {
         self.options = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
     }
 
-    /// Whether `Features:` has this one, in whatever case.
+    /// Whether `Features:` contains this one, ignoring case.
     pub fn has_feature(&self, name: &str) -> bool {
         self.features.contains(&name.to_ascii_lowercase())
     }
 
-    /// Whether it knows the long option `name`, without its dashes.
+    /// Whether it knows the long option `name`, given without dashes.
     pub fn has_option(&self, name: &str) -> bool {
         self.options.contains(name)
     }
 
-    /// The name of its TLS library, without the version.
+    /// Name of its TLS library, without the version.
     pub fn tls_name(&self) -> &str {
         self.tls_library
             .as_deref()
@@ -138,7 +138,7 @@ impl CurlCapabilities {
             .unwrap_or("no TLS")
     }
 
-    /// Version of its TLS library, as far as it is numbers.
+    /// Numeric part of its TLS library's version.
     pub fn tls_version(&self) -> Option<[u32; 3]> {
         numbers(self.tls_library.as_deref()?.split('/').nth(1)?)
     }
@@ -155,7 +155,7 @@ fn lines(program: &Path, arguments: &[&str]) -> Result<Vec<String>, CurlError> {
     Ok(run.to_end(&Leash::default())?.log)
 }
 
-/// "7.88.1", "8.12.0-DEV" and "3.0" as numbers.
+/// Parses "7.88.1", "8.12.0-DEV" and "3.0".
 fn numbers(text: &str) -> Option<[u32; 3]> {
     let mut numbers = [0; 3];
     let mut parts = text.split('.');
@@ -189,7 +189,7 @@ mod tests {
         assert!(!curl.has_option("ssl-sessions"));
     }
 
-    /// From documentation: builds with several libraries, of which one is in use; GnuTLS; c-ares.
+    /// From documentation: builds with several libraries, only one in use; GnuTLS; c-ares.
     #[test]
     fn the_library_in_use_is_named() {
         let library = |line: &str| CurlCapabilities::read(line, "").unwrap();

@@ -1,6 +1,6 @@
-//! A visit as curl reads it: its config file, which it is given on standard input.
+//! A visit as a curl config file, which curl reads from standard input.
 //!
-//! All of it goes that way, since arguments can be read by everybody on the machine, and header fields are secrets.
+//! All options are passed this way, since everybody on the machine can read arguments, and header fields are secrets.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,13 +15,13 @@ use firstbyte_probe::probe::options::{
 
 use super::options::CurlOptions;
 
-/// The name of the file in its home that has the request's body.
+/// Name of the file in its home that contains the request's body.
 pub(super) const BODY_FILE: &str = "body";
-/// That of the log, which the supervisor hands over.
+/// Name of the log file, which the supervisor passes on.
 const LOG_FILE: &str = "log";
-/// From this version on it says all that it knows in JSON.
+/// First version that can report everything as JSON.
 const HAS_JSON: [u32; 3] = [7, 70, 0];
-/// What an older one is asked for, by name.
+/// Variables that older versions are asked for by name.
 pub(super) const VARIABLES: [&str; 17] = [
     "http_code",
     "http_version",
@@ -42,31 +42,31 @@ pub(super) const VARIABLES: [&str; 17] = [
     "time_total",
 ];
 
-/// One visit: what differs from hop to hop.
+/// One visit: the parameters that differ between redirects.
 pub(super) struct Asked<'a> {
     pub(super) options: &'a CurlOptions,
     pub(super) http: &'a HttpOptions,
     pub(super) target: &'a Target,
-    /// How long it may take, redirects before it taken off.
+    /// How long it may take, after subtracting earlier redirects.
     pub(super) max_time: Option<Duration>,
-    /// Where sessions are kept.
+    /// File with sessions.
     pub(super) sessions: Option<&'a Path>,
-    /// Whether another exchange comes first, on whose connection this one is.
+    /// Whether another exchange comes first, whose connection this one uses.
     pub(super) kept: bool,
 }
 
 impl Asked<'_> {
-    /// The config file, for a curl with this home, whose reports are to have this marker.
+    /// The config file for a curl with this home, whose reports carry this marker.
     pub(super) fn config(&self, home: &Path, marker: &str) -> Vec<u8> {
         let mut config = Config::default();
-        // Before all others, so that nothing is written elsewhere.
+        // This option comes first, so that nothing is written elsewhere.
         config.path("stderr", &home.join(LOG_FILE));
         if let Some(file) = self.sessions {
             config.path("ssl-sessions", file);
         }
         self.transfer(&mut config, home, marker);
         if self.kept {
-            // What follows has none of the options before.
+            // `--next` resets all earlier options.
             config.flag("next");
             self.transfer(&mut config, home, marker);
         }
@@ -91,7 +91,7 @@ impl Asked<'_> {
             HttpVersion::Negotiate => {}
             HttpVersion::Http1 => config.flag("http1.1"),
             HttpVersion::Http2 => config.flag("http2-prior-knowledge"),
-            // Before 7.88 this one never fell back.
+            // Before 7.88 this option never fell back.
             HttpVersion::Http3 => {
                 config.flag(if has("http3-only") { "http3-only" } else { "http3" })
             }
@@ -101,7 +101,7 @@ impl Asked<'_> {
         config.text("url", &self.target.url_with_zone());
     }
 
-    /// What is written at the end of a transfer.
+    /// The format of the report at the end of a transfer.
     fn report(&self, marker: &str) -> String {
         let mut report = format!("\n{marker} report ");
         if self.options.able.version >= HAS_JSON {
@@ -115,7 +115,7 @@ impl Asked<'_> {
         report
     }
 
-    /// Where the connection leads, and where it leaves from.
+    /// Local and remote end of the connection.
     fn way(&self, config: &mut Config) {
         let (options, target) = (&self.options.options, self.target);
         match options.family {
@@ -162,11 +162,11 @@ impl Asked<'_> {
         }
         if let Some(file) = &tls.ca_file {
             config.path("cacert", file);
-            // A folder without certificates: those of the system would be trusted besides.
+            // A folder without certificates: otherwise the system's would be trusted too.
             config.path("capath", home);
         }
         if let Some((certificate, key)) = &tls.client_certificate {
-            // What is behind a colon would be its password.
+            // curl would take text after a colon for a password.
             let certificate =
                 certificate.to_string_lossy().replace('\\', "\\\\").replace(':', "\\:");
             config.text("cert", &certificate);
@@ -194,7 +194,7 @@ fn connects_to(options: &Options, target: &Target) -> (String, u16) {
     (host, rule.and_then(|rule| rule.to_port).unwrap_or(target.port))
 }
 
-/// The addresses that were given for a host and port, of the families that are allowed.
+/// The fixed addresses of a host and port, limited to the allowed families.
 fn pinned(options: &Options, host: &str, port: u16) -> Option<Vec<String>> {
     let given = options.resolve.iter().find(|given| {
         given.host.as_deref().is_none_or(|name| name.eq_ignore_ascii_case(host))
@@ -204,7 +204,6 @@ fn pinned(options: &Options, host: &str, port: u16) -> Option<Vec<String>> {
     Some(allowed.map(|address| bracketed(&address.to_string())).collect())
 }
 
-/// As in a URL.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
@@ -217,9 +216,9 @@ fn request(config: &mut Config, http: &HttpOptions, home: &Path) {
         _ => config.text("request", method),
     }
     if http.body.is_some() {
-        // As it is: what stands in the config itself cannot have every byte.
+        // From a file, without changes: a config file cannot contain arbitrary bytes.
         config.text("data-binary", &format!("@{}", home.join(BODY_FILE).display()));
-        // A wait that nobody asked for.
+        // Avoid a wait that nobody asked for.
         config.text("header", "Expect:");
     }
     config.text("user-agent", &http.user_agent);
@@ -241,7 +240,7 @@ fn request(config: &mut Config, http: &HttpOptions, home: &Path) {
 }
 
 fn limits(config: &mut Config, options: &Options, max_time: Option<Duration>) {
-    // Zero would be no limit at all.
+    // Zero would mean no limit.
     let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64().max(0.001));
     config.text("connect-timeout", &seconds(options.connect_timeout));
     if let Some(limit) = max_time {
@@ -249,12 +248,12 @@ fn limits(config: &mut Config, options: &Options, max_time: Option<Duration>) {
     }
 }
 
-/// What is left of a time.
+/// Remaining time.
 pub(super) fn left(limit: Option<Duration>, taken: Duration) -> Option<Duration> {
     limit.map(|limit| limit.saturating_sub(taken))
 }
 
-/// How long something took that ended then.
+/// Time until `end`.
 pub(super) fn taken(end: Option<Offset>) -> Duration {
     end.map_or(Duration::ZERO, |end| end.since(Offset::ZERO))
 }
@@ -276,7 +275,7 @@ impl Config {
         self.bytes(name, value.as_os_str().as_encoded_bytes());
     }
 
-    /// `name = "value"`, with what curl's parser takes for something else behind a backslash.
+    /// Writes `name = "value"`, escaping characters that are special to curl's parser.
     fn bytes(&mut self, name: &str, value: &[u8]) {
         self.0.extend(name.as_bytes());
         self.0.extend(b" = \"");

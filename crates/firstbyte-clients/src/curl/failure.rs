@@ -1,7 +1,7 @@
-//! curl's errors as failures of the model, under the names that our own prober has for the same.
+//! Converts curl's errors to failures of the model, with the names that our own prober uses.
 //!
-//! Input: the exit code (`libcurl-errors(3)`), the message, and what the log proves. Output: phase and cause. Errors
-//! that have no cause of their own keep curl's words.
+//! Input: the exit code (`libcurl-errors(3)`), the message, and the facts proven by the log. Output: phase and cause.
+//! Errors without a cause in the model keep curl's words.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,9 +13,7 @@ use firstbyte_core::timeline::{
 use super::log::Proven;
 use crate::process::ClientError;
 
-/// What is known where a transfer failed.
 pub(super) struct Circumstances<'a> {
-    /// The status that curl ended with.
     pub(super) code: i32,
     pub(super) message: &'a str,
     pub(super) proven: &'a Proven,
@@ -23,7 +21,7 @@ pub(super) struct Circumstances<'a> {
     pub(super) host: &'a str,
     pub(super) tls: bool,
     pub(super) quic: bool,
-    /// TLS versions that were offered, in words.
+    /// Offered TLS versions, in words.
     pub(super) offered: &'static str,
     pub(super) connect_timeout: Duration,
     pub(super) max_time: Option<Duration>,
@@ -31,14 +29,13 @@ pub(super) struct Circumstances<'a> {
     pub(super) at: Option<Offset>,
 }
 
-/// The failure behind it.
 pub(super) fn failure(known: &Circumstances<'_>) -> Failure {
     let reached = phase_reached(known);
     let (phase, cause) = cause(known, reached);
     Failure { phase, cause, at: known.at }
 }
 
-/// The phase that was under way when nothing more came.
+/// The phase that was under way when the failure occurred.
 fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
     let proven = known.proven;
     if proven.response_begun {
@@ -58,14 +55,14 @@ fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
     }
 }
 
-/// Codes by their names in `curl/curl.h`.
+/// Exit codes, with their names in `curl/curl.h`.
 fn cause(known: &Circumstances<'_>, reached: PhaseName) -> (PhaseName, Cause) {
     let detail = || shown(known.message);
     let says = |text: &str| known.message.contains(text);
     let tls = if known.quic { PhaseName::Quic } else { PhaseName::Tls };
     let name = || known.host.to_owned();
     match known.code {
-        // CURLE_COULDNT_RESOLVE_HOST: only c-ares tells that there is no such name from other reasons.
+        // CURLE_COULDNT_RESOLVE_HOST: only c-ares distinguishes missing names from other reasons.
         6 if says("Domain name not found") => {
             (PhaseName::Resolve, Cause::NameNotFound { name: name() })
         }
@@ -101,9 +98,9 @@ fn cause(known: &Circumstances<'_>, reached: PhaseName) -> (PhaseName, Cause) {
             PhaseName::Tls => (tls, Cause::ResetInHandshake),
             other => (other, Cause::Reset),
         },
-        // CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_USE_SSL_FAILED and files that cannot be used
+        // CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_USE_SSL_FAILED and unusable files.
         58 | 59 | 53 | 54 | 66 | 77 | 82 | 83 => (tls, Cause::TlsSetup { detail: detail() }),
-        // CURLE_PEER_FAILED_VERIFICATION, and before 7.62 CURLE_SSL_CACERT
+        // CURLE_PEER_FAILED_VERIFICATION, and CURLE_SSL_CACERT before 7.62.
         51 | 60 => (tls, certificate(known)),
         // CURLE_BAD_CONTENT_ENCODING
         61 => {
@@ -141,7 +138,7 @@ fn timed_out(known: &Circumstances<'_>, reached: PhaseName) -> (PhaseName, Cause
         reached,
         PhaseName::Resolve | PhaseName::Connect | PhaseName::Tls | PhaseName::Quic
     );
-    // Of two limits the smaller one ran out.
+    // The smaller of the two limits expired.
     let (after, limit) = match known.max_time {
         Some(max_time) if !connecting || max_time < known.connect_timeout => {
             (max_time, TimeLimit::Visit)
@@ -160,7 +157,7 @@ fn timed_out(known: &Circumstances<'_>, reached: PhaseName) -> (PhaseName, Cause
     (reached, cause)
 }
 
-/// OpenSSL's words, and those of the libraries that share its alerts' names.
+/// Words of OpenSSL, and of libraries with the same alert names.
 fn handshake(known: &Circumstances<'_>) -> Cause {
     let says = |text: &str| known.message.contains(text);
     if says("alert protocol version") || says("unsupported protocol") {
@@ -200,7 +197,7 @@ fn certificate(known: &Circumstances<'_>) -> Cause {
         || says("does not match")
         || says("not match target")
     {
-        // The model's own cause has the certificate's names, and curl has not.
+        // The model's own cause needs the certificate's names, which curl does not report.
         Cause::Recorded {
             name: "certificate-wrong-name".into(),
             failure_type: FailureType::TlsCertNameInvalid,
@@ -214,7 +211,7 @@ fn certificate(known: &Circumstances<'_>) -> Cause {
 }
 
 fn in_its_words(known: &Circumstances<'_>, phase: PhaseName) -> Cause {
-    // What curl could not do before it had anybody to ask: bad options, memory.
+    // Errors before any contact with a peer: bad options, memory.
     let local = matches!(known.code, 2 | 3 | 4 | 23 | 26 | 27 | 41 | 43 | 48 | 49);
     Cause::Recorded {
         name: "curl".into(),
@@ -225,7 +222,7 @@ fn in_its_words(known: &Circumstances<'_>, phase: PhaseName) -> Cause {
     }
 }
 
-/// The failure of a visit that curl did not make.
+/// The failure of a visit that did not take place.
 pub(super) fn not_made(error: &ClientError) -> Failure {
     let cause = match error {
         ClientError::Interrupted => Cause::Interrupted,
@@ -234,7 +231,7 @@ pub(super) fn not_made(error: &ClientError) -> Failure {
     Failure { phase: PhaseName::Resolve, cause, at: None }
 }
 
-/// That the fault is this machine's.
+/// A cause for which this machine is at fault.
 pub(super) fn client_failed(message: &str) -> Cause {
     Cause::Recorded {
         name: "curl".into(),
@@ -245,7 +242,7 @@ pub(super) fn client_failed(message: &str) -> Cause {
     }
 }
 
-/// What another program said, fit to be shown: one line of it, and nothing that a terminal obeys.
+/// Makes another program's output safe to display: one line without control characters.
 pub(super) fn shown(text: &str) -> String {
     const SHOWN: usize = 200;
     let letters = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });

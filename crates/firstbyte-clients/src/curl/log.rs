@@ -1,9 +1,9 @@
-//! What curl's log (`--verbose`) proves of a transfer: TLS, the response's head, where it came to.
+//! Facts that curl's log (`--verbose`) proves about a transfer: TLS, the response's header, how far it got.
 //!
-//! Each TLS library has its own lines. What counts are the messages of the handshake, which those behind OpenSSL's
-//! interface print one by one: certificates that came prove a full handshake, and a handshake that ended without them
-//! a resumed one. "SSL reusing session" says that a session was offered, and nothing of what became of it. Where a
-//! library prints no messages, it is not known how the handshake went.
+//! Each TLS library has its own lines. Only handshake messages are proof, which libraries with OpenSSL's interface log
+//! one by one: received certificates prove a full handshake, and a completed handshake without them a resumed one. "SSL
+//! reusing session" only says that a session was offered, not whether it was accepted. If a library logs no messages,
+//! the kind of handshake is unknown.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use firstbyte_core::timeline::{Handshake, Header, SessionMechanism};
 
 use super::run::Said;
 
-/// What a log proves.
+/// Facts that a log proves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Proven {
     /// "TLSv1.3".
@@ -20,44 +20,42 @@ pub(super) struct Proven {
     pub(super) cipher_suite: Option<String>,
     pub(super) group: Option<String>,
     pub(super) handshake: Option<Handshake>,
-    /// A session was offered to be resumed.
     pub(super) session_offered: bool,
     pub(super) tickets_received: Option<u32>,
     pub(super) alpn: Option<String>,
     /// Header fields of the final response.
     pub(super) headers: Vec<Header>,
-    /// The first line of that.
+    /// Its status line.
     pub(super) status_line: Option<String>,
-    /// The exchange is on a connection that was open.
+    /// Whether the exchange used an existing connection.
     pub(super) reused: bool,
-    /// The address that was tried last.
+    /// The last address that was tried.
     pub(super) tried: Option<SocketAddr>,
     /// Why the last connection attempt failed, in the system's words.
     pub(super) not_connected: Option<String>,
     pub(super) connected: bool,
-    /// The handshake had begun.
     pub(super) in_handshake: bool,
     pub(super) request_sent: bool,
     pub(super) response_begun: bool,
-    /// How curl ended, as it says at last: "curl: (7) …".
+    /// curl's final error message: "curl: (7) …".
     pub(super) last_words: Option<String>,
 }
 
-/// Messages of a handshake, as counted.
+/// Counts of handshake messages.
 #[derive(Default)]
 struct Messages {
     server_hellos: u32,
     certificates: bool,
-    /// The server's Finished came.
+    /// Whether the server's Finished was received.
     finished: bool,
     tickets: u32,
-    /// One that has no name here came.
+    /// Whether a message without a known name was received.
     unknown: bool,
     any: bool,
 }
 
 impl Proven {
-    /// Reads the log: of one transfer, or of two, of which the second counts.
+    /// Reads the log of one or two transfers; the last one counts.
     pub(super) fn read(said: &Said) -> Self {
         let (mut proven, mut messages) = (Self::default(), Messages::default());
         let mut in_head = false;
@@ -80,7 +78,8 @@ impl Proven {
         proven
     }
 
-    /// A line of a response's head; whether its fields go on. An interim response's are replaced by the next one's.
+    /// Reads a line of a response's header; returns whether the header continues. Fields of an interim response are
+    /// replaced by those of the next response.
     fn head(&mut self, line: &str, in_head: bool) -> bool {
         self.response_begun = true;
         if line.trim().is_empty() {
@@ -106,7 +105,7 @@ impl Proven {
             messages.count(version, message);
         } else if let Some(address) = line.strip_prefix("Trying ") {
             if self.response_begun {
-                // The second transfer did not find the first one's connection open.
+                // The second transfer could not use the first one's connection.
                 (*self, *messages) = (Self::default(), Messages::default());
             }
             self.tried = tried(address).or(self.tried);
@@ -129,7 +128,7 @@ impl Proven {
         }
     }
 
-    /// What follows is of the second transfer, on the connection of the first.
+    /// The following lines belong to the second transfer, on the connection of the first.
     fn second_exchange(&mut self) {
         (self.reused, self.connected) = (true, true);
         (self.request_sent, self.response_begun) = (false, false);
@@ -137,7 +136,7 @@ impl Proven {
         self.headers.clear();
     }
 
-    /// "TLSv1.3 / TLS_AES_256_GCM_SHA384", from 8.2 on also " / X25519 / RSASSA-PSS".
+    /// Parses "TLSv1.3 / TLS_AES_256_GCM_SHA384", since 8.2 with " / X25519 / RSASSA-PSS".
     fn settled(&mut self, text: &str) {
         let mut parts = text.split(" / ").map(str::trim);
         self.tls_version = parts.next().and_then(version_name);
@@ -146,7 +145,7 @@ impl Proven {
     }
 
     fn conclude(&mut self, messages: &Messages) {
-        // A certificate may have come under a name that this curl has not (compressed, RFC 8879).
+        // A message unknown to this curl may have been a certificate (compressed, RFC 8879).
         let doubtful = messages.unknown && !messages.certificates;
         if !messages.any || !messages.finished || doubtful {
             return;
@@ -159,7 +158,7 @@ impl Proven {
         self.tickets_received = Some(messages.tickets);
     }
 
-    /// By which mechanism a session was offered, where that is known: of TLS 1.2's two curl does not say which.
+    /// The mechanism of the offered session, if known: curl does not distinguish the two of TLS 1.2.
     pub(super) fn mechanism(&self) -> Option<SessionMechanism> {
         let offered = self.session_offered || self.handshake == Some(Handshake::Resumed);
         (offered && self.tls_version.as_deref() == Some("TLSv1.3")).then_some(SessionMechanism::Psk)
@@ -183,7 +182,7 @@ impl Messages {
     }
 }
 
-/// "TLSv1.3 (IN), TLS handshake, Finished (20):": whether it was sent, and the message's name.
+/// Parses "TLSv1.3 (IN), TLS handshake, Finished (20):" into whether it was sent, and the message's name.
 fn handshake_message(line: &str) -> Option<(bool, &str)> {
     let (way, message) = line.split_once(", TLS handshake, ")?;
     let sent = match way.split_once(" (")?.1 {
@@ -194,12 +193,12 @@ fn handshake_message(line: &str) -> Option<(bool, &str)> {
     Some((sent, message.split_once(" (")?.0))
 }
 
-/// "127.0.0.1:443...", "[::1]:443...".
+/// Parses "127.0.0.1:443...", "[::1]:443...".
 fn tried(text: &str) -> Option<SocketAddr> {
     text.trim_end_matches('.').parse().ok()
 }
 
-/// "ALPN: server accepted h2", before 7.85 "ALPN, server accepted to use h2".
+/// Parses "ALPN: server accepted h2", before 7.85 "ALPN, server accepted to use h2".
 fn accepted_protocol(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("ALPN")?.trim_start_matches([':', ',']).trim_start();
     let rest = rest.strip_prefix("server accepted ")?;
@@ -209,13 +208,13 @@ fn accepted_protocol(line: &str) -> Option<&str> {
         .find(|known| *known == protocol.trim_end_matches('.'))
 }
 
-/// GnuTLS says "TLS1.3".
+/// Normalizes version names; GnuTLS writes "TLS1.3".
 fn version_name(text: &str) -> Option<String> {
     let digits = text.strip_prefix("TLS")?.trim_start_matches(['v', ' ']);
     ["1.0", "1.1", "1.2", "1.3"].contains(&digits).then(|| format!("TLSv{digits}"))
 }
 
-/// IANA's name: TLS 1.3's are said as they are, those of TLS 1.2 as OpenSSL names them.
+/// IANA name of a cipher suite: those of TLS 1.3 are logged as they are, those of TLS 1.2 by OpenSSL's names.
 fn suite_name(text: &str) -> Option<String> {
     if text.starts_with("TLS_") {
         return Some(text.to_owned());
@@ -239,7 +238,7 @@ fn suite_name(text: &str) -> Option<String> {
     Some(format!("TLS_{exchange}_WITH_{cipher}"))
 }
 
-/// IANA's name of a group.
+/// IANA name of a group.
 fn group_name(text: &str) -> Option<String> {
     let name = match text.to_ascii_lowercase().as_str() {
         "x25519" => "X25519",

@@ -1,9 +1,9 @@
-//! A visit by curl: the user's own, from 7.68 on.
+//! Visits with the user's own curl, version 7.68 or later.
 //!
-//! Input: `firstbyte_probe`'s options and a target, as far as that curl can do them (`capabilities`, `options`). Output:
-//! samples. One process an exchange (`run`), told what to do by a config file on standard input (`config`), which says
-//! its times at the end (`report`) and what happened in its log (`log`); `assembly` makes a connection of the two, and
-//! `failure` of its errors ours. [`CurlProber`] is the prober of all that.
+//! Input: `firstbyte_probe`'s options and a target, as far as that curl supports them (`capabilities`, `options`).
+//! Output: samples. Each exchange is one process (`run`), which reads its instructions from a config file on standard
+//! input (`config`), reports its times at the end (`report`), and logs events (`log`). `assembly` builds a connection
+//! from report and log, and `failure` converts errors. [`CurlProber`] is the prober.
 
 mod assembly;
 mod capabilities;
@@ -28,20 +28,20 @@ use crate::process::ClientError;
 /// Why a curl cannot be used.
 #[derive(Debug)]
 pub enum CurlError {
-    /// It is not there, or cannot be run.
+    /// It is not installed, or cannot be run.
     Client(ClientError),
     /// It is older than 7.68.
     TooOld {
         /// The program.
         program: String,
-        /// What it says that it is.
+        /// The version that it reports.
         version: String,
     },
-    /// What answers is another program.
+    /// The program is not curl.
     NotCurl {
         /// The program.
         program: String,
-        /// The first line of what it says to `--version`.
+        /// The first line of its output for `--version`.
         said: String,
     },
 }

@@ -1,6 +1,6 @@
-//! What is asked of a visit, as this curl can do it; or in words why it cannot.
+//! Checks whether this curl supports the requested options; if not, says why in words.
 //!
-//! Input: `firstbyte_probe`'s options. Output: [`CurlOptions`], which `config` writes down for curl.
+//! Input: `firstbyte_probe`'s options. Output: [`CurlOptions`], which `config` writes for curl.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,31 +13,30 @@ use firstbyte_probe::probe::options::{
 
 use super::capabilities::CurlCapabilities;
 
-/// What is asked of visits, checked against what this curl can do.
+/// Options of visits, checked against the abilities of this curl.
 #[derive(Clone, Debug)]
 pub struct CurlOptions {
-    /// The program: a name to be looked up on `PATH`, or a path.
+    /// The program: a name to look up on `PATH`, or a path.
     pub program: String,
-    /// What is asked.
     pub(super) options: Options,
-    /// What it can do.
+    /// Abilities of this curl.
     pub(super) able: Arc<CurlCapabilities>,
-    /// Groups as its TLS library names them.
+    /// Groups by the names of its TLS library.
     pub(super) groups: Vec<&'static str>,
 }
 
 impl CurlOptions {
-    /// The options of visits by `program`, which can do what `able` says.
+    /// Checks the options for visits by `program`, which has the abilities `able`.
     ///
     /// # Errors
-    /// In words what this curl cannot do, or cannot show that it did.
+    /// If this curl cannot do something, or cannot show that it did: the reason in words.
     pub fn new(
         program: &str,
         options: &Options,
         able: Arc<CurlCapabilities>,
     ) -> Result<Self, String> {
         let curl = &*able;
-        // What is new has to be thought of here.
+        // Listed in full, so that a new option cannot be forgotten here.
         let Options {
             client: _,
             resolver,
@@ -51,9 +50,9 @@ impl CurlOptions {
             max_time: _,
             reuse: _,
             max_redirects: _,
-            // Refused before anybody is asked.
+            // Rejected before any client is asked.
             requests: _,
-            // Only lines of curl ask for these, and they are not carried out by curl.
+            // Only translated curl command lines set these, and our own client runs them.
             attempt_delay: _,
             proxy_protocol: _,
             proxy,
@@ -99,10 +98,10 @@ impl CurlOptions {
         Ok(Self { program: program.to_owned(), options: options.clone(), able, groups })
     }
 
-    /// Whether `target` can be visited so.
+    /// Checks that `target` can be visited with these options.
     ///
     /// # Errors
-    /// In words why not.
+    /// If it cannot: the reason in words.
     pub fn check(&self, target: &Target) -> Result<(), String> {
         if !target.tls && self.options.http.version == HttpVersion::Http3 {
             return Err("HTTP/3 requires an https:// URL".into());
@@ -113,7 +112,7 @@ impl CurlOptions {
         Ok(())
     }
 
-    /// Whether visits take up sessions of earlier ones.
+    /// Whether visits resume sessions of earlier ones.
     pub(super) fn resumes(&self) -> bool {
         self.options.tls.session != SessionUse::Full
     }
@@ -139,7 +138,8 @@ fn version(asked: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
     }
 }
 
-/// Sessions live in files between processes, which curl does from 8.12 on, where it was built for it.
+/// Checks session options. Sessions are kept in files between processes, which requires curl 8.12 or later, built with
+/// this feature.
 fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
     let tls = &options.tls;
     let mechanism = match tls.session {
@@ -178,9 +178,9 @@ fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
     Ok(())
 }
 
-/// What was accepted early is proof of its own, also where a log has no messages.
+/// Checks early data. Accepted early data is proof by itself, even if a log has no handshake messages.
 fn early_data(version: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
-    // 8.11 had it for GnuTLS alone, without saying what became of it.
+    // 8.11 supported it for GnuTLS only, without reporting the outcome.
     if !curl.has_option("tls-earlydata") || curl.version < [8, 13, 0] {
         return Err(format!("{} cannot send early data; this requires curl 8.13", named(curl)));
     }
@@ -197,12 +197,12 @@ fn early_data(version: HttpVersion, curl: &CurlCapabilities) -> Result<(), Strin
     }
 }
 
-/// Whether its log has the messages of handshakes, as those of OpenSSL's interface do.
+/// Whether its log contains handshake messages, as with OpenSSL's interface.
 fn says_its_messages(curl: &CurlCapabilities) -> bool {
     ["OpenSSL", "LibreSSL", "BoringSSL", "quictls", "AWS-LC"].contains(&curl.tls_name())
 }
 
-/// The groups under the names that OpenSSL has for them.
+/// The groups by OpenSSL's names.
 fn named_groups(tls: &TlsOptions, curl: &CurlCapabilities) -> Result<Vec<&'static str>, String> {
     if tls.groups.is_empty() {
         return Ok(Vec::new());
@@ -288,7 +288,7 @@ mod tests {
         assert!(said(&new, certificate).contains("client certificate"));
         let mut other = able_of(EARLY_8_13);
         other.tls_library = Some("GnuTLS/3.8.3".into());
-        // Accepted early data is what proves it.
+        // Accepted early data is the proof.
         assert_eq!(refused(&other, |o| o.tls.session = early), None);
         let resume = |o: &mut Options| o.tls.session = SessionUse::Resume(None);
         assert!(refused(&other, resume).unwrap().contains("does not report"));

@@ -1,7 +1,7 @@
-//! curl as a prober: a sample is a process, or where it has redirects, one for each hop.
+//! curl as a prober: a sample is one process, or one for each hop if there are redirects.
 //!
-//! Processes are waited for on a thread, so that the runtime goes on meanwhile. A visit ends with its future, with an
-//! interruption, or with the prober; whatever it was, its curl has ended before the next one begins.
+//! A thread waits for processes, so that the runtime is not blocked. A visit ends with its future, with an
+//! interruption, or with the prober; in each case its curl has ended before the next one starts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,15 +25,15 @@ use super::run::{Leash, Run};
 use super::{CurlCapabilities, CurlError};
 use crate::process::{ClientError, find, private_directory, system};
 
-/// How much longer than its own limits curl may take to start, and to end.
+/// Time beyond its own limits that curl may take to start and to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Which curl, where nobody names one: the first on `PATH`.
+/// The default program: the first on `PATH`.
 const PROGRAM: &str = "curl";
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Makes probers that are curl.
+/// Makes probers that use curl.
 #[derive(Debug, Default)]
 pub struct CurlMaker;
 
@@ -56,20 +56,20 @@ impl ProberMaker for CurlMaker {
     }
 }
 
-/// curl, as a prober.
+/// curl as a prober.
 pub struct CurlProber {
     visitor: Arc<Visitor>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
-    /// By which what was asked for last is ended.
+    /// Ends the work that was requested last.
     leash: Mutex<Leash>,
 }
 
 impl CurlProber {
-    /// A prober by that curl. Nothing is started yet.
+    /// A prober with these options. Does not start a process.
     ///
     /// # Errors
-    /// curl has gone since it was asked, or the system refuses a thread or a temporary folder.
+    /// If curl no longer exists, or if the system cannot create a thread or a temporary folder.
     pub fn new(options: CurlOptions) -> Result<Self, CurlError> {
         let program = find(&options.program).ok_or_else(|| CurlError::missing(&options.program))?;
         let sessions = if options.resumes() {
@@ -86,7 +86,7 @@ impl CurlProber {
         Ok(Self { visitor, jobs: Some(jobs), thread, leash: Mutex::default() })
     }
 
-    /// Has `work` done on the thread; nothing where that is gone. What is under way ends with the future.
+    /// Runs `work` on the thread; `None` if the thread is gone. Dropping the future ends the work.
     async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Visitor, &Leash) -> T + Send + 'static,
@@ -97,7 +97,7 @@ impl CurlProber {
         let (done, answer) = oneshot::channel();
         let visitor = Arc::clone(&self.visitor);
         let job = move || {
-            // Who ceases to wait meanwhile needs no answer.
+            // If the requester stopped waiting meanwhile, it needs no answer.
             let _ = done.send(work(&visitor, &leash));
         };
         self.jobs.as_ref()?.send(Box::new(job)).ok()?;
@@ -118,7 +118,7 @@ impl Drop for CurlProber {
         self.interrupt();
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has ended too.
+            // A thread that panicked has ended too.
             let _ = thread.join();
         }
     }
@@ -154,18 +154,18 @@ impl Prober for CurlProber {
     }
 }
 
-/// What visits share.
+/// State shared by visits.
 struct Visitor {
     program: PathBuf,
     options: CurlOptions,
-    /// Where sessions are kept, for its owner alone; removed with the prober.
+    /// Folder for sessions, accessible only to its owner; removed with the prober.
     sessions: Option<TempDir>,
-    /// The file of each host's sessions.
+    /// File of each host's sessions.
     files: Mutex<BTreeMap<String, PathBuf>>,
 }
 
 impl Visitor {
-    /// Where the sessions of that host are.
+    /// Path of the sessions for the target.
     fn session_file(&self, target: &Target) -> Option<PathBuf> {
         let folder = self.sessions.as_ref()?;
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,10 +173,10 @@ impl Visitor {
         Some(files.entry(target.authority()).or_insert(next).clone())
     }
 
-    /// Whether nothing is missing of what a sample takes for granted.
+    /// Whether a session is available, if samples need one.
     fn has_session(&self, target: &Target) -> bool {
         let Some(file) = self.session_file(target).filter(|_| target.tls) else { return true };
-        // Behind its comments each line is a session.
+        // Each line that is not a comment is a session.
         let kept = std::fs::read(file).unwrap_or_default();
         kept.split(|byte| *byte == b'\n').any(|line| !line.is_empty() && !line.starts_with(b"#"))
     }
@@ -186,7 +186,7 @@ impl Visitor {
         self.visit(target, http, limit, leash).failure.map_or(Ok(()), Err)
     }
 
-    /// A visit, with its redirects.
+    /// Makes a visit, following its redirects.
     fn sample(&self, target: &Target, leash: &Leash) -> Sample {
         let requested_url = target.url_with_zone();
         let options = &self.options.options;
@@ -221,7 +221,6 @@ impl Visitor {
         sample
     }
 
-    /// One exchange.
     fn visit(
         &self,
         target: &Target,
@@ -242,7 +241,7 @@ impl Visitor {
         let exchanges = if asked.kept { 2 } else { 1 };
         let run = Run {
             program: &self.program,
-            // The first, so that no file of the user's is read.
+            // `-q` comes first, so that curl does not read the user's config file.
             arguments: &["-q", "-K", "-"],
             input: &|home, marker| asked.config(home, marker),
             files: body.map(|body| (BODY_FILE, body)).into_iter().collect(),
@@ -254,7 +253,7 @@ impl Visitor {
         }
     }
 
-    /// The connection of a visit that curl did not make.
+    /// The connection of a visit that did not take place.
     fn not_made(&self, target: &Target, error: &ClientError) -> Connection {
         let url = target.url_with_zone();
         let failure = Some(failure::not_made(error));
@@ -264,7 +263,7 @@ impl Visitor {
     }
 }
 
-/// Where the response redirects to (RFC 9110 §15.4), if it does.
+/// The target of a redirect (RFC 9110 §15.4), if the response is one.
 fn redirect(connection: &Connection) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
     let redirects = matches!(http.status?, 301 | 302 | 303 | 307 | 308);

@@ -1,16 +1,16 @@
-//! What curl says of a transfer at its end (`--write-out`): JSON, or from one before 7.70 names and values.
+//! curl's report at the end of a transfer (`--write-out`): JSON, or names and values before 7.70.
 //!
-//! Output: [`Report`]; what curl writes for "did not happen" (zero, an empty text) is absent.
+//! Output: [`Report`]. Values by which curl means "did not happen" (zero, an empty text) are absent.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value;
 
-/// A time of curl's that is none: no transfer takes a year.
+/// Larger times of curl are invalid: no transfer takes a year.
 const NO_TIME_SECONDS: f64 = 3.0e7;
 
-/// The times since the transfer's begin, nanoseconds.
+/// Times since the start of the transfer, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) namelookup: Option<i64>,
@@ -22,7 +22,6 @@ pub(super) struct Times {
     pub(super) total: Option<i64>,
 }
 
-/// What curl says of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) times: Times,
@@ -38,17 +37,17 @@ pub(super) struct Report {
     pub(super) header_bytes: Option<u64>,
     pub(super) request_bytes: Option<u64>,
     pub(super) verify_result: Option<i64>,
-    /// Bytes sent as early data; negative where they were rejected.
+    /// Bytes sent as early data; negative if they were rejected.
     pub(super) early_data_bytes: Option<i64>,
-    /// The server's certificates, as texts with PEM.
+    /// The server's certificates, as text with PEM.
     pub(super) certificates: String,
 }
 
 impl Report {
-    /// Reads one.
+    /// Parses a report.
     ///
     /// # Errors
-    /// In words, what is wrong with it.
+    /// If the report is invalid: what is wrong, in words.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let fields = if text.trim_start().starts_with('{') {
             match serde_json::from_str(text) {
@@ -101,7 +100,7 @@ impl Report {
 
 struct Fields(BTreeMap<String, Value>);
 
-/// `name=value`, with spaces between.
+/// Parses `name=value` pairs, separated by spaces.
 fn by_name(text: &str) -> BTreeMap<String, Value> {
     let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
@@ -131,7 +130,7 @@ impl Fields {
         self.whole(name).and_then(|number| u64::try_from(number).ok())
     }
 
-    /// Seconds with six digits.
+    /// Parses seconds with six digits.
     fn time(&self, name: &str) -> Result<Option<i64>, String> {
         let Some(given) = self.0.get(name) else { return Ok(None) };
         let seconds = self.number(name);
@@ -159,7 +158,7 @@ impl Fields {
 mod tests {
     use super::*;
 
-    /// Of curl 7.88.1 with OpenSSL, shortened.
+    /// From curl 7.88.1 with OpenSSL, shortened.
     const NEW: &str = r#"{"certs":"","errormsg":null,"exitcode":0,"http_code":200,"http_version":"2",
         "local_ip":"127.0.0.1","local_port":59926,"num_connects":1,"remote_ip":"127.0.0.1",
         "remote_port":24443,"size_download":6,"size_header":119,"size_request":77,
@@ -188,7 +187,7 @@ mod tests {
         assert_eq!(report.error_message.as_deref(), Some("x"));
     }
 
-    /// As asked of a curl before 7.70.
+    /// In the form requested from curl before 7.70.
     #[test]
     fn names_and_values_are_read() {
         let report = Report::read(

@@ -1,10 +1,9 @@
-//! One run of curl: started, fed, heard to its end, and ended before that where it has to be.
+//! One run of curl: starts it, feeds it, reads its output to the end, and ends it early if necessary.
 //!
-//! Input: a program, its arguments, what it reads from standard input, and files of its home. Output: the lines that it
-//! wrote, its own reports (`--write-out`) apart. Its log goes to a file first: written to a pipe, line by line, with a
-//! reader that is woken each time, it made visits a millisecond longer. A shell (`supervisor.sh`) stands between us and
-//! it: when our end of the lifeline closes, which the kernel does for us however we end, the program is killed and the
-//! home removed.
+//! Input: a program, its arguments, its standard input, and files for its home. Output: its log lines, and its reports
+//! (`--write-out`) separately. The log goes to a file first: written to a pipe line by line, with a reader that wakes
+//! up each time, it made visits a millisecond longer. A shell (`supervisor.sh`) runs between us and curl: when our end
+//! of the lifeline closes, which the kernel does for us however we end, it kills the program and removes the home.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,16 +20,15 @@ use crate::deadline::Deadline;
 use crate::process::{ClientError, private_directory, system};
 
 const SUPERVISOR: &str = include_str!("supervisor.sh");
-/// How much is kept of its log. A response's head is at most 300 kB, as curl takes it.
+/// Number of bytes kept of its log. curl accepts a response header of at most 300 kB.
 const KEPT_BYTES: usize = 2 << 20;
-/// How long one line may be: a report has the server's certificates in it.
+/// Maximum length of a line: a report contains the server's certificates.
 const LINE_BYTES: usize = 4 << 20;
-/// How many reports are kept.
 const REPORTS: usize = 3;
-/// How long the supervisor may take to end its program and to remove the home.
+/// Time limit for the supervisor to end its program and to remove the home.
 const END_LIMIT: Duration = Duration::from_secs(10);
 const END_INTERVAL: Duration = Duration::from_millis(1);
-/// Where proxies are taken from, which are not to apply.
+/// Proxy variables, cleared so that curl connects directly.
 const PROXIES: [&str; 8] = [
     "http_proxy",
     "https_proxy",
@@ -42,7 +40,7 @@ const PROXIES: [&str; 8] = [
     "CURL_HOME",
 ];
 
-/// By which work that is under way is ended. Once closed it stays closed: what is begun with it ends at once.
+/// Ends running work. Once closed it stays closed: work started with it ends at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leash(Arc<Mutex<Held>>);
 
@@ -53,7 +51,7 @@ struct Held {
 }
 
 impl Leash {
-    /// Ends what is under way, and what is still to come.
+    /// Ends the running work, and all work started later.
     pub(super) fn close(&self) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.closed = true;
@@ -64,7 +62,7 @@ impl Leash {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).closed
     }
 
-    /// Holds the lifeline of what is begun; gives it up, where it is closed already.
+    /// Holds the lifeline of the running program; drops it if the leash is already closed.
     fn hold(&self, lifeline: File) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.lifeline = (!held.closed).then_some(lifeline);
@@ -75,36 +73,33 @@ impl Leash {
     }
 }
 
-/// What is to be run.
 pub(super) struct Run<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [&'a str],
-    /// Makes what it reads from standard input, by where its home is and how its own reports are marked.
+    /// Creates its standard input, given the path of its home and the marker of its reports.
     pub(super) input: &'a dyn Fn(&Path, &str) -> Vec<u8>,
-    /// Files of its home, by their names.
+    /// Files of its home, by name.
     pub(super) files: BTreeMap<&'static str, &'a [u8]>,
-    /// How long it may take, where that is limited.
     pub(super) limit: Option<Duration>,
 }
 
-/// What a run said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     /// Its reports, one for each transfer.
     pub(super) reports: Vec<String>,
-    /// All other lines: what it wrote while it ran.
+    /// All other lines, written while it ran.
     pub(super) log: Vec<String>,
-    /// There was more in the log than there is room for.
+    /// Whether the log was too large and was cut.
     pub(super) cut: bool,
-    /// Its status, with signals as the shell has them (128 and the signal); absent where it was not heard to its end.
+    /// Its status, with signals as in a shell (128 plus the signal); absent if its output was not read to the end.
     pub(super) status: Option<i32>,
 }
 
 impl Run<'_> {
-    /// Runs it to its end.
+    /// Runs it until it ends.
     ///
     /// # Errors
-    /// The system refuses something, the time is over, or the leash was closed.
+    /// If a system call fails, the time is over, or the leash was closed.
     pub(super) fn to_end(&self, leash: &Leash) -> Result<Said, ClientError> {
         if leash.is_closed() {
             return Err(ClientError::Interrupted);
@@ -141,7 +136,7 @@ impl Run<'_> {
         let outcome = self.hear(&mut supervisor, home.path(), &marker);
         leash.let_go();
         end(&mut supervisor);
-        // Gone already, mostly.
+        // Usually the supervisor has removed it already.
         drop(home);
         if leash.is_closed() { Err(ClientError::Interrupted) } else { outcome }
     }
@@ -150,7 +145,7 @@ impl Run<'_> {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let text = (self.input)(home, marker);
         let writing = move || {
-            // One that does not read has its reasons, and says them.
+            // A program that does not read its input reports why.
             let _ = input.map(|mut input| input.write_all(&text));
         };
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -162,7 +157,7 @@ impl Run<'_> {
             if let Some(mut output) = output {
                 hearing.read(&mut output);
             }
-            // Nobody waits any more where the time was over.
+            // Nobody waits any more if the time is over.
             let _ = heard.send(hearing.said);
         };
         thread("curl's output").spawn(reading).map_err(system("start a thread"))?;
@@ -179,7 +174,7 @@ fn end(supervisor: &mut Child) {
     let deadline = Deadline::after(END_LIMIT);
     while matches!(supervisor.try_wait(), Ok(None)) {
         if deadline.left().is_none() {
-            // It is ours, and hangs.
+            // The supervisor hangs: kill it.
             let _ = supervisor.kill();
             let _ = supervisor.wait();
             break;
@@ -188,7 +183,7 @@ fn end(supervisor: &mut Child) {
     }
 }
 
-/// What is heard: bytes to lines, in bounded memory.
+/// Splits output into lines, in bounded memory.
 struct Hearing {
     report: String,
     end: String,
@@ -208,7 +203,7 @@ impl Hearing {
         }
     }
 
-    /// Reads to the end: of the program, or of the pipe.
+    /// Reads until the program or the pipe ends.
     fn read(&mut self, source: &mut impl Read) {
         let mut buffer = [0; 16 * 1024];
         while let Ok(read @ 1..) = source.read(&mut buffer) {
@@ -225,12 +220,12 @@ impl Hearing {
         }
     }
 
-    /// Whether it was the last.
+    /// Handles a complete line; returns whether it was the last.
     fn line_ends(&mut self) -> bool {
         let line = String::from_utf8_lossy(&self.line);
         let line = line.strip_suffix('\n').unwrap_or(&line);
         if let Some(report) = line.strip_prefix(&self.report) {
-            // More than it was asked for is of no use.
+            // Ignore more reports than were requested.
             if self.said.reports.len() < REPORTS {
                 self.said.reports.push(report.to_owned());
             }
@@ -238,7 +233,7 @@ impl Hearing {
             self.said.status = status.trim().parse().ok();
             return true;
         } else if line.starts_with("{ [") || line.starts_with("} [") {
-            // How many bytes one call read or wrote: one line each.
+            // Skip lines with the number of bytes of each read or write.
         } else if self.log_bytes + line.len() <= KEPT_BYTES {
             self.log_bytes += line.len() + 1;
             self.said.log.push(line.strip_suffix('\r').unwrap_or(line).to_owned());
@@ -286,7 +281,7 @@ mod tests {
         assert!(kept <= KEPT_BYTES, "{kept}");
     }
 
-    /// Whoever started it has ended before it opened its lifeline: nobody holds that any more.
+    /// A supervisor whose owner ended before it opened its lifeline, so that nobody holds the other end.
     #[test]
     fn a_supervisor_without_an_owner_ends() {
         let home = tempfile::Builder::new().prefix("firstbyte-client-").tempdir().unwrap();

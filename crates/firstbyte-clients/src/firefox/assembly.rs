@@ -1,7 +1,7 @@
-//! What the browser said of a visit, as one page of the model.
+//! Builds one page of the model from the browser's reports about a visit.
 //!
-//! Input: [`Heard`]. Output: a `FirefoxVisit`. The document is that of the navigation: BiDi names its requests, with URL and
-//! the time at which each was asked for, in microseconds; the channels with these are its legs.
+//! Input: [`Heard`]. Output: a `FirefoxVisit`. The document is that of the navigation: BiDi reports its requests, each
+//! with its URL and start time in microseconds; the channels with the same URL and time are its legs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -20,31 +20,29 @@ use super::{FirefoxVisit, facts, page};
 use crate::browser::HostPin;
 use crate::browser::failure::Circumstances;
 
-/// The steps of the browser's clock.
+/// Resolution of the browser's clock.
 const RESOLUTION_NS: u32 = 1000;
 
-/// All that was heard of a visit.
+/// Everything received about a visit.
 pub(super) struct Heard<'a> {
     pub(super) url: &'a str,
-    /// Of the page's tab, from the visit's begin on.
+    /// Events of the page's tab, from the start of the visit.
     pub(super) events: Vec<BidiEvent>,
-    /// The identifier of the navigation.
     pub(super) navigation: Option<String>,
     /// Why the browser did not load the document.
     pub(super) refused: Option<String>,
-    /// The visit's requests.
     pub(super) channels: Vec<Channel>,
-    /// The connections that were begun for it.
+    /// The connections that were started for it.
     pub(super) begun: Vec<Begun>,
-    /// Those of the visit before it.
+    /// Requests of the visit before it.
     pub(super) before: Vec<Channel>,
-    /// Addresses that were given.
+    /// Fixed addresses of hosts.
     pub(super) pins: &'a [HostPin],
     pub(super) version: Option<String>,
     pub(super) time_limit: Duration,
 }
 
-/// Where times of a connection count from, microseconds since the Unix epoch.
+/// Origin of a connection's times, microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) at_us: i64,
@@ -84,13 +82,13 @@ pub(super) fn assemble(heard: &Heard<'_>) -> FirefoxVisit {
     }
 }
 
-/// Whether `event` is one of the navigation's document.
+/// Whether `event` belongs to the navigation's document.
 pub(super) fn is_of_document(heard: &Heard<'_>, event: &BidiEvent) -> bool {
     let own = event.params.get("navigation").and_then(Value::as_str);
     own.is_some() && (heard.navigation.is_none() || own == heard.navigation.as_deref())
 }
 
-/// The document's requests, in their order: those that redirected, and the last.
+/// The document's requests, in order: redirects, then the final one.
 fn legs<'a>(heard: &'a Heard<'_>) -> Vec<&'a Channel> {
     let mut asked = Vec::new();
     for event in heard.events.iter().filter(|event| event.method == "network.beforeRequestSent") {
@@ -98,7 +96,7 @@ fn legs<'a>(heard: &'a Heard<'_>) -> Vec<&'a Channel> {
         else {
             continue;
         };
-        // Channels are known without the fragment, which is never sent.
+        // The URLs of channels have no fragment, since it is never sent.
         let url = request.get("url").and_then(Value::as_str);
         let url = url.map(|url| url.split_once('#').map_or(url, |(url, _)| url));
         let time_ms = request.get("timings").and_then(|t| t.get("requestTime")?.as_f64());
@@ -118,7 +116,7 @@ fn legs<'a>(heard: &'a Heard<'_>) -> Vec<&'a Channel> {
 /// The connection of a leg, and its origin.
 fn connection_of(heard: &Heard<'_>, leg: &Channel) -> (Connection, i64) {
     let first = leg.marks.iter().map(|(_, at)| *at).min().unwrap_or(i64::MAX);
-    // Until then it was the browser's own affair; not always is the time known.
+    // Before that time, the browser was busy with itself; the time is not always known.
     let pending = leg.pending_us.filter(|at| *at <= first);
     let origin = Origin { at_us: pending.unwrap_or(leg.opened_us.min(first)) };
     let mut connection = Connection { url: leg.url.clone(), ..Connection::default() };
@@ -150,12 +148,12 @@ fn connection_of(heard: &Heard<'_>, leg: &Channel) -> (Connection, i64) {
     (connection, origin.at_us)
 }
 
-/// Whether the address was given: no name was looked up.
+/// Whether the host has a fixed address, so that no name was looked up.
 pub(super) fn is_pinned(heard: &Heard<'_>, url: &str) -> bool {
     given_address(heard, url).is_some()
 }
 
-/// The address that was given of the URL's host, with the URL's port.
+/// The fixed address of the URL's host, with the URL's port.
 fn given_address(heard: &Heard<'_>, url: &str) -> Option<SocketAddr> {
     let target = Target::parse(url).ok()?;
     let pin = heard.pins.iter().find(|pin| pin.host.eq_ignore_ascii_case(&target.host));
@@ -176,7 +174,7 @@ fn lookup(leg: &Channel, origin: Origin) -> Option<Lookup> {
     Some(Lookup { record_type: RecordType::Any, start, end, addresses, error, tries })
 }
 
-/// The attempt that connected: of others, Firefox does not say.
+/// The attempt that connected; Firefox does not report the others.
 fn attempt(leg: &Channel, origin: Origin) -> Option<Attempt> {
     let (start, end) = (leg.at(Mark::ConnectStart)?, leg.at(Mark::TcpConnected)?);
     Some(Attempt {
@@ -187,7 +185,7 @@ fn attempt(leg: &Channel, origin: Origin) -> Option<Attempt> {
     })
 }
 
-/// Why the document did not come to its end, if it did not.
+/// Why the document did not finish loading, if it did not.
 fn failure_of(
     heard: &Heard<'_>,
     leg: &Channel,
@@ -201,9 +199,9 @@ fn failure_of(
         && leg.method != "HEAD"
         && leg.encoded_bytes.zip(length).is_some_and(|(came, announced)| came < announced);
     let error = match leg.error() {
-        // It was given up since the time was over.
+        // It was aborted because the time was over.
         Some("NS_BINDING_ABORTED") | None => {
-            // A document that is there as a whole did not fail by what else the page waits for.
+            // If the document is complete, it did not fail because of other resources that the page waits for.
             let refused =
                 heard.refused.as_deref().filter(|_| !leg.stopped || leg.error().is_some());
             refused.or_else(|| short.then_some("NS_ERROR_NET_PARTIAL_TRANSFER"))
@@ -211,7 +209,7 @@ fn failure_of(
         error => error,
     }?;
     let at = connection.marks.iter().map(|(_, stamp)| stamp.at).max();
-    // One that was refused has no address but the one that was given.
+    // After a refused connection, only a fixed address is known.
     let remote = leg.remote.or_else(|| given_address(heard, &leg.url));
     let known = Circumstances {
         host: host(&leg.url),
@@ -225,7 +223,7 @@ fn failure_of(
     Some(failure::named(error, &known))
 }
 
-/// The connection of a document that was not asked for.
+/// The connection of a document that was never requested.
 fn unseen(heard: &Heard<'_>) -> Connection {
     let mut connection = Connection { url: heard.url.to_owned(), ..Connection::default() };
     connection.facts.client = Some(client(heard));
@@ -252,7 +250,7 @@ fn client(heard: &Heard<'_>) -> ClientFacts {
     }
 }
 
-/// What BiDi says of the last of the document's requests.
+/// BiDi's timings of the document's last request.
 fn timings(heard: &Heard<'_>) -> Option<BidiTimings> {
     let completed = heard.events.iter().rev().find(|event| {
         event.method == "network.responseCompleted" && is_of_document(heard, event)

@@ -1,8 +1,8 @@
 //! A small client for WebDriver BiDi: JSON messages over a WebSocket to a port on loopback.
 //!
-//! Input: a [`ClientProcess`] that listens there. Output: results of commands, and events in their order. Messages stay
-//! `serde_json::Value`s: what is unknown, or added by a later version, is passed over. There is no time without a limit,
-//! and no message without one to its size.
+//! Input: a [`ClientProcess`] that listens there. Output: results of commands, and events in order. Messages stay
+//! `serde_json::Value`s, so that unknown members and those of later versions are ignored. All waiting has a time limit,
+//! and all messages have a size limit.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -19,33 +19,33 @@ use crate::deadline::Deadline;
 use crate::interruption::Interruption;
 use crate::process::{ClientError, ClientProcess, system};
 
-/// A message that is longer than this is none that was asked for.
+/// Longer messages are not expected.
 const MESSAGE_LIMIT_BYTES: usize = 64 << 20;
-/// Events that nobody waited for; the oldest are dropped.
+/// Maximum number of kept events; the oldest are dropped.
 const KEPT_EVENTS: usize = 20_000;
-/// What they may take together, between two times that they are taken.
+/// Maximum size of all messages between two calls of `take_events`.
 const KEPT_BYTES: usize = 256 << 20;
-/// How often an interruption, and the time, is looked at.
+/// Interval of checks for interruption and time limit.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Something that the browser said without being asked.
+/// An event that the browser sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BidiEvent {
     /// Its name, with its module: "network.responseCompleted".
     pub(super) method: String,
-    /// What it says.
     pub(super) params: Value,
 }
 
-/// What BiDi says of the document's times: stretches between its own, as tools that use it show them. Absent where it
-/// says 0, which it does of what did not happen.
+/// Durations of the document's phases from BiDi's times, as tools that use BiDi show them.
+///
+/// Absent if a time is 0, which means that the step did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BidiTimings {
     /// `dnsStart` to `dnsEnd`.
     pub dns: Option<Duration>,
     /// `connectStart` to `connectEnd`: TLS is part of it.
     pub connect: Option<Duration>,
-    /// `tlsStart` to `tlsEnd`, which the specification has not.
+    /// `tlsStart` to `tlsEnd`, which are not in the specification.
     pub tls: Option<Duration>,
     /// `requestStart` to `responseStart`.
     pub waiting: Option<Duration>,
@@ -61,7 +61,7 @@ impl BidiTimings {
         let at = |name: &str| timings.get(name)?.as_f64().filter(|ms| *ms > 0.0);
         let between = |from: &str, to: &str| {
             let ms = at(to)? - at(from)?;
-            // Milliseconds since the Unix epoch, with microseconds behind the point.
+            // Milliseconds since the Unix epoch, with fractions down to microseconds.
             Duration::try_from_secs_f64(ms / 1000.0).ok().map(|d| Duration::from_micros(rounded(d)))
         };
         Self {
@@ -86,13 +86,13 @@ pub(super) struct Bidi {
     socket: WebSocket<TcpStream>,
     last_id: u64,
     events: VecDeque<BidiEvent>,
-    /// What was read since they were taken.
+    /// Bytes received since the events were last taken.
     kept_bytes: usize,
     interrupted: Arc<Interruption>,
 }
 
 impl Bidi {
-    /// Speaks with `process`, which listens at `port`. Where `interrupted` says so, whatever waits ends with
+    /// Connects to `process`, which listens on `port`. If `interrupted` is set, waiting ends with
     /// [`ClientError::Interrupted`].
     pub(super) fn over(
         process: ClientProcess,
@@ -137,7 +137,7 @@ impl Bidi {
         })
     }
 
-    /// The program behind it.
+    /// The browser's process.
     pub(super) const fn process(&self) -> &ClientProcess {
         &self.process
     }
@@ -145,7 +145,7 @@ impl Bidi {
     /// Runs a command, and returns its result.
     ///
     /// # Errors
-    /// The browser refuses it, ends, or takes longer than until `deadline`.
+    /// If the browser rejects it, ends, or takes longer than until `deadline`.
     pub(super) fn call(
         &mut self,
         method: &str,
@@ -157,7 +157,7 @@ impl Bidi {
         let message = json!({ "id": id, "method": method, "params": params }).to_string();
         let mut sent = self.socket.send(Message::text(message));
         while let Err(error) = sent {
-            // What was not written is kept, and written by the next flush.
+            // Unwritten data is kept and written by the next flush.
             self.endure(error, deadline, method)?;
             sent = self.socket.flush();
         }
@@ -176,11 +176,11 @@ impl Bidi {
         }
     }
 
-    /// What `wanted` makes of the first event, of those that came before or that comes in time, that it makes something
-    /// of. All events stay.
+    /// Waits for the first event for which `wanted` returns a value, among those already received and those that arrive
+    /// in time. All events are kept.
     ///
     /// # Errors
-    /// None comes, or the browser ends.
+    /// If none arrives, or the browser ends.
     pub(super) fn wait_until<T>(
         &mut self,
         waiting_for: &str,
@@ -199,7 +199,7 @@ impl Bidi {
         }
     }
 
-    /// The events so far.
+    /// Removes and returns the events so far.
     pub(super) fn take_events(&mut self) -> VecDeque<BidiEvent> {
         self.kept_bytes = 0;
         std::mem::take(&mut self.events)
@@ -207,7 +207,7 @@ impl Bidi {
 
     fn keep(&mut self, mut message: Value) {
         let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else {
-            // The answer to a command that was given up.
+            // The answer to an abandoned command.
             return;
         };
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
@@ -217,10 +217,9 @@ impl Bidi {
         }
     }
 
-    /// The next message.
     fn message(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<Value, ClientError> {
         loop {
-            // Before each: a page that never falls silent has no more time than others.
+            // Check before each message: a page that never falls silent gets no more time than others.
             still_time(&self.interrupted, deadline, waiting_for)?;
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
@@ -236,14 +235,14 @@ impl Bidi {
                         }
                     });
                 }
-                // Pings are answered by the crate.
+                // The crate answers pings.
                 Ok(_) => {}
                 Err(error) => self.endure(error, deadline, waiting_for)?,
             }
         }
     }
 
-    /// Whether it can go on after `error`: it was only that nothing came, or could be written, for a while.
+    /// Returns an error unless `error` only means that nothing could be read or written for a while.
     fn endure(
         &mut self,
         error: Error,

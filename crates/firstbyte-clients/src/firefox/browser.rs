@@ -1,7 +1,7 @@
-//! One visit over WebDriver BiDi, seen by `watch.js` in the browser's own scope.
+//! One visit over WebDriver BiDi, observed by `watch.js` in the browser's own scope.
 //!
-//! Input: options and a URL. Output: what the browser said, handed to `assembly`. The browser stays between visits; each
-//! has a user context of its own, and begins without connections and known addresses.
+//! Input: options and a URL. Output: the browser's reports, handed to `assembly`. The browser keeps running between
+//! visits; each visit has its own user context, and starts without connections and cached addresses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,12 @@ use crate::deadline::Deadline;
 use crate::interruption::Interruption;
 use crate::process::{ClientError, ClientProcess};
 
-/// How long the browser may take to start, to prepare a visit, and to say what was seen of it: what needs no network.
+/// Time limit for starting the browser, preparing a visit, and reporting its results: steps without network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const WATCH: &str = include_str!("watch.js");
-/// The first request over TLS of a process goes over TCP, though QUIC is asked for: this is it. Its name is pinned to
-/// loopback, at a port where nobody is (one that Firefox does not refuse by itself).
+/// Firefox sends the first TLS request of a process over TCP even if QUIC is forced. This request takes that place.
+///
+/// Its name is pinned to loopback, and its port has no listener (and is one that Firefox does not block by itself).
 const FIRST_REQUEST: &str = r#"firstbyteWatch.pin("start.firstbyte.invalid", "127.0.0.1");
     fetch("https://start.firstbyte.invalid:2/", { mode: "no-cors" }).then(() => 1, () => 0)"#;
 const EVENTS: [&str; 9] = [
@@ -41,15 +42,15 @@ const EVENTS: [&str; 9] = [
     "browsingContext.userPromptOpened",
 ];
 
-/// Firefox, running.
+/// A running Firefox.
 #[derive(Debug)]
 pub struct RunningFirefox {
     bidi: Bidi,
-    /// Until when what is under way has to be done.
+    /// Deadline of the current operation.
     deadline: Deadline,
-    /// The browser's own scope.
+    /// Identifier of the browser's own scope.
     scope: String,
-    /// Where HTTP/3 is forced, it is for one origin.
+    /// Forced HTTP/3 applies to this one origin.
     target: Target,
     version: Option<String>,
 }
@@ -105,7 +106,7 @@ impl RunningBrowser for RunningFirefox {
 }
 
 impl RunningFirefox {
-    /// Opens the session, and has the browser's own scope watch its requests.
+    /// Opens the session, and makes the browser's own scope observe its requests.
     fn begin(
         mut bidi: Bidi,
         deadline: Deadline,
@@ -160,7 +161,7 @@ impl RunningFirefox {
         let mut before = Vec::new();
         if options.session != BrowserSession::New {
             self.deadline = limit;
-            // What comes of it shows in the visit itself.
+            // If this visit fails, so does the measured one.
             self.navigate(&tab, url)?;
             self.deadline = Deadline::after(ANSWER_LIMIT);
             before = self.take_seen()?.0;
@@ -169,7 +170,7 @@ impl RunningFirefox {
             }
             self.bidi.take_events();
         }
-        // Where the visit before took all the time, nothing of this one was seen.
+        // If the previous visit used up the time, this one is not started.
         self.deadline = limit;
         let navigated = match limit.left().is_some() {
             true => self.navigate(&tab, url)?,
@@ -199,7 +200,7 @@ impl RunningFirefox {
         self.bidi.call(method, params, &self.deadline)
     }
 
-    /// What `script` comes to, in the browser's own scope.
+    /// Evaluates `script` in the browser's own scope.
     fn evaluate(&mut self, script: &str) -> Result<Value, ClientError> {
         let params = json!({
             "expression": script, "target": { "context": self.scope }, "awaitPromise": true,
@@ -213,7 +214,7 @@ impl RunningFirefox {
         Ok(done.get("result").and_then(|result| result.get("value")).cloned().unwrap_or_default())
     }
 
-    /// The requests, and the connections that were begun, since the last time.
+    /// The requests and the started connections since the last call.
     fn take_seen(&mut self) -> Result<(Vec<Channel>, Vec<Begun>), ClientError> {
         let said = self.evaluate("firstbyteWatch.take()")?;
         let said = serde_json::from_str(said.as_str().unwrap_or_default());
@@ -226,7 +227,7 @@ impl RunningFirefox {
         Ok((channels, list("begun").filter_map(Begun::read).collect()))
     }
 
-    /// Loads `url`, and waits until it is loaded, or the time is over. Says why where it was not.
+    /// Loads `url` and waits until it is loaded or the time is over. If it does not load, the result says why.
     fn navigate(&mut self, tab: &str, url: &str) -> Result<Navigated, ClientError> {
         let params = json!({ "context": tab, "url": url, "wait": "none" });
         let answer = match self.call("browsingContext.navigate", &params) {
@@ -249,12 +250,12 @@ impl RunningFirefox {
     }
 }
 
-/// Whether `event` ends the navigation: nothing where it does not, else why it failed, if it did.
+/// `None` if `event` does not end the navigation; otherwise the reason of its failure, if it failed.
 fn ends(event: &BidiEvent, navigation: Option<&str>) -> Option<Option<String>> {
     let own = event.params.get("navigation").and_then(Value::as_str);
     let text = |name: &str| event.params.get(name).and_then(Value::as_str).map(str::to_owned);
     if own != navigation {
-        // A script, or `<meta http-equiv="refresh">`, led on to another: the document is there.
+        // A script, or `<meta http-equiv="refresh">`, started another navigation: the document has arrived.
         let other = event.method == "browsingContext.navigationStarted" && own.is_some();
         return other.then_some(None);
     }
@@ -270,7 +271,6 @@ fn ends(event: &BidiEvent, navigation: Option<&str>) -> Option<Option<String>> {
     }
 }
 
-/// Whether `event` is of the tab, or of no tab in particular.
 fn is_of_tab(event: &BidiEvent, tab: &str) -> bool {
     event.params.get("context").and_then(Value::as_str) == Some(tab)
 }

@@ -1,16 +1,17 @@
-//! A request as the browser's own network code describes it.
+//! A request as described by the browser's own network code.
 //!
-//! Input: the JSON of `watch.js`. Output: [`Channel`]s. Its times are of two sources: the activities of the socket's own
-//! thread (`nsISocketTransport`, `nsIHttpActivityObserver`), and the channel's (`nsITimedChannel`), which are rewritten
-//! for pages: with early data the handshake's end, and the request's begin, are that of the connection's begin there, and over
-//! HTTP/1.1 the response begins with the session tickets. So the activities come first, where there are any.
+//! Input: the JSON of `watch.js`. Output: [`Channel`]s. Times have two sources: the activities of the socket thread
+//! (`nsISocketTransport`, `nsIHttpActivityObserver`), and the channel (`nsITimedChannel`), whose times are rewritten
+//! for pages: with early data, it reports the start of the connection as the end of the handshake and as the start of
+//! the request, and over HTTP/1.1 its response starts with the session tickets. So activities are preferred if they are
+//! available.
 
 use std::net::{IpAddr, SocketAddr};
 
 use firstbyte_core::timeline::{Header, Mark};
 use serde_json::Value;
 
-/// Activities by their numbers (`nsISocketTransport.idl`, `nsIHttpActivityObserver.idl`).
+/// Activities by number (`nsISocketTransport.idl`, `nsIHttpActivityObserver.idl`).
 mod activity {
     pub(super) const RESOLVING: u64 = 0x4b_0003;
     pub(super) const RESOLVED: u64 = 0x4b_000b;
@@ -24,23 +25,23 @@ mod activity {
     pub(super) const RESPONSE_COMPLETE: u64 = 0x5005;
 }
 
-/// The policy type of a document (`nsIContentPolicy.TYPE_DOCUMENT`).
+/// Policy type of a document (`nsIContentPolicy.TYPE_DOCUMENT`).
 const DOCUMENT: u64 = 6;
-/// The result of one that redirected.
+/// Result of a redirected request.
 const REDIRECTED: &str = "NS_BINDING_REDIRECTED";
 
-/// A connection that was begun, used in the end or not.
+/// A connection that was started, whether or not it was used later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Begun {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) quic: bool,
-    /// When it was wanted, microseconds since the Unix epoch: before its name was looked up.
+    /// When it was requested, microseconds since the Unix epoch: before the name lookup.
     pub(super) at_us: i64,
 }
 
 impl Begun {
-    /// Reads one.
+    /// Reads one from JSON.
     pub(super) fn read(said: &Value) -> Option<Self> {
         Some(Self {
             host: said.get("host")?.as_str()?.to_owned(),
@@ -59,19 +60,19 @@ impl Begun {
     }
 }
 
-/// A request, as far as it came.
+/// A request, as far as it got.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Channel {
     pub(super) url: String,
     pub(super) method: String,
-    /// It is of the browser's own affairs, and was kept from the network.
+    /// It belongs to the browser itself, and was kept from the network.
     pub(super) beside: bool,
-    /// It came to an end.
+    /// It has ended.
     pub(super) stopped: bool,
     pub(super) document: bool,
     /// The browser's number of the tab.
     pub(super) page: u64,
-    /// The name of its error; empty without one.
+    /// Name of its error; empty if it succeeded.
     pub(super) result: String,
     pub(super) protocol: Option<String>,
     pub(super) status: Option<u16>,
@@ -82,15 +83,15 @@ pub(super) struct Channel {
     pub(super) transferred_bytes: Option<u64>,
     pub(super) headers: Vec<Header>,
     pub(super) security: Option<Value>,
-    /// When it was asked for, microseconds since the Unix epoch.
+    /// When it was opened, microseconds since the Unix epoch.
     pub(super) opened_us: i64,
-    /// When it was handed to what manages connections.
+    /// When it was handed to the connection manager.
     pub(super) pending_us: Option<i64>,
     pub(super) marks: Vec<(Mark, i64)>,
 }
 
 impl Channel {
-    /// Reads one.
+    /// Reads one from JSON.
     pub(super) fn read(said: &Value) -> Option<Self> {
         let text = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
         let number = |name: &str| said.get(name).and_then(Value::as_u64);
@@ -133,12 +134,12 @@ impl Channel {
         self.protocol.as_deref().is_some_and(|protocol| protocol.starts_with("h3"))
     }
 
-    /// It led on to another URL.
+    /// Whether it redirected to another URL.
     pub(super) fn redirected(&self) -> bool {
         self.result == REDIRECTED
     }
 
-    /// Its error, if it is one of the network's.
+    /// Its error, if that is a network error.
     pub(super) fn error(&self) -> Option<&str> {
         let security = self.security.as_ref().and_then(|s| s.get("errorCodeString"));
         let security = security.and_then(Value::as_str).filter(|name| !name.is_empty());
@@ -146,7 +147,7 @@ impl Channel {
         failed.then(|| security.unwrap_or(&self.result))
     }
 
-    /// The value of a field that Firefox puts beside those of the response.
+    /// The value of a field in the response's header, including fields that Firefox adds.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.map(|header| header.value.as_str())
@@ -162,7 +163,7 @@ fn headers(said: &Value) -> Vec<Header> {
     headers.collect()
 }
 
-/// A time of the channel's; 0 is one that there is not.
+/// A time of the channel; 0 means absent.
 fn time(said: &Value, name: &str) -> Option<i64> {
     said.get(name)?.as_i64().filter(|time| *time > 0)
 }
@@ -190,21 +191,21 @@ fn marks(said: &Value, channel: &Channel) -> Vec<(Mark, i64)> {
     let connected = first(activity::CONNECTED_TO);
     if channel.quic() {
         set(Mark::SecureConnectionStart, connecting);
-        // What is called "connected" is the handshake's end.
+        // For QUIC, the "connected" activity is the end of the handshake.
         set(Mark::HandshakeComplete, connected);
     } else {
         set(Mark::TcpConnected, connected.or_else(|| time(said, "tcpConnectEndTime")));
         let starting = first(activity::TLS_HANDSHAKE_STARTING);
         if starting.is_some() {
             set(Mark::SecureConnectionStart, connected.or(starting));
-            // A handshake that failed ends too.
+            // A failed handshake ends too.
             let secure = channel.error().is_none() || first(activity::SENDING_TO).is_some();
             set(Mark::HandshakeComplete, first(activity::TLS_HANDSHAKE_ENDED).filter(|_| secure));
         }
     }
     let sending = first(activity::SENDING_TO);
     set(Mark::RequestStart, sending);
-    // The two are reported from different places, within microseconds of each other.
+    // They are reported from different places, within microseconds of each other.
     let waiting = first(activity::WAITING_FOR).zip(sending).map(|(at, sending)| at.max(sending));
     set(Mark::RequestEnd, waiting);
     let receiving = first(activity::RECEIVING_FROM);
@@ -221,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// As Firefox 153 said it of HTTP/1.1 with early data, shortened.
+    /// As Firefox 153 reported HTTP/1.1 with early data, shortened.
     fn early() -> Value {
         let at = |us: i64| 1_795_401_782_000_000 + us;
         json!({

@@ -1,6 +1,6 @@
-//! What Firefox says was agreed on, in the model's words.
+//! Converts Firefox's description of TLS and HTTP to facts of the model.
 //!
-//! Input: a channel's description. Output: facts of TLS and HTTP. What it does not say is absent.
+//! Input: a channel's description. Output: facts of TLS and HTTP. Values that Firefox does not report are absent.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::FirefoxEarlyData;
 use super::channel::Channel;
 
-/// Fields that Firefox puts beside those of the response begin so.
+/// Prefix of the fields that Firefox adds to those of the response.
 const OWN_FIELDS: &str = "x-firefox-";
 
-/// What the tab "Timings" of the network panel shows: it reads the same activities of the network code as we do.
+/// The times of the network panel's "Timings" tab, which reads the same activities of the network code as we do.
 pub(super) fn panel(leg: &Channel) -> Vec<PanelTime> {
     let shown = [
         ("DNS Resolution", Mark::DomainLookupStart, Mark::DomainLookupEnd),
@@ -35,7 +35,7 @@ pub(super) fn panel(leg: &Channel) -> Vec<PanelTime> {
 pub(super) fn tls(channel: &Channel) -> Option<TlsFacts> {
     let security = channel.security.as_ref()?;
     let text = |name: &str| security.get(name).and_then(Value::as_str).filter(|t| !t.is_empty());
-    // `STATE_IS_SECURE`: nothing is agreed on, or verified, without it.
+    // `STATE_IS_SECURE`: without it, nothing was negotiated or verified.
     const SECURE: u64 = 2;
     let state = security.get("securityState").and_then(Value::as_u64)?;
     if state & SECURE == 0 {
@@ -58,13 +58,13 @@ pub(super) fn tls(channel: &Channel) -> Option<TlsFacts> {
             true => Handshake::Resumed,
             false => Handshake::Full,
         }),
-        // What was taken up was offered; in TLS 1.2 there are two ways to.
+        // A resumed session was offered. TLS 1.2 has two mechanisms for that.
         session_offered: psk.then_some(SessionMechanism::Psk),
         early_data_allowed: early.map(|_| true),
         early_data: early.map(|early| EarlyData {
-            // It does not say how many.
+            // Firefox does not report the number of bytes.
             bytes_before_server_hello: None,
-            // What is answered with 425 was not taken: the response is that of a second request.
+            // After a 425, early data was not accepted: the response is that of a second request.
             accepted: Some(early == FirefoxEarlyData::Accepted),
         }),
         alpn: text("negotiatedNPN").map(str::to_owned),
@@ -73,7 +73,7 @@ pub(super) fn tls(channel: &Channel) -> Option<TlsFacts> {
     })
 }
 
-/// The name in the IANA registry of what NSS calls a key-exchange group.
+/// IANA name of a key-exchange group, by NSS's name.
 fn group(name: &str) -> Option<&'static str> {
     Some(match name {
         "x25519" => "X25519",
@@ -88,9 +88,9 @@ fn group(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What the field says that Firefox adds (`nsHttpTransaction::HandleContentStart`).
+/// Result of early data from the field that Firefox adds (`nsHttpTransaction::HandleContentStart`).
 pub(super) fn early_data(channel: &Channel) -> Option<FirefoxEarlyData> {
-    // A server could send the field itself: it is believed only where early data can have been.
+    // A server could send this field itself, so it only counts if early data was possible.
     let left_early = channel.at(Mark::RequestStart).zip(channel.at(Mark::HandshakeComplete));
     if left_early.is_none_or(|(request, complete)| request >= complete) {
         return None;

@@ -1,14 +1,14 @@
-//! Firefox's network errors as failures of the model.
+//! Converts Firefox's network errors to failures of the model.
 //!
-//! Input: an error by its name, of the channel ("NS_ERROR_CONNECTION_REFUSED", "SEC_ERROR_UNKNOWN_ISSUER") or of WebDriver
-//! BiDi, with what is known besides. Output: phase and cause. Errors that have no cause of their own keep their name.
+//! Input: an error name from the channel ("NS_ERROR_CONNECTION_REFUSED", "SEC_ERROR_UNKNOWN_ISSUER") or from WebDriver
+//! BiDi, with the circumstances. Output: phase and cause. Errors without a cause in the model keep their name.
 
 use firstbyte_core::timeline::{Cause, Failure, FailureType, OfferedGroups, PhaseName, TimeLimit};
 use firstbyte_probe::probe::options::Client;
 
 use crate::browser::failure::{self, Circumstances, Meaning};
 
-/// The failure that Firefox calls `error`.
+/// The failure with Firefox's name `error`.
 pub(super) fn named(error: &str, known: &Circumstances<'_>) -> Failure {
     known.failure(Client::Firefox, innermost(error), meaning)
 }
@@ -22,7 +22,7 @@ fn innermost(error: &str) -> &str {
     }
 }
 
-/// What an error means in the model, where it has a cause for it.
+/// The model's cause for an error, if there is one.
 fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
     let host = || known.host.clone();
     let recorded = |name, failure_type| failure::recorded(Client::Firefox, name, failure_type);
@@ -32,14 +32,14 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
     let tls = |cause| known.in_handshake(cause);
     let in_handshake = matches!(known.phase_reached(), PhaseName::Tls);
     match name {
-        // Whatever kept the name server from an address.
+        // For any reason why there was no address.
         "NS_ERROR_UNKNOWN_HOST" | "NS_ERROR_DNS_LOOKUP_QUEUE_FULL" => {
             let cause = Cause::ResolverFailed { name: host(), detail: detail() };
             in_phase(PhaseName::Resolve, cause)
         }
         "NS_ERROR_CONNECTION_REFUSED" => {
             let refused = |remote| Cause::Refused { remote };
-            // By which address, it does not say.
+            // Firefox does not report the address.
             let cause =
                 known.remote.map_or_else(|| recorded(name, FailureType::TcpRefused), refused);
             in_phase(PhaseName::Connect, cause)
@@ -78,7 +78,7 @@ fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
         "NS_ERROR_NET_RESET" | "PR_CONNECT_RESET_ERROR" if in_handshake => {
             tls(Cause::ResetInHandshake)
         }
-        // What it says of a server that closes, too, before anything came.
+        // Firefox also reports this if the server closes before it sends anything.
         "NS_ERROR_NET_RESET" | "NS_ERROR_NET_EMPTY_RESPONSE"
             if known.phase_reached() == PhaseName::Wait =>
         {

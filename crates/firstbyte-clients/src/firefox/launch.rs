@@ -1,7 +1,7 @@
-//! How the browser is started, and where it listens.
+//! Starting the browser, and finding its port.
 //!
-//! Input: options, and the target. Output: a [`ClientCommand`]; the port of its WebDriver BiDi server, which it writes into
-//! a file of its profile. What each argument is for stands beside it.
+//! Input: options, and the target. Output: a [`ClientCommand`]; the port of its WebDriver BiDi server, which it writes
+//! to a file in its profile. A comment next to each argument explains it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::deadline::Deadline;
 use crate::interruption::Interruption;
 use crate::process::{ClientCommand, ClientError, ClientProcess, find, system};
 
-/// The profile, within the temporary home.
+/// The profile's path within the temporary home.
 const PROFILE: &str = "profile";
-/// How often it is looked whether the browser has said its port.
+/// Interval of checks for the browser's port.
 const PORT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The name of the program: Debian's, or else Mozilla's own.
+/// Name of the program: Debian's, or else Mozilla's.
 pub(super) fn installed_program() -> &'static str {
     match (find("firefox-esr"), find("firefox")) {
         (None, Some(_)) => "firefox",
@@ -29,19 +29,19 @@ pub(super) fn installed_program() -> &'static str {
     }
 }
 
-/// What is to be started to visit `target`.
+/// The command that starts the browser for visits to `target`.
 pub(super) fn command(options: &BrowserOptions, target: &Target) -> ClientCommand {
     let arguments = [
         "--headless",
-        // No other Firefox of this user is asked to do it.
+        // Do not hand over to another Firefox of this user.
         "--new-instance",
         "--no-remote",
         "--profile",
         "{home}/profile",
-        // WebDriver BiDi, at a port that is free.
+        // WebDriver BiDi on a free port.
         "--remote-debugging-port",
         "0",
-        // The network code's own facts are in the browser's scope.
+        // The network code's facts are only available in the browser's own scope.
         "--remote-allow-system-access",
         "about:blank",
     ];
@@ -53,15 +53,15 @@ pub(super) fn command(options: &BrowserOptions, target: &Target) -> ClientComman
         trusted_pem: options.trusted_pem.clone(),
         nss_database: Some(PROFILE),
         environment: vec![
-            // The preference `services.settings.server` counts.
+            // Makes the preference `services.settings.server` effective.
             ("MOZ_REMOTE_SETTINGS_DEVTOOLS", "1"),
-            // A crash is said by its end; no window, and no report to anybody.
+            // A crash shows as the end of the process; open no window and send no report.
             ("MOZ_CRASHREPORTER_DISABLE", "1"),
         ],
     }
 }
 
-/// The port that the browser listens at for WebDriver BiDi.
+/// The port on which the browser listens for WebDriver BiDi.
 pub(super) fn port(
     process: &mut ClientProcess,
     deadline: &Deadline,
@@ -86,13 +86,13 @@ pub(super) fn port(
     }
 }
 
-/// None as long as the file is not written as a whole.
+/// `None` while the file is not complete.
 fn read_port(bytes: &[u8]) -> Option<u16> {
     let file: Value = serde_json::from_slice(bytes).ok()?;
     u16::try_from(file.get("ws_port")?.as_u64()?).ok()
 }
 
-/// Waits a little for the end of the program: its end of a pipe is closed then.
+/// Waits briefly for the program to end, which closes its end of a pipe.
 fn has_ended(process: &ClientProcess) -> Result<bool, ClientError> {
     use std::os::fd::AsFd;
     let Some(pipe) = &process.from_program else { return Ok(true) };

@@ -1,11 +1,12 @@
-//! Firefox as a client: a real browser, headless, with a new profile; what its network code says becomes a sample.
+//! Firefox as a client: a real browser, headless, with a new profile, whose network code's reports become a sample.
 //!
-//! Input: a URL, and how it is to be visited ([`BrowserOptions`](crate::browser::BrowserOptions)). Output: a [`FirefoxVisit`]: the sample of the document,
-//! the page as a `Navigation`, what WebDriver BiDi says of the document beside, and what the browser wanted for itself.
-//! Way: `launch` and `preferences` (profile) → `browser` (one visit over `bidi`, seen by `watch.js` in the browser's own
-//! scope) → `channel` (what was seen) → `assembly` (the model), with `facts` and `failure`; `page`.
+//! Input: a URL and [`BrowserOptions`](crate::browser::BrowserOptions). Output: a [`FirefoxVisit`]: the sample of the
+//! document, the page as a `Navigation`, WebDriver BiDi's times of the document, and the origins that the browser tried
+//! to contact for itself. Modules in order of use: `launch` and `preferences` (profile) → `browser` (one visit over
+//! `bidi`, observed by `watch.js` in the browser's own scope) → `channel` (observed requests) → `assembly` (the model),
+//! with `facts` and `failure`; `page`.
 //!
-//! Every visit has a user context of its own (a "container"): no sessions, connections or cookies but those that it made.
+//! Every visit has its own user context (a "container"): it starts without sessions, connections and cookies.
 
 mod assembly;
 mod bidi;
@@ -24,7 +25,7 @@ use crate::browser::Browser;
 pub use bidi::BidiTimings;
 pub use browser::RunningFirefox;
 
-/// Firefox: takes samples.
+/// Takes samples with Firefox.
 pub type Firefox = Browser<RunningFirefox>;
 
 /// A visit.
@@ -32,12 +33,12 @@ pub type Firefox = Browser<RunningFirefox>;
 pub struct FirefoxVisit {
     /// The page: its document as a sample, its connections, other resources.
     pub page: Navigation,
-    /// What WebDriver BiDi says of the document's times.
+    /// WebDriver BiDi's times of the document.
     pub bidi: Option<BidiTimings>,
-    /// What became of the document's early data; absent where Firefox says that none was sent. How many
-    /// bytes left early, it does not say.
+    /// Outcome of the document's early data; absent if Firefox reports that none was sent. Firefox does not report the
+    /// number of bytes.
     pub early_data: Option<FirefoxEarlyData>,
-    /// Origins that the browser wanted something of for itself. It was kept from asking them.
+    /// Origins that the browser tried to contact for itself. These requests were blocked.
     pub beside: Vec<String>,
 }
 
@@ -48,12 +49,12 @@ impl FirefoxVisit {
     }
 }
 
-/// What Firefox says of early data.
+/// Firefox's report about early data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirefoxEarlyData {
-    /// It was sent, and not taken.
+    /// It was sent and rejected.
     Sent,
-    /// It was sent, and taken.
+    /// It was sent and accepted.
     Accepted,
     /// The server answered with 425 (RFC 8470), and the request was sent again.
     TooEarly,

@@ -1,7 +1,7 @@
-//! The page around the document: its connections, other resources, and what the browser wanted for itself.
+//! The page around the document: its connections, other resources, and the browser's own requests.
 //!
-//! Input: what was heard. Output: a `Navigation` completed. A connection is known by its two addresses; of what was begun
-//! and not used, Firefox says the host.
+//! Input: everything received about the visit. Output: a completed `Navigation`. A connection is identified by its two
+//! addresses; for unused ones Firefox only reports the host.
 
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, DeliveredFrom, Mark, Navigation, PageConnection, Resource,
@@ -15,7 +15,7 @@ use super::channel::Channel;
 use super::{assembly, facts};
 use crate::browser::time_out_unanswered;
 
-/// Puts in connections, resources and the page's own times.
+/// Adds connections, resources and the page's own times.
 pub(super) fn complete(
     mut page: Navigation,
     heard: &Heard<'_>,
@@ -81,7 +81,7 @@ pub(super) fn complete(
         let ms = event.and_then(|event| event.params.get("timestamp").and_then(Value::as_i64));
         *at = ms.map(|ms| {
             let mut stamp = origin.stamp(ms.saturating_mul(1000));
-            // Whole milliseconds.
+            // Reported in whole milliseconds.
             stamp.clock = firstbyte_core::timeline::Clock::Reported { resolution_ns: 1_000_000 };
             stamp
         });
@@ -90,7 +90,7 @@ pub(super) fn complete(
     page
 }
 
-/// Connections that were begun, and of which no request says that it was opened for it.
+/// Connections that were started, but that no request reports as opened for it.
 fn unused(heard: &Heard<'_>, document: &Channel, page: &Navigation) -> Vec<PageConnection> {
     let mut used: Vec<(String, bool)> = Vec::new();
     for connection in &page.connections {
@@ -182,7 +182,7 @@ fn resource(channel: &Channel, origin: Origin) -> Resource {
     resource
 }
 
-/// Origins that the browser wanted something of for itself, each once.
+/// Origins that the browser tried to contact for itself, without duplicates.
 pub(super) fn beside(heard: &Heard<'_>) -> Vec<String> {
     let mut origins: Vec<String> = Vec::new();
     for channel in heard.before.iter().chain(&heard.channels).filter(|channel| channel.beside) {

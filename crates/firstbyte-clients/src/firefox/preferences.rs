@@ -1,6 +1,6 @@
-//! The profile's preferences (`user.js`): what each is for stands beside it.
+//! The profile's preferences (`user.js`). A comment next to each one explains it.
 //!
-//! Input: options, and the origin to be visited. Output: the file's text. Names and defaults are those of Firefox 153.
+//! Input: options, and the origin to visit. Output: the file's text. Names and defaults are those of Firefox 153.
 
 use firstbyte_probe::probe::Target;
 use firstbyte_probe::probe::options::Family;
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::browser::{BrowserHttp, BrowserOptions, BrowserSession, BrowserTls};
 
-/// The same for every visit.
+/// Preferences for every visit.
 fn common() -> Vec<(&'static str, Value)> {
     vec![
-        // Only what is set here, and not what WebDriver sets besides.
+        // Do not apply WebDriver's recommended preferences in addition.
         ("remote.prefs.recommended", json!(false)),
-        // Every response comes from the server.
+        // Take every response from the server.
         ("browser.cache.disk.enable", json!(false)),
         ("browser.cache.memory.enable", json!(false)),
-        // No connections, and no lookups, in advance: what is measured belongs to the visit.
+        // No connections and lookups in advance, so that all of them belong to the visit.
         ("network.http.speculative-parallel-limit", json!(0)),
         ("network.dns.disablePrefetch", json!(true)),
         ("network.dns.disablePrefetchFromHTTPS", json!(true)),
@@ -25,21 +25,21 @@ fn common() -> Vec<(&'static str, Value)> {
         ("network.early-hints.preconnect.enabled", json!(false)),
         ("browser.urlbar.speculativeConnect.enabled", json!(false)),
         ("browser.places.speculativeConnect.enabled", json!(false)),
-        // The URL as it is: no https:// tried in the place of http://.
+        // Take the URL as it is: do not try https:// instead of http://.
         ("dom.security.https_first", json!(false)),
         ("dom.security.https_first_schemeless", json!(false)),
         ("dom.security.https_only_mode", json!(false)),
-        // The way to the server itself, and its name from the system's resolver: neither the environment's proxy nor DNS
-        // over HTTPS (5: off by choice).
+        // Connect directly, and resolve names through the system: use neither the environment's proxy nor DNS over
+        // HTTPS (5: off by choice).
         ("network.proxy.type", json!(0)),
         ("network.trr.mode", json!(5)),
-        // Nothing but what it was asked for: updates, reports, lists, icons, checks of the network, pings.
+        // No traffic of its own: updates, reports, lists, icons, network checks, pings.
         ("app.normandy.enabled", json!(false)),
         ("app.update.auto", json!(false)),
         ("app.update.disabledForTesting", json!(true)),
         ("browser.aboutwelcome.enabled", json!(false)),
         ("browser.chrome.site_icons", json!(false)),
-        // Fetched at the start, before anybody watches.
+        // These are fetched at startup, before anything is observed.
         ("browser.newtabpage.activity-stream.discoverystream.enabled", json!(false)),
         ("browser.newtabpage.activity-stream.feeds.section.topstories", json!(false)),
         ("browser.newtabpage.activity-stream.feeds.topsites", json!(false)),
@@ -81,7 +81,7 @@ fn common() -> Vec<(&'static str, Value)> {
         ("security.certerrors.mitm.priming.enabled", json!(false)),
         ("security.remote_settings.crlite_filters.enabled", json!(false)),
         ("security.remote_settings.intermediates.enabled", json!(false)),
-        // Heeded where the environment has MOZ_REMOTE_SETTINGS_DEVTOOLS.
+        // Only effective if the environment contains MOZ_REMOTE_SETTINGS_DEVTOOLS.
         ("services.settings.server", json!("data:,#remote-settings-dummy/v1")),
         ("toolkit.telemetry.enabled", json!(false)),
         ("toolkit.telemetry.server", json!("")),
@@ -94,7 +94,7 @@ pub(super) fn user_js(options: &BrowserOptions, target: &Target) -> String {
     let mut preferences = common();
     let mut set = |name, value| preferences.push((name, value));
     let http3 = match options.http {
-        // Over QUIC a session is resumed with early data alone.
+        // Over QUIC, Firefox resumes sessions only together with early data.
         BrowserHttp::Negotiated => options.session != BrowserSession::Resumed,
         BrowserHttp::Http1 => {
             set("network.http.http2.enabled", json!(false));
@@ -108,15 +108,15 @@ pub(super) fn user_js(options: &BrowserOptions, target: &Target) -> String {
         let mapping = format!("{};h3=:{}", target.host, target.port);
         set("network.http.http3.alt-svc-mapping-for-testing", json!(mapping));
         set("network.http.http3.force-use-alt-svc-mapping-for-testing", json!(true));
-        // Otherwise QUIC is refused, without a word, wherever a root was added to the database.
+        // Otherwise Firefox silently avoids QUIC if a root was added to the database.
         set("network.http.http3.disable_when_third_party_roots_found", json!(false));
-        // Otherwise HTTP/2 is tried beside after 100 ms (0 is at once), and in its place after an error.
+        // Otherwise Firefox also tries HTTP/2 after 100 ms (0 means at once), and falls back to it after an error.
         set("network.http.http3.backup_timer_delay", json!(600_000));
         set("network.http.http3.fallback_to_h2_on_error", json!(false));
         set("network.dns.httpssvc.http3_fast_fallback_timeout", json!(0));
     }
     if options.http != BrowserHttp::Negotiated || !options.pins.is_empty() {
-        // HTTPS records would choose a version, or an address, in the place of what was asked for.
+        // HTTPS records could replace the requested version or address.
         set("network.dns.native_https_query", json!(false));
     }
     // 3 is TLS 1.2, 4 is TLS 1.3.
@@ -129,7 +129,7 @@ pub(super) fn user_js(options: &BrowserOptions, target: &Target) -> String {
     set("security.tls.version.max", json!(max));
     let early = options.session == BrowserSession::EarlyData;
     set("security.tls.enable_0rtt_data", json!(early));
-    // Without it, no session at all is resumed over QUIC.
+    // Without it, Firefox resumes no session over QUIC.
     let quic_early = early || options.session == BrowserSession::Resumed;
     set("network.http.http3.enable_0rtt", json!(quic_early));
     set("network.dns.disableIPv6", json!(options.family == Family::V4));

@@ -1,13 +1,13 @@
-//! The envelope of a trace: Perfetto's packets (protocol buffers), as `Tracing.start` with `streamFormat: proto` and
-//! the category `netlog` gives them.
+//! The envelope of a trace: Perfetto's packets (protocol buffers), as returned by `Tracing.start` with `streamFormat:
+//! proto` and the category `netlog`.
 //!
-//! Input: bytes of the trace, in pieces. Output: events in the order of the trace. Of Perfetto only what such traces
-//! use is known (fields by their numbers in `trace_packet.proto`, `track_event.proto`, `debug_annotation.proto`,
-//! `interned_data.proto`, `clock_snapshot.proto`); other packets and fields are passed over.
+//! Input: bytes of the trace, in pieces. Output: events in the order of the trace. Only the parts of Perfetto that such
+//! traces use are implemented (fields by number from `trace_packet.proto`, `track_event.proto`,
+//! `debug_annotation.proto`, `interned_data.proto`, `clock_snapshot.proto`); other packets and fields are skipped.
 //!
-//! Chromium puts each source of its log on a track, and gives the track of one that has ended to another. So a track
-//! is no source: one begins where the kind or the start time that every event names is another, or where the event
-//! comes again that the track's source began with.
+//! Chromium puts each source of its log on a track, and reuses the track once the source has ended. So a track is not a
+//! source. A new source is recognised if the event's kind or start time differs, which every event names, or if the
+//! track's first event occurs again.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use super::{NetLogError, NetLogEvent, NetLogPhase};
 
-/// A packet is larger than this in no trace: events are tens of kilobytes at most.
+/// No packet of any trace is larger than this: events have tens of kilobytes at most.
 const PACKET_LIMIT_BYTES: usize = 8 << 20;
-/// Tracks and names that are kept at a time.
+/// Maximum number of tracks and names that are kept.
 const TABLE_LIMIT: usize = 1 << 20;
-/// Begun and not ended, on one track.
+/// Maximum number of open events on one track.
 const DEPTH_LIMIT: usize = 1 << 10;
 
 /// `BuiltinClock` of Perfetto.
@@ -31,7 +31,7 @@ const MONOTONIC: u64 = 3;
 #[derive(Debug, Default)]
 pub struct PerfettoReader {
     unread: Vec<u8>,
-    /// Bytes before those.
+    /// Offset of `unread` in the input.
     offset: u64,
     sequences: HashMap<u64, Sequence>,
     tracks: HashMap<u64, Track>,
@@ -40,7 +40,7 @@ pub struct PerfettoReader {
     wall_clock: Option<WallClock>,
 }
 
-/// What a sequence of packets has said that later ones refer to.
+/// State of a packet sequence that its later packets refer to.
 #[derive(Debug, Default)]
 struct Sequence {
     event_names: HashMap<u64, Rc<str>>,
@@ -51,7 +51,7 @@ struct Sequence {
     default_track: Option<u64>,
 }
 
-/// A clock that a sequence counts with.
+/// A clock that a sequence uses.
 #[derive(Clone, Copy, Debug)]
 struct SequenceClock {
     now: u64,
@@ -59,7 +59,6 @@ struct SequenceClock {
     incremental: bool,
 }
 
-/// What happens on a track.
 #[derive(Debug)]
 struct Track {
     source: u64,
@@ -69,15 +68,15 @@ struct Track {
     open: Vec<Rc<str>>,
 }
 
-/// How wall-clock time and the browser's monotonic clock lie to each other.
+/// Relation between wall-clock time and the browser's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WallClock {
-    /// Nanoseconds since the Unix epoch, less the monotonic clock's nanoseconds.
+    /// Wall-clock time since the Unix epoch minus the monotonic clock's time, nanoseconds.
     pub ahead_ns: i64,
 }
 
 impl WallClock {
-    /// Nanoseconds since the Unix epoch, of a time of the log.
+    /// Converts a time of the log to nanoseconds since the Unix epoch.
     pub fn unix_ns(self, at_us: i64) -> Option<u64> {
         let ns = at_us.checked_mul(1000)?.checked_add(self.ahead_ns)?;
         u64::try_from(ns).ok()
@@ -85,10 +84,10 @@ impl WallClock {
 }
 
 impl PerfettoReader {
-    /// Reads on: events that are there as a whole go to `sink`.
+    /// Reads more bytes and passes complete events to `sink`.
     ///
     /// # Errors
-    /// The bytes are no trace.
+    /// If the bytes are not a trace.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -125,12 +124,12 @@ impl PerfettoReader {
         result
     }
 
-    /// Bytes at the end that are no whole packet: none, where the trace was not cut short.
+    /// Number of bytes at the end that are not a complete packet: 0 unless the trace was truncated.
     pub const fn left_over_bytes(&self) -> usize {
         self.unread.len()
     }
 
-    /// How the log's clock lies to the wall's, where the trace says so.
+    /// Relation between the log's clock and wall-clock time, if the trace has it.
     pub const fn wall_clock(&self) -> Option<WallClock> {
         self.wall_clock
     }
@@ -180,7 +179,7 @@ impl PerfettoReader {
         if let Some(interned) = interned {
             state.intern(interned, &mut self.names)?;
         }
-        // The clock goes on with every packet, also with those that are passed over.
+        // The clock advances with every packet, including skipped ones.
         let at_ns = state.time(time, clock);
         let Some(event) = event else { return Some(()) };
         let event = Seen::read(event, state, &mut self.names)?;
@@ -190,13 +189,13 @@ impl PerfettoReader {
         Some(())
     }
 
-    /// The event that was seen on a track, as one of a source.
+    /// Converts an event on a track to an event of a source.
     fn told(&mut self, seen: Seen, at_us: i64) -> Option<NetLogEvent> {
         let start = seen.params.get("source_start_time").and_then(Value::as_str);
         let same = |track: &Track| {
             seen.kind.as_ref().is_none_or(|kind| *kind == track.kind)
                 && (start.is_none() || start == track.start.as_deref())
-                // The track was given to another, as early as its own source had begun.
+                // The track was reused, for a source with the same start time.
                 && !(track.open.is_empty()
                     && seen.phase == NetLogPhase::Begin
                     && seen.name.is_some()
@@ -204,7 +203,7 @@ impl PerfettoReader {
         };
         let known = self.tracks.get(&seen.track).is_some_and(same);
         if !known {
-            // The end of what was not seen to begin, or no event of the log.
+            // An end whose beginning was not seen, or not an event of the log.
             let kind = seen.kind.clone().filter(|_| seen.phase != NetLogPhase::End)?;
             self.sources += 1;
             let track = Track {
@@ -241,7 +240,7 @@ impl PerfettoReader {
 }
 
 impl Sequence {
-    /// `ClockSnapshot`. Says how the wall's clock lies to the monotonic one, if both are in it.
+    /// `ClockSnapshot`. Returns the offset between wall clock and monotonic clock, if it has both.
     fn clocks_set(&mut self, snapshot: &[u8]) -> Option<Option<WallClock>> {
         let (mut wall, mut monotonic) = (None, None);
         for field in Fields(snapshot) {
@@ -307,7 +306,7 @@ impl Sequence {
         Some(())
     }
 
-    /// The time of a packet, nanoseconds.
+    /// Time of a packet, nanoseconds.
     fn time(&mut self, time: u64, clock: Option<u64>) -> u64 {
         let clock = clock.or(self.default_clock).and_then(|id| self.clocks.get_mut(&id));
         match clock {
@@ -321,7 +320,7 @@ impl Sequence {
     }
 }
 
-/// `TrackEvent`, its names looked up.
+/// `TrackEvent`, with its names resolved.
 struct Seen {
     track: u64,
     phase: NetLogPhase,
@@ -359,7 +358,7 @@ impl Seen {
     }
 }
 
-/// `DebugAnnotation`, of the kinds that are needed.
+/// `DebugAnnotation`, limited to the kinds that are needed.
 enum Annotation {
     Text(String),
     Json(Value),
@@ -380,7 +379,7 @@ impl Annotation {
                     let text = sequence.strings.get(&n);
                     said = text.map_or(Self::Other, |text| Self::Text(text.to_string()));
                 }
-                // What is no JSON says nothing; the event happened all the same.
+                // Invalid JSON has no parameters; the event happened anyway.
                 (9, Field::Bytes(b)) => {
                     said = serde_json::from_slice(b).map_or(Self::Other, Self::Json);
                 }
@@ -391,7 +390,7 @@ impl Annotation {
     }
 }
 
-/// Texts of which there is one each.
+/// Interned texts.
 #[derive(Debug, Default)]
 struct Interner(HashMap<Rc<str>, ()>);
 
@@ -406,13 +405,12 @@ impl Interner {
     }
 }
 
-/// A field's content.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, by number; `None` where it is broken.
+/// The fields of a message, by number; yields `None` for a malformed field.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -465,11 +463,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A packet, and what follows it.
+/// A packet, and the bytes after it.
 type Packet<'a> = (&'a [u8], &'a [u8]);
 
-/// The packet that `bytes` begin with, and what follows; none where it is not there as a whole. Fields of a trace that
-/// are no packets come as empty ones.
+/// The packet at the start of `bytes`, and the bytes after it; `None` if the packet is incomplete.
 fn first_packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, &'static str> {
     const PACKET: u64 = 1 << 3 | 2;
     let mut fields = Fields(bytes);
@@ -486,7 +483,7 @@ fn first_packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, &'static str> {
     Ok(fields.bytes(length).map(|packet| (packet, fields.0)))
 }
 
-/// What it means that there is no number at the beginning of `bytes`: more are needed, or it has none.
+/// Result if `bytes` does not start with a complete number: more bytes are needed, or the number is too long.
 fn whole_varint<'a>(bytes: &[u8]) -> Result<Option<Packet<'a>>, &'static str> {
     if bytes.len() < 10 { Ok(None) } else { Err("a number does not end") }
 }

@@ -1,24 +1,24 @@
-//! Events of a log, by their sources, and which sources belong together.
+//! Events of a log by source, and which sources belong together.
 //!
-//! Input: events in their order. Output: sources with the numbers that the browser gives them. Files say these;
-//! traces do not, and there they follow from what one source says of another in the moment in which it makes it: the
-//! network stack is one thread, and writes down a new socket, and next who had it made.
+//! Input: events in order. Output: sources with the browser's numbers for them. Files contain these numbers. Traces do
+//! not; there they are derived from the event by which another source refers to a new one. The network stack has one
+//! thread, which logs a new socket, and right after it the source that requested it.
 
 use std::collections::HashMap;
 
 use super::{NetLogEvent, NetLogPhase};
 
-/// A network log as a whole.
+/// A complete network log.
 #[derive(Debug, Default)]
 pub struct NetLogRecord {
     events: Vec<NetLogEvent>,
     by_source: HashMap<u64, Vec<usize>>,
     source_of_number: HashMap<u64, u64>,
-    /// Sources that were made, and whose number nothing has said yet.
+    /// New sources whose numbers are still unknown.
     unnumbered: Vec<(u64, &'static str)>,
 }
 
-/// Kinds of sources whose numbers are needed, what they begin with, and the events that name the newest of them.
+/// Kinds of sources whose numbers are needed, their first event, and the events that refer to the newest of them.
 const NUMBERED: [(&str, &str, &[&str]); 3] = [
     (
         "SOCKET",
@@ -34,7 +34,7 @@ const NUMBERED: [(&str, &str, &[&str]); 3] = [
 ];
 
 impl NetLogRecord {
-    /// Takes in the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: NetLogEvent) {
         if let Some(number) = event.source_number {
             self.source_of_number.insert(number, event.source);
@@ -65,12 +65,12 @@ impl NetLogRecord {
         }
     }
 
-    /// How many events there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether there are none.
+    /// Whether the log has no events.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -86,7 +86,7 @@ impl NetLogRecord {
         places.iter().map(|place| &self.events[*place])
     }
 
-    /// The events of a source with their places in the whole log.
+    /// The events of a source with their positions in the whole log.
     pub fn placed(&self, source: u64) -> impl DoubleEndedIterator<Item = (usize, &NetLogEvent)> {
         let places = self.by_source.get(&source).map(Vec::as_slice).unwrap_or_default();
         places.iter().map(|place| (*place, &self.events[*place]))
@@ -107,7 +107,7 @@ impl NetLogRecord {
         self.of_source(source).next().map(|event| &*event.source_kind)
     }
 
-    /// When `name` began last on `source`, and ended, at or after `from_us`.
+    /// Start and end of the last `name` on `source` that started at or after `from_us`.
     pub fn span(&self, source: u64, name: &str, from_us: i64) -> Option<(i64, Option<i64>)> {
         let mut found = None;
         for event in self.of_source(source).filter(|event| &*event.name == name) {

@@ -1,5 +1,5 @@
-//! Readers of network logs, on logs that were recorded with Chromium 156 (trimmed: `tests/traces/README.md`), and on
-//! what is left of them when they are cut or garbled.
+//! Readers of network logs, tested with logs recorded by Chromium 156 (trimmed: `tests/traces/README.md`), also
+//! truncated or malformed.
 use crate::netlog::net_export::NetExportReader;
 use crate::netlog::perfetto::PerfettoReader;
 use crate::netlog::{NetLogError, NetLogEvent, NetLogPhase, NetLogRecord};
@@ -56,7 +56,7 @@ fn a_trace_has_microseconds_and_what_began_has_its_end() {
     );
 }
 
-/// Chromium names each source's start in whole milliseconds of the same clock.
+/// Chromium names each source's start time in whole milliseconds of the same clock.
 #[test]
 fn times_of_a_trace_are_those_that_its_sources_name() {
     for bytes in [HTTP2, HTTP3] {
@@ -130,7 +130,7 @@ fn what_is_no_log_is_said_to_be_none() {
     }
     let huge = [b"{\"constants\":\"".to_vec(), vec![b'x'; 9 << 20]].concat();
     assert!(matches!(exported(&[&huge]).1, Err(NetLogError::TooLarge { .. })));
-    // A packet that says it is larger than any.
+    // A packet with an oversized length.
     assert!(trace(&[&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f]]).1.is_err());
 }
 

@@ -1,4 +1,4 @@
-//! A browser ends, whatever happens, and leaves nothing behind.
+//! The browser always ends, and leaves nothing behind.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::Bench;
 
-/// Processes whose command line has `text`.
+/// Number of processes whose command line contains `text`.
 fn running(text: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -136,7 +136,7 @@ fn a_program_that_reads_nothing_is_not_waited_for() {
     assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
 }
 
-/// Ends when a child of its has left the group, which keeps standard error open.
+/// Ends after a child of it has left the process group, which keeps standard error open.
 const LEAVING: &str = "setsid sh -c 'echo $$ >&2; : >{home}/left; exec sleep 600' 3<&- 4>&- &
     until [ -e {home}/left ]; do sleep 0.01; done; exit 3";
 
@@ -160,7 +160,7 @@ fn a_child_that_left_its_group_is_not_waited_for() {
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
-/// Not even what cannot be caught leaves anything behind: the kernel closes the lifeline.
+/// Even SIGKILL, which cannot be caught, leaves nothing behind: the kernel closes the lifeline.
 #[test]
 fn it_ends_when_its_owner_is_killed() {
     use std::io::{BufRead, BufReader};
@@ -170,11 +170,11 @@ fn it_ends_when_its_owner_is_killed() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Kept open: the owner's test harness ends where it cannot write.
+    // Kept open: the owner's test harness would end if it could not write.
     let mut said = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
     let home = said.find_map(|line| Some(line.split_once("home: ")?.1.to_owned()));
     let home = home.unwrap();
-    // The program may not have taken the place of the process that was forked for it yet.
+    // The forked process may not have executed the program yet.
     let started = Monotonic::now();
     while running(&home) == 0 {
         assert!(Monotonic::now().since(started) < Duration::from_secs(30), "it does not start");
@@ -183,7 +183,7 @@ fn it_ends_when_its_owner_is_killed() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     drop(said);
-    // Whoever cleans up is no child of ours: it is looked at until it is done, or the test's time is over.
+    // The process that cleans up is not our child, so poll until it is done or the test's time is over.
     let killed = Monotonic::now();
     while running(&home) > 0 || PathBuf::from(&home).exists() {
         let waited = Monotonic::now().since(killed);
@@ -198,7 +198,7 @@ fn owner_that_is_killed() {
     let command = ClientCommand {
         program: "sleep".to_owned(),
         package: "coreutils",
-        // The home in its arguments, to be found by.
+        // The home appears in its arguments, to find the process by.
         arguments: ["-c", "exec sleep 600 600", "{home}"].map(str::to_owned).to_vec(),
         ..ClientCommand::default()
     };

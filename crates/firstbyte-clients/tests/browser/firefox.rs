@@ -1,4 +1,4 @@
-//! Firefox: each way to visit is proven by what the server says of it; what fails is a sample; nothing is left.
+//! Firefox: the server's reports confirm each way to visit, failures become samples, and nothing is left behind.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ fn a_first_visit_has_every_mark() {
         let at = |mark| connection.marks.at(mark).unwrap();
         let tls_took = at(Mark::HandshakeComplete).since(at(Mark::SecureConnectionStart));
         assert!(tls_took.as_millis() >= 30, "{tls_took:?}");
-        // The session tickets come long before, and are none of the response.
+        // The session tickets arrive long before, and do not belong to the response.
         let waited = at(Mark::ResponseStart).since(at(Mark::RequestEnd));
         assert!(waited.as_millis() >= 190, "{waited:?}");
         let stamp = connection.marks.stamp(Mark::ResponseStart).unwrap();
@@ -142,11 +142,11 @@ fn sessions_are_resumed_and_nothing_is_sent_early() {
 fn early_data_is_sent_and_taken() {
     let bench = Bench::new(|config| {
         config.early_data = EarlyData::Accept;
-        // The handshake takes longer than the browser's own way to its request, also on a busy machine.
+        // The handshake takes longer than the browser needs to start its request, even on a busy machine.
         config.handshake_delay = Duration::from_secs(1);
     });
-    // Not over HTTP/2: of one visit in ten Firefox says that early data was accepted, and the server that the request came
-    // after the handshake.
+    // Not over HTTP/2: in one of ten visits Firefox reports that early data was accepted, but the server reports that
+    // the request arrived after the handshake.
     for http in [BrowserHttp::Http1, BrowserHttp::Http3] {
         let visit = visit(&bench, |options| {
             options.http = http;
@@ -214,7 +214,7 @@ fn what_takes_too_long_is_a_failure_and_can_be_interrupted() {
     assert!(matches!(waiting.join().unwrap(), Err(ClientError::Interrupted)));
 }
 
-/// Processes whose command line has `text`.
+/// Processes whose command line contains `text`.
 fn running(text: &str) -> Vec<i32> {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let found = processes.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! The real browser, against the lab's own server on loopback: what is said of a visit is what the server saw.
+//! Real browsers against the lab's own server on loopback: compares their reports of a visit with the server's.
 //!
 //! Needs Debian's `chromium`, `firefox-esr` and `libnss3-tools`; `scripts/setup test` installs them.
 #![allow(clippy::unwrap_used, reason = "a test program")]

@@ -1,4 +1,4 @@
-//! Pages that lead on, break off, or wait for something: by a server that says what each needs to.
+//! Pages that open another page, break off, or wait for something, from a server with a fixed answer for each.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use firstbyte_core::timeline::Mark;
 
 use crate::support::{Bench, HOST, server_said};
 
-/// A server without TLS, for as long as the test's process lives; returns its port.
+/// Starts a server without TLS, which runs as long as the test's process; returns its port.
 fn serve() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -36,7 +36,7 @@ fn answer(mut connection: TcpStream) -> Option<()> {
         "/waits" => ("200 OK", "<img src='/never'>", 0),
         "/breaks-off" => ("200 OK", "a part", 1000),
         "/never" => {
-            // Until the browser gives it up.
+            // Until the browser gives up.
             while connection.read(&mut piece).ok()? > 0 {}
             return None;
         }
@@ -56,7 +56,7 @@ fn visit(path: &str, change: impl FnOnce(&mut BrowserOptions)) -> ChromiumVisit 
     bench.visit_to(&format!("http://{HOST}:{}{path}", serve()), change)
 }
 
-/// Log and DevTools are of one document, though a script leads on to another.
+/// Log and DevTools events belong to the visited document, although a script opens another one.
 #[test]
 fn a_page_that_leads_on_is_the_one_that_was_visited() {
     let visit = visit("/leads-on", |_| {});
@@ -99,7 +99,7 @@ fn what_breaks_off_has_no_end() {
     assert!(connection.failure.is_some(), "{connection:#?}");
 }
 
-/// The limit is that of the visit and of the one before it together.
+/// The time limit covers the visit and the one before it.
 #[test]
 fn a_visit_before_that_takes_all_the_time_leaves_none() {
     let visit = visit("/never", |options| {

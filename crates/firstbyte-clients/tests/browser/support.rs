@@ -44,7 +44,7 @@ impl Bench {
         }
     }
 
-    /// A visit to "/" by a browser of its own.
+    /// Visits "/" with a new browser.
     pub(crate) fn visit(&self, change: impl FnOnce(&mut BrowserOptions)) -> ChromiumVisit {
         self.visit_to(&self.url("/"), change)
     }
@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-/// The server takes its time for the icon, which browsers request after the page.
+/// Delays the icon, which browsers request after the page.
 pub(crate) fn slow_icon(config: &mut Config) {
     let icon = Content {
         content_type: "image/x-icon".to_owned(),
@@ -88,7 +88,7 @@ fn assert_installed(program: &str, package: &str) {
     );
 }
 
-/// The marks of a visit over TCP and TLS, to a pinned address.
+/// Marks of a visit over TCP and TLS, to a pinned address.
 pub(crate) const TCP_MARKS: [&str; 8] = [
     "connect_start",
     "tcp_connected",
@@ -100,7 +100,7 @@ pub(crate) const TCP_MARKS: [&str; 8] = [
     "response_end",
 ];
 
-/// The connection of a visit that did not fail.
+/// The connection of a visit that succeeded.
 pub(crate) fn connection(sample: &Sample) -> &Connection {
     let connection = &sample.connection;
     assert_eq!(connection.failure, None, "{connection:#?}");
@@ -115,7 +115,7 @@ pub(crate) fn marks(connection: &Connection) -> Vec<&'static str> {
     connection.marks.iter().map(|(mark, _)| mark.name()).collect()
 }
 
-/// What holds of every visit.
+/// Checks properties of every visit.
 pub(crate) fn check(visit: &ChromiumVisit) {
     visit.page.check().unwrap_or_else(|flaw| panic!("{flaw}: {visit:#?}"));
     let connection = &visit.sample().connection;
@@ -131,7 +131,7 @@ pub(crate) fn check(visit: &ChromiumVisit) {
     assert!(client.version.as_ref().unwrap().starts_with(|c: char| c.is_ascii_digit()));
 }
 
-/// What the server says of the request, in its response.
+/// A field of the server's response that describes the request.
 pub(crate) fn server_said(connection: &Connection, name: &str) -> String {
     let http = connection.facts.http.as_ref().unwrap();
     http.header(name).unwrap_or("nothing").to_owned()

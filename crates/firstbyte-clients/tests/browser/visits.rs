@@ -1,4 +1,4 @@
-//! Ways to visit: each proven by what the server says of it.
+//! Ways to visit, each confirmed by the server's reports.
 
 use firstbyte_clients::browser::{
     BrowserHttp, BrowserOptions, BrowserProber, BrowserSession, BrowserTls,
@@ -44,7 +44,7 @@ fn a_first_visit_has_every_mark() {
     let strangers: Vec<_> = visit
         .beside
         .iter()
-        // Chromium asks for its own updates, now and then within the visit.
+        // Chromium sometimes checks for its own updates during the visit.
         .filter(|beside| {
             !matches!(beside.purpose, BesidePurpose::Favicon | BesidePurpose::BrowserService)
         })
@@ -72,7 +72,7 @@ fn http1_and_tls12() {
 fn sessions_are_resumed() {
     let bench = Bench::new(|config| {
         config.early_data = EarlyData::Accept;
-        // Time enough to send some, if that were not off.
+        // Enough time to send early data if it were not disabled.
         config.handshake_delay = std::time::Duration::from_millis(400);
     });
     for (http, tls) in [
@@ -150,8 +150,8 @@ fn early(options: &mut BrowserOptions, http: BrowserHttp) {
 fn early_data_is_sent_and_taken() {
     let bench = Bench::new(|config| {
         config.early_data = EarlyData::Accept;
-        // The handshake takes longer than the browser's own way to its request. After a second of it Chromium gives the
-        // early data up.
+        // The handshake takes longer than the browser needs to start its request. After a second of handshake Chromium
+        // abandons early data.
         config.handshake_delay = std::time::Duration::from_millis(500);
     });
     for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {

@@ -1,4 +1,4 @@
-//! How visits end: whatever happens, nothing is left running, and nothing of it in files.
+//! Ends of visits: no process keeps running, and no file is left.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use firstbyte_probe::probe::{Prober, Target};
 
 use crate::support::{Pretended, prober, visit, wait, write_program};
 
-/// Says its process and that of its child, and hangs.
+/// Writes its process ID and that of its child, and hangs.
 const HANGS: &str = "sleep 600 & echo \"$$ $!\" > \"$folder/pids.new\"\nmv \"$folder/pids.new\" \"$folder/pids\"\nwait";
 
 fn target() -> Target {
     Target::parse("https://127.0.0.1:1/").unwrap()
 }
 
-/// The processes of a curl that hangs, once it has said them.
+/// The processes of a hanging curl, once it has reported them.
 async fn processes(said: &Path) -> Vec<String> {
     loop {
         if let Ok(text) = std::fs::read_to_string(said) {
@@ -28,12 +28,12 @@ async fn processes(said: &Path) -> Vec<String> {
 }
 
 fn runs(process: &str) -> bool {
-    // One that has ended, and that nobody has waited for, runs no more.
+    // A zombie does not run any more.
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// All of them were sent SIGKILL. The kernel takes its time to end what nobody of ours can wait for.
+/// All of them got SIGKILL. The kernel takes some time to end processes that are not our children.
 fn all_gone(processes: &[String]) {
     assert_eq!(processes.len(), 2);
     let gone = || processes.iter().all(|process| !runs(process));
@@ -60,7 +60,7 @@ fn an_interruption_ends_it_at_once() {
     });
     assert_eq!(sample.failure().unwrap().cause, Cause::Interrupted);
     all_gone(&processes);
-    // The next one is not interrupted: it is another visit.
+    // The next visit is not interrupted.
     std::fs::remove_file(hanging.file("pids")).unwrap();
     let again = wait(async {
         let target = target();
@@ -91,7 +91,7 @@ fn one_that_hangs_is_ended_by_the_limit() {
     let options = Options { max_time: Some(Duration::from_millis(100)), ..Options::default() };
     let sample = visit(&hanging.program(), &options, &target());
     let failure = sample.failure().unwrap();
-    // The name server has nothing to do with it.
+    // The name server is not involved.
     assert_eq!(failure.failure_type().as_str(), "client.failed", "{failure}");
     all_gone(&wait(processes(&hanging.file("pids"))));
 }

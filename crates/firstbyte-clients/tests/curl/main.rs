@@ -1,4 +1,4 @@
-//! The curl of this machine, against servers on loopback; and programs that pretend to be one.
+//! The installed curl against servers on loopback, and programs that imitate curl.
 #![allow(clippy::unwrap_used, reason = "in tests")]
 
 mod ends;

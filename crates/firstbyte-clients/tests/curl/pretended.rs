@@ -1,5 +1,5 @@
-//! Sessions and early data, of curls that are newer than what is installed: by a program that answers as their
-//! documentation says, with the lines that people posted of them.
+//! Sessions and early data of newer curls than the installed one, imitated by a program that answers according to their
+//! documentation, with lines from users' posts.
 
 use firstbyte_clients::curl::{CurlCapabilities, CurlOptions, CurlProber};
 use firstbyte_core::timeline::{EarlyData, Handshake, SessionMechanism};
@@ -8,7 +8,7 @@ use firstbyte_probe::probe::{Prober, Target};
 
 use crate::support::{check, wait, write_program};
 
-/// From documentation: `--ssl-sessions` imports what is in the file, and leaves there what it has at its end.
+/// From documentation: `--ssl-sessions` imports the sessions in the file, and writes its own sessions there at the end.
 const SCRIPT: &str = r##"#!/bin/sh
 case "$2" in
 --version)
@@ -67,7 +67,7 @@ fn sessions_are_obtained_and_taken_up() {
         let curl = CurlOptions::new(&program, &options, able.clone()).unwrap();
         let prober = CurlProber::new(curl).unwrap();
         let (unprepared, sample, again) = wait(async {
-            // Without a session there is a full handshake, and it says so.
+            // Without a session there is a full handshake, and the sample says so.
             let unprepared =
                 CurlProber::new(CurlOptions::new(&program, &options, able.clone()).unwrap())
                     .unwrap()

@@ -40,7 +40,7 @@ impl Bench {
         Target::parse(&format!("https://{HOST}:{}{path}", self.server.addr().port())).unwrap()
     }
 
-    /// What leads here, and trusts the server.
+    /// Options that lead to this server and trust it.
     pub(crate) fn options(&self, change: impl FnOnce(&mut Options)) -> Options {
         let mut options = Options::default();
         options.tls.ca_file = Some(self.folder.path().join("ca.pem"));
@@ -54,7 +54,7 @@ impl Bench {
         options
     }
 
-    /// A visit to "/" by the curl that is installed.
+    /// Visits "/" with the installed curl.
     pub(crate) fn visit(&self, change: impl FnOnce(&mut Options)) -> Sample {
         self.visit_to(&self.target("/"), change)
     }
@@ -69,7 +69,7 @@ pub(crate) fn prober(program: &str, options: &Options) -> CurlProber {
     CurlProber::new(CurlOptions::new(program, options, able).unwrap()).unwrap()
 }
 
-/// One visit by a prober of its own, prepared.
+/// Makes one visit with a new prober, after preparing it.
 pub(crate) fn visit(program: &str, options: &Options, target: &Target) -> Sample {
     let prober = prober(program, options);
     let sample = wait(async {
@@ -85,7 +85,7 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// What holds of every visit.
+/// Checks properties of every visit.
 pub(crate) fn check(sample: &Sample) {
     for connection in sample.redirects.iter().chain([&sample.connection]) {
         assert_eq!(connection.marks.disorder(), None, "{connection:#?}");
@@ -100,13 +100,13 @@ pub(crate) fn check(sample: &Sample) {
     }
 }
 
-/// What the server says of the request, in its response.
+/// A field of the server's response that describes the request.
 pub(crate) fn server_said(connection: &Connection, name: &str) -> String {
     connection.facts.http.as_ref().unwrap().header(name).unwrap_or("nothing").to_owned()
 }
 
-/// A program of its own under the name of curl: what it does on visits is `script`; asked what it can do, it says
-/// what the curl of this machine says, with `version` in the place of its version.
+/// A program in place of curl. It runs `script` for visits; for its abilities it reports those of the installed curl,
+/// with `version` instead of its version.
 pub(crate) struct Pretended {
     pub(crate) folder: TempDir,
 }
@@ -133,7 +133,8 @@ impl Pretended {
     }
 }
 
-/// By a shell: a file that this process itself has open for writing could not be executed by a fork of another thread.
+/// Written by a shell: if this process had the file open for writing, a fork by another thread would prevent its
+/// execution.
 pub(crate) fn write_program(path: &Path, text: &str) {
     let source = path.with_extension("text");
     std::fs::write(&source, text).unwrap();

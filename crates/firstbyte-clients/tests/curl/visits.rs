@@ -1,4 +1,4 @@
-//! Visits of all kinds: what they say, held against what the server says.
+//! Visits of all kinds, compared with the server's reports.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
@@ -83,7 +83,7 @@ fn a_kept_connection() {
         assert!(connection.facts.reused);
         let marks: Vec<_> = connection.marks.iter().map(|(mark, _)| mark).collect();
         assert_eq!(marks, [Mark::RequestEnd, Mark::ResponseStart, Mark::ResponseEnd]);
-        // As our own prober: what was settled when it was opened.
+        // Facts about the connection's set-up are kept, as with our own prober.
         let tls = connection.facts.tls.as_ref().unwrap();
         assert_eq!(tls.handshake, Some(Handshake::Full));
         assert!(!tls.certificates.is_empty());
@@ -104,7 +104,7 @@ fn requests_have_what_was_asked_for() {
     assert_eq!(connection.failure, None);
     let http = connection.facts.http.as_ref().unwrap();
     assert_eq!((http.method.as_str(), http.upload_bytes), ("POST", Some(4)));
-    // Read when the head was written; the body may have followed.
+    // The time was read when the header was written; the body may have followed.
     assert_eq!(connection.marks.at(Mark::RequestEnd), None);
     assert_eq!(connection.facts.tls.as_ref().unwrap().version.as_deref(), Some("TLSv1.2"));
     let head = bench.visit(|options| options.http.method = "HEAD".parse().unwrap());
@@ -125,12 +125,12 @@ fn redirects_are_legs() {
     let none =
         bench.visit_to(&bench.target("/redirect"), |options| options.max_redirects = Some(0));
     assert!(matches!(none.failure().unwrap().cause, Cause::TooManyRedirects { limit: 0, .. }));
-    // Not asked to follow, it is an answer.
+    // Unless curl is asked to follow it, a redirect is an answer.
     let answer = bench.visit_to(&bench.target("/redirect"), |_| {});
     assert_eq!((answer.failure(), answer.redirects.len()), (None, 0));
 }
 
-/// A port of loopback on which nobody listens.
+/// A loopback port without a listener.
 fn nobody() -> Target {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     Target::parse(&format!("https://127.0.0.1:{port}/")).unwrap()
@@ -171,7 +171,7 @@ fn failures_have_our_names() {
     let unresolved = Target::parse("https://nobody.invalid/").unwrap();
     let (phase, name, _) = named(&unresolved, |o| {
         o.resolve.clear();
-        // Not sent anywhere: names under .invalid may be asked of name servers.
+        // An invalid name is not sent anywhere; names under .invalid may be sent to name servers.
         o.connect_to = vec![firstbyte_probe::probe::options::ConnectTo {
             from_host: None,
             from_port: None,
@@ -198,10 +198,10 @@ fn time_runs_out() {
         matches!(failure.cause, Cause::TimedOut { after, limit: TimeLimit::Visit, .. } if after == limit),
         "{failure}"
     );
-    // What was seen until then stays.
+    // Marks that were reached before are kept.
     assert!(sample.connection.marks.at(Mark::HandshakeComplete).is_some());
     assert!(sample.connection.marks.at(Mark::ResponseStart).is_none());
-    // Accepts, and says nothing.
+    // Accepts connections, but sends nothing.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("https://127.0.0.1:{}/", silent.local_addr().unwrap().port());
     let sample = slow.visit_to(&Target::parse(&url).unwrap(), |o| o.connect_timeout = limit);
@@ -229,7 +229,7 @@ fn secrets_are_not_among_the_arguments() {
     }
 }
 
-/// The arguments of this process's curls, once there are any.
+/// Arguments of this process's curls, once there are any.
 async fn arguments_of_curls(_target: &Target) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..100 {
@@ -248,7 +248,7 @@ async fn arguments_of_curls(_target: &Target) -> Vec<String> {
     seen
 }
 
-/// In a process of its own, since the environment is.
+/// In its own process, since environment variables belong to the process.
 #[test]
 fn proxies_and_the_users_own_file_do_not_apply() {
     let home = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Days: their numbers, and the ways in which exports write them.
+//! Days: their numbers, and the date formats of exports.
 
-/// Days since 1 January 1970, of a date of the Gregorian calendar that there is.
+/// Days since 1 January 1970, if the Gregorian calendar has this date.
 pub fn day_number(year: i64, month: u32, day: u32) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days = match month {
@@ -12,7 +12,7 @@ pub fn day_number(year: i64, month: u32, day: u32) -> Option<i64> {
     if !(1..=days).contains(&day) || !(1970..=9999).contains(&year) {
         return None;
     }
-    // Years begin in March: a leap day is their last one. Months of 153 days in five.
+    // Years start in March, so that a leap day is the last day of its year. Every five months together have 153 days.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);
@@ -44,23 +44,22 @@ pub(super) enum SlashOrder {
     DayFirst,
 }
 
-/// A date as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WrittenDate {
-    /// It can be read in one way.
+    /// The date is unambiguous.
     Day(i64),
-    /// `3/4/2026`: both numbers could be the month.
+    /// `3/4/2026`: either number could be the month.
     Slashes { first: u32, second: u32, year: i64 },
-    /// It has a date's form, and there is no such day.
+    /// It looks like a date, but there is no such day.
     NoSuchDay,
 }
 
 impl WrittenDate {
-    /// None where `text` has no date's form.
+    /// `None` if `text` does not look like a date.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let day = |day: Option<i64>| Some(day.map_or(Self::NoSuchDay, Self::Day));
         let text = text.trim();
-        // `2026-04-15T00:00:00Z`, `2026-04-15 00:00`: what follows the date is midnight, or of no matter.
+        // `2026-04-15T00:00:00Z`, `2026-04-15 00:00`: the time after the date is midnight, or does not matter.
         let head = text.split(['T', ' ']).next().unwrap_or(text);
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if digits(text) && text.len() == 8 {
@@ -113,7 +112,7 @@ impl WrittenDate {
         Some(day_number(year, month, number).map_or(Self::NoSuchDay, Self::Day))
     }
 
-    /// The order that this date shows, if it shows one.
+    /// The order that this date proves, if it proves one.
     pub(super) fn order(self) -> Option<SlashOrder> {
         match self {
             Self::Slashes { first, .. } if first > 12 => Some(SlashOrder::DayFirst),
@@ -122,7 +121,7 @@ impl WrittenDate {
         }
     }
 
-    /// The day, by the order of all dates of the file.
+    /// The day, given the order used throughout the file.
     pub(super) fn day(self, order: SlashOrder) -> Option<i64> {
         match self {
             Self::Day(day) => Some(day),

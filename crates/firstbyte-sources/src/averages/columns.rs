@@ -1,18 +1,18 @@
-//! What columns of analytics exports are called, and what is in them. The table is that of `docs/formats.md`.
+//! Column names of analytics exports, and what the columns contain. The table is that of `docs/formats.md`.
 
-/// Who wrote an export.
+/// The product that wrote an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AveragesProduct {
-    /// Google Analytics until 2024, as its pages and its reporting interface exported it.
+    /// Google Analytics until 2024, as exported by its pages and its reporting API.
     GoogleAnalytics,
     /// Matomo, with its page performance metrics.
     Matomo,
-    /// Anybody: columns by common names.
+    /// Any other product: columns with common names.
     Generic,
 }
 
 impl AveragesProduct {
-    /// Its name.
+    /// Name of the product.
     pub const fn name(self) -> &'static str {
         match self {
             Self::GoogleAnalytics => "Google Analytics",
@@ -22,10 +22,10 @@ impl AveragesProduct {
     }
 }
 
-/// What is averaged.
+/// The time that is averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AveragedTime {
-    /// From `connectStart` to `connectEnd`: TCP and, with https, TLS. A connection that is used again takes none.
+    /// From `connectStart` to `connectEnd`: TCP and, with https, TLS. Zero for a reused connection.
     Connection,
     /// Name lookup and connection.
     Network,
@@ -40,7 +40,7 @@ pub enum AveragedTime {
 }
 
 impl AveragedTime {
-    /// In words.
+    /// Name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection time",
@@ -53,16 +53,15 @@ impl AveragedTime {
     }
 }
 
-/// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ColumnRole {
     Date,
-    /// An average; nanoseconds in its unit, where the header says one.
+    /// An average, with the nanoseconds of its unit if the header names one.
     Average {
         time: AveragedTime,
         unit_ns: Option<f64>,
     },
-    /// What the average is of.
+    /// Number of samples that the average is based on.
     Samples,
     /// All page views, timed or not.
     PageViews,
@@ -71,7 +70,7 @@ pub(super) enum ColumnRole {
 const SECOND: f64 = 1e9;
 const MILLISECOND: f64 = 1e6;
 
-/// Names, in lower case; who has them; what is in them.
+/// Lower-case column names, the product that uses each, and the column's content.
 const NAMED: [(&str, AveragesProduct, ColumnRole); 22] = {
     use AveragedTime::{Connection, Lookup, Network, PageLoad, Response};
     use AveragesProduct::{Generic, GoogleAnalytics as Ga, Matomo};
@@ -105,7 +104,7 @@ const NAMED: [(&str, AveragesProduct, ColumnRole); 22] = {
     ]
 };
 
-/// What the column with this header holds, if anything that matters, and whose name it is.
+/// The product and the role of the column with this header, if it is a relevant one.
 pub(super) fn role(header: &str) -> Option<(AveragesProduct, ColumnRole)> {
     let name = header.trim().to_lowercase();
     if let Some((_, product, role)) = NAMED.iter().find(|(known, ..)| *known == name) {
@@ -134,7 +133,7 @@ pub(super) fn role(header: &str) -> Option<(AveragesProduct, ColumnRole)> {
     Some((AveragesProduct::Generic, role))
 }
 
-/// `average (ms)`, `connect_ms`, `mean [s]`: the name, and nanoseconds in the unit.
+/// Splits `average (ms)`, `connect_ms`, `mean [s]` into the name and the nanoseconds of the unit.
 fn without_unit(name: &str) -> (&str, Option<f64>) {
     let bare = name.trim_end_matches([')', ']', ' ']);
     let Some(at) = bare.rfind(['(', '[', '_', ' ']) else { return (name, None) };
@@ -144,7 +143,7 @@ fn without_unit(name: &str) -> (&str, Option<f64>) {
     }
 }
 
-/// Nanoseconds in the unit called so.
+/// Nanoseconds of the unit with this name.
 pub(super) fn unit(name: &str) -> Option<f64> {
     match name.trim() {
         "s" | "sec" | "secs" | "second" | "seconds" => Some(SECOND),
@@ -154,7 +153,7 @@ pub(super) fn unit(name: &str) -> Option<f64> {
     }
 }
 
-/// What an average without a unit is taken to be in.
+/// Unit assumed for an average without one.
 pub(super) const ASSUMED_UNIT_NS: f64 = MILLISECOND;
 
 #[cfg(test)]

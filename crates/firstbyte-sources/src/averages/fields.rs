@@ -1,8 +1,8 @@
-//! The text of an export, whatever its encoding, and the fields of its lines.
+//! The decoded text of an export, and the fields of its lines.
 
 use super::AveragesError;
 
-/// The text of `bytes`: UTF-8, or UTF-16 where a byte order mark says so, as spreadsheets write it. The mark is left out.
+/// Decodes `bytes` as UTF-8, or as UTF-16 if there is a byte order mark, as spreadsheets write it. Strips the mark.
 pub(super) fn text(bytes: &[u8]) -> Result<String, AveragesError> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes
@@ -28,7 +28,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, AveragesError> {
     }
 }
 
-/// What separates the fields of a header. Tabs and semicolons are in no name.
+/// The field separator of a header. Column names never contain tabs or semicolons.
 pub(super) fn separator(header: &str) -> char {
     ['\t', ';'].into_iter().find(|c| header.contains(*c)).unwrap_or(',')
 }
@@ -60,7 +60,7 @@ pub(super) fn split(
     Ok(fields.into_iter().map(|field| field.trim().to_owned()).collect())
 }
 
-/// Which sign stands before a number's fraction, in one column.
+/// The decimal mark used in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecimalMark {
     Point,
@@ -68,7 +68,7 @@ pub(super) enum DecimalMark {
 }
 
 impl DecimalMark {
-    /// What the numbers of a column show; `otherwise` where none of them tells a fraction from thousands.
+    /// The decimal mark that a column's numbers prove; `otherwise` if they are ambiguous.
     pub(super) fn shown_by<'a>(fields: impl Iterator<Item = &'a str>, otherwise: Self) -> Self {
         let (mut points, mut commas) = (false, false);
         for field in fields {
@@ -88,20 +88,20 @@ impl DecimalMark {
     }
 }
 
-/// Whether the mark at `at` can only be that of a fraction: it is alone, and not before exactly three digits, or zero is
-/// before it.
+/// Whether the mark at `at` can only be a decimal mark: it is the only one, and it is not followed by exactly three
+/// digits, or nothing but a zero comes before it.
 fn is_fraction(field: &str, at: usize, mark: char) -> bool {
     let digits = field[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
     let whole = field[..at].trim_start_matches(['-', '+']);
     field.matches(mark).count() == 1 && (digits != 3 || whole == "0" || whole.is_empty())
 }
 
-/// A number with its unit behind it: `1,234.5`, `0,06`, `61.2 ms`, `1 234`.
+/// A number followed by a unit: `1,234.5`, `0,06`, `61.2 ms`, `1 234`.
 pub(super) fn number(field: &str, mark: DecimalMark) -> Option<(f64, &str)> {
     let end =
         field.find(|c: char| c.is_alphabetic() || c == 'µ' || c == '%').unwrap_or(field.len());
     let (digits, unit) = field.split_at(end);
-    // An exponent is no unit.
+    // An exponent is not a unit.
     let (digits, unit) = match unit.strip_prefix(['e', 'E']) {
         Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') => {
             (field, "")

@@ -1,8 +1,8 @@
-//! Daily averages, as analytics export them: read, and when they changed.
+//! Daily averages, as exported by analytics products, and when they changed.
 //!
-//! In: the bytes of an export. Out: days with an average and what it is of; changes of level, by
-//! [`stats::find_changes`](firstbyte_core::stats::find_changes). What products call their columns is in `columns`; formats in
-//! `docs/formats.md`, statistics in `docs/statistics.md`.
+//! Input: the bytes of an export. Output: days with their averages and sample counts, and changes of level found by
+//! [`stats::find_changes`](firstbyte_core::stats::find_changes). Products' column names are in `columns`; the formats
+//! are in `docs/formats.md`, the statistics in `docs/statistics.md`.
 
 mod calendar;
 mod columns;
@@ -18,25 +18,25 @@ pub use columns::{AveragedTime, AveragesProduct};
 
 use firstbyte_core::stats::{ChangeForm, ChangeSettings, SeriesChanges, SeriesPoint, find_changes};
 
-/// More days than this are no export of daily averages.
+/// A file with more days than this is not an export of daily averages.
 pub const MOST_DAYS: usize = 4_000;
 
 /// Days, each with an average.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DailyAverages {
-    /// Whose names the columns have.
+    /// The product that uses these column names.
     pub product: AveragesProduct,
-    /// What is averaged.
+    /// The time that is averaged.
     pub time: AveragedTime,
-    /// What its column is called.
+    /// Name of its column.
     pub header: String,
-    /// Whether the file says which unit it is in; milliseconds were taken otherwise.
+    /// Whether the file names the unit; otherwise milliseconds are assumed.
     pub unit_was_said: bool,
-    /// In the order of time, each day once, at least one.
+    /// In chronological order, without duplicates, at least one.
     pub days: Vec<DayAverage>,
-    /// Lines with a date and no average.
+    /// Lines with a date but no average.
     pub without_average: u64,
-    /// Lines of totals.
+    /// Lines of totals, which were skipped.
     pub passed_over: u64,
 }
 
@@ -45,20 +45,20 @@ pub struct DailyAverages {
 pub struct DayAverage {
     /// Days since 1 January 1970.
     pub day: i64,
-    /// Its line in the file.
+    /// Line number in the file.
     pub line: usize,
-    /// Nanoseconds.
+    /// The average, nanoseconds.
     pub average_ns: f64,
-    /// What it is the average of.
+    /// Number of samples in the average.
     pub samples: Option<u64>,
     /// Page views of the day, timed or not.
     pub page_views: Option<u64>,
 }
 
-/// What is wrong with an export.
+/// An error in an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AveragesError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
     /// The field, from 1.
     pub column: usize,
@@ -86,24 +86,23 @@ impl DailyAverages {
         [self.days.first(), self.days.last()].map(|day| day.map_or(0, |day| day.day))
     }
 
-    /// Days between the first and the last that have no average.
+    /// Days without an average between the first and the last.
     pub fn missing_days(&self) -> u64 {
         let [first, last] = self.span();
         u64::try_from(last - first + 1).unwrap_or(0).saturating_sub(self.days.len() as u64)
     }
 
-    /// Of all days together, where every day has them.
+    /// Total over all days, if every day has a number of samples.
     pub fn samples(&self) -> Option<u64> {
         self.days.iter().map(|day| day.samples).sum()
     }
 
-    /// Of all days together, where every day has them.
+    /// Total over all days, if every day has page views.
     pub fn page_views(&self) -> Option<u64> {
         self.days.iter().map(|day| day.page_views).sum()
     }
 
-    /// The step in which averages are written, nanoseconds: the largest power of ten times a nanosecond that all of them
-    /// are multiples of.
+    /// Precision of the averages, nanoseconds: the largest power of ten that all of them are multiples of.
     pub fn step_ns(&self) -> f64 {
         let mut step = 1e9;
         while step > 1.0 {
@@ -119,8 +118,9 @@ impl DailyAverages {
         1.0
     }
 
-    /// When the averages changed. Days are weighted by what they are averages of, or else by page views. None with too few
-    /// days ([`firstbyte_core::stats::FEWEST_SLOTS`]), or where all are the same.
+    /// When the averages changed. Days are weighted by samples, or else by page views.
+    ///
+    /// `None` with too few days ([`firstbyte_core::stats::FEWEST_SLOTS`]), or if all averages are equal.
     pub fn changes(&self) -> Option<SeriesChanges> {
         let samples = self.samples().is_some();
         let points: Vec<SeriesPoint> = self
@@ -135,8 +135,10 @@ impl DailyAverages {
         find_changes(&points, &ChangeSettings::DAILY)
     }
 
-    /// How the usual number of page views a day, or of samples where those are not known, changed with `form`: later over
-    /// earlier, up to four weeks on either side. None where neither is known, or a side has less than a week.
+    /// Ratio of the median daily page views (or samples, if page views are unknown) after and before the change of
+    /// `form`, over up to four weeks on either side.
+    ///
+    /// `None` if neither is known, or if a side has less than a week.
     pub fn visits_ratio(&self, form: ChangeForm) -> Option<f64> {
         const DAYS: i64 = 28;
         let side = |from: i64, until: i64| {

@@ -1,16 +1,15 @@
-//! From the bytes of an export to its days.
+//! Reads the bytes of an export into days.
 
 use super::calendar::{SlashOrder, WrittenDate, date_of_day};
 use super::columns::{self, ASSUMED_UNIT_NS, AveragedTime, AveragesProduct, ColumnRole};
 use super::fields::{DecimalMark, number, separator, split, text};
 use super::{AveragesError, DailyAverages, DayAverage, MOST_DAYS};
 
-/// An average above a day is none of a connection's.
+/// A connection's average cannot exceed a day.
 const LONGEST_NS: f64 = 86_400e9;
-/// Lines before the header at most: titles, comments, dates.
+/// Maximum number of lines before the header: titles, comments, dates.
 const PREFACE: usize = 50;
 
-/// Which column is what.
 struct Layout {
     product: AveragesProduct,
     time: AveragedTime,
@@ -23,7 +22,6 @@ struct Layout {
     page_views: Option<usize>,
 }
 
-/// A row as written.
 struct WrittenRow {
     line: usize,
     date: WrittenDate,
@@ -31,11 +29,12 @@ struct WrittenRow {
 }
 
 impl DailyAverages {
-    /// Reads an export: CSV with commas, semicolons or tabs. Comments, titles before the header, totals behind the days and
-    /// further tables are passed over.
+    /// Reads an export: CSV with commas, semicolons or tabs.
+    ///
+    /// Skips comments, titles before the header, totals after the days, and further tables.
     ///
     /// # Errors
-    /// What is wrong, with line and column.
+    /// If the export is malformed: what is wrong, with line and column.
     pub fn read(bytes: &[u8]) -> Result<Self, AveragesError> {
         let text = text(bytes)?;
         let mut lines = (1..).zip(text.lines());
@@ -56,7 +55,7 @@ impl DailyAverages {
 }
 
 impl Layout {
-    /// None where `line` is no header.
+    /// `None` if `line` is not a header.
     fn from_header(line: &str, number: usize) -> Result<Option<Self>, AveragesError> {
         if line.trim().is_empty() || line.starts_with('#') {
             return Ok(None);
@@ -106,7 +105,7 @@ impl Layout {
         }))
     }
 
-    /// The rows with dates, and how many were passed over.
+    /// The rows with dates, and the number of skipped lines.
     fn rows<'a>(
         &self,
         lines: impl Iterator<Item = (usize, &'a str)>,
@@ -125,7 +124,7 @@ impl Layout {
             let fields = split(text, self.separator, line)?;
             let field = fields.get(self.date).map_or("", String::as_str);
             let Some(date) = WrittenDate::parse(field) else {
-                // Behind an empty line another table begins; and totals have no date.
+                // A line without a date starts another table if it follows an empty line; otherwise it may be a total.
                 if apart {
                     return Ok((rows, passed_over));
                 }
@@ -151,7 +150,7 @@ impl Layout {
         let order = self.order(rows)?;
         let column =
             |at: usize| rows.iter().filter_map(move |row| row.fields.get(at)).map(String::as_str);
-        // Where semicolons or tabs separate, numbers are often those of places that write commas for fractions.
+        // Exports separated by semicolons or tabs often come from locales with a decimal comma.
         let usual = if self.separator == ',' { DecimalMark::Point } else { DecimalMark::Comma };
         let mark = DecimalMark::shown_by(column(self.average), usual);
         let mut days: Vec<DayAverage> = Vec::new();
@@ -167,7 +166,7 @@ impl Layout {
             let average =
                 if is_missing(field) { None } else { Some(self.average(row.line, field, mark)?) };
             unit_was_said |= average.is_some_and(|(_, said)| said);
-            // No average of nothing; and a zero that nobody counted is what is written where nothing was timed.
+            // An average of no samples is dropped. Without a sample count, zero means that nothing was timed.
             let average = average.map(|(ns, _)| ns).filter(|ns| match samples {
                 Some(samples) => samples > 0,
                 None => *ns > 0.0,
@@ -203,7 +202,7 @@ impl Layout {
         })
     }
 
-    /// Which number is the month where dates have slashes: one that is above 12 shows it for all.
+    /// Whether the month comes first in dates with slashes: one number above 12 proves it for all.
     fn order(&self, rows: &[WrittenRow]) -> Result<SlashOrder, AveragesError> {
         let shown = |order| rows.iter().find(|row| row.date.order() == Some(order));
         match (shown(SlashOrder::MonthFirst), shown(SlashOrder::DayFirst)) {
@@ -236,7 +235,7 @@ impl Layout {
         }
     }
 
-    /// Nanoseconds, and whether the field has a unit of its own.
+    /// The average in nanoseconds, and whether the field names its unit.
     fn average(
         &self,
         line: usize,
@@ -264,7 +263,7 @@ impl Layout {
         if is_missing(field) {
             return Ok(None);
         }
-        // Counts have no fraction: whatever marks there are, are of thousands, unless only zeros follow.
+        // Counts have no fraction: marks separate thousands, unless only zeros follow.
         let mark = DecimalMark::shown_by(std::iter::once(field), DecimalMark::Point);
         let value = match number(field, mark) {
             Some((value, "")) if value.fract() == 0.0 => Some(value),
@@ -278,7 +277,7 @@ impl Layout {
         }
     }
 
-    /// What is wrong with a field.
+    /// Error for a field.
     fn bad(&self, line: usize, column: usize, field: &str, what: &str) -> AveragesError {
         let shown: String = field.chars().take(40).collect();
         let name = self.header.get(column).map_or("", String::as_str);
@@ -286,7 +285,7 @@ impl Layout {
     }
 }
 
-/// Whether all groups behind marks have three digits.
+/// Whether every group after a mark has three digits.
 fn is_grouped(field: &str) -> bool {
     field.split(['.', ',']).skip(1).all(|group| group.len() == 3)
 }
@@ -296,7 +295,7 @@ fn is_missing(field: &str) -> bool {
     matches!(field.as_str(), "" | "-" | "–" | "n/a" | "na" | "null" | "none" | "(not set)")
 }
 
-/// What stands where a date would, in lines below the days.
+/// Whether the date field of a line after the days marks a total.
 fn is_total(field: &str) -> bool {
     let field = field.trim().to_ascii_lowercase();
     let known = ["total", "sum", "average", "avg", "mean", "grand total", "all"];

@@ -1,16 +1,18 @@
 use super::*;
 use firstbyte_core::stats::Pace;
 
-/// The story's own case, made up to its figures: see [`story`].
+/// The story's own case, generated to match its figures: see [`story`].
 const STORY: &str = include_str!("../../fixtures/averages/story.csv");
 
 /// The day on which TLS 1.3 is turned on in it.
 const TURNED_ON: (i64, u32, u32) = (2018, 11, 14);
 
-/// An export to the figures that the story has: five months of daily averages over 14,302,686 page views, one in a hundred
-/// of them timed, in which the average connection time falls by 10 ms. All else is made up: the days, the level before
-/// (64 ms), that weekends are slower by 6 ms and have two thirds of the visits, how days vary (a connection by 120 ms, a
-/// day's state by 1.5 ms that fades by half a day), two days with an outage elsewhere, and one without data.
+/// An export that matches the figures of the story: five months of daily averages over 14,302,686 page views, one in a
+/// hundred of them timed, in which the average connection time falls by 10 ms.
+///
+/// Everything else is made up: the days, the level before (64 ms), weekends that are 6 ms slower with two thirds of the
+/// visits, the variation of days (120 ms per connection, 1.5 ms per day with half carried over to the next day), two
+/// days with an outage elsewhere, and one day without data.
 fn story() -> String {
     const PAGE_VIEWS: u64 = 14_302_686;
     let mut random = fastrand::Rng::with_seed(20_181_114);

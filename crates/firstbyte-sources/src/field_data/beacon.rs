@@ -1,4 +1,4 @@
-//! Beacons: what the snippet sends, read and checked.
+//! Reads and validates beacons, which the snippet sends.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use super::line::{BeaconRecord, CountedEntries};
 use super::origin::{page_origin, protocol_name};
 use super::sampling;
 
-/// The most that a beacon may have: what `sendBeacon` lets a page send (64 KiB).
+/// Maximum size of a beacon: what `sendBeacon` lets a page send (64 KiB).
 pub const BEACON_BYTES: usize = 64 * 1024;
-/// The most entries of a beacon. The snippet sends fewer, and says how many it left out.
+/// Maximum number of entries in a beacon. The snippet sends fewer, and reports how many it left out.
 pub const MOST_ENTRIES: usize = 400;
-/// The finest step that a browser's clock has, microseconds.
+/// Finest clock step of any browser, microseconds.
 const FINEST_STEP_US: f64 = 5.0;
-/// The coarsest, microseconds: ten of those that Firefox has when it resists fingerprinting.
+/// Coarsest clock step accepted, microseconds: ten times Firefox's step when it resists fingerprinting.
 const COARSEST_STEP_US: f64 = 1e6;
 
 /// Why a beacon is not kept.
@@ -27,22 +27,22 @@ pub enum BadBeacon {
     TooLarge,
     /// Not JSON, or cut short.
     NotJson,
-    /// JSON, and no beacon of a version that is known.
+    /// JSON, but not a beacon of a known version.
     NotBeacon,
-    /// The page is none of http or https.
+    /// The page is not an http or https page.
     Page,
-    /// The sampling fraction is none, or less than what is believed.
+    /// The sampling fraction is not a fraction, or is too small to be credible.
     Sampling,
-    /// The clock's step is none.
+    /// The clock step is not positive, or is too coarse.
     Step,
     /// More than [`MOST_ENTRIES`].
     TooManyEntries,
-    /// Nothing in it could be.
+    /// Every entry is impossible.
     NoEntries,
 }
 
 impl BadBeacon {
-    /// A name for counts.
+    /// Name used in counts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooLarge => "too-large",
@@ -92,7 +92,7 @@ struct Sent {
     entries: Vec<Value>,
 }
 
-/// An entry as it is sent: navigation type, origin, `nextHopProtocol`, `deliveryType`, size, then times.
+/// Reads an entry as it is sent: navigation type, origin, `nextHopProtocol`, `deliveryType`, size, then times.
 fn entry(value: &Value) -> Option<(&str, &str, &str, &str, u8, EntryTimes)> {
     let parts = value.as_array()?;
     let [navigation, origin, protocol, delivery, size, times @ ..] = &parts[..] else {
@@ -113,10 +113,10 @@ fn entry(value: &Value) -> Option<(&str, &str, &str, &str, u8, EntryTimes)> {
     Some((navigation, origin, protocol, delivery, size, EntryTimes::from_array(all)))
 }
 
-/// Reads a beacon that came at `received_unix_s`, which is kept to the minute.
+/// Reads a beacon received at `received_unix_s`, which is stored to the minute.
 ///
 /// # Errors
-/// When nothing of it can be kept. Entries that cannot be are counted, and do not keep the others out.
+/// If nothing in the beacon can be kept. Impossible entries are counted and do not invalidate the others.
 pub fn parse_beacon(bytes: &[u8], received_unix_s: u64) -> Result<BeaconRecord, BadBeacon> {
     if bytes.len() > BEACON_BYTES {
         return Err(BadBeacon::TooLarge);

@@ -1,44 +1,45 @@
-//! One entry of Navigation or Resource Timing: what it is, told before anything is subtracted, and the phases of a
-//! connection that was new.
+//! One entry of Navigation or Resource Timing: its class, decided before anything is subtracted, and the phases of a
+//! new connection.
 //!
-//! Where a browser has nothing to say it writes zero, or repeats `fetchStart`: for connections that were reused, responses
-//! out of a cache, servers of other origins that do not allow it (no `Timing-Allow-Origin`). Differences of such numbers
-//! are no times. (W3C Resource Timing, 2026-04-20, §4.4 and §4.5; Fetch, "clamp and coarsen connection timing info".)
+//! Browsers write zero, or repeat `fetchStart`, when they have nothing to report: for reused connections, cached
+//! responses, and cross-origin servers that do not allow timing (no `Timing-Allow-Origin`). Differences of such numbers
+//! are not durations. (W3C Resource Timing, 2026-04-20, §4.4 and §4.5; Fetch, "clamp and coarsen connection timing
+//! info".)
 
 use serde::{Deserialize, Serialize};
 
-/// Microseconds: as long as a page may be open before its times are not believed, ten days.
+/// Latest credible time, microseconds: a page is open for at most ten days.
 const LATEST_US: f64 = 10.0 * 86_400e6;
 
-/// What an entry is.
+/// Class of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryClass {
-    /// Over a connection that was opened for it, over TLS: the only one that has phases.
+    /// Over a TLS connection that was opened for it: the only class with phases.
     New,
-    /// Over a connection that was there.
+    /// Over an existing connection.
     Reused,
-    /// Over a connection that may have been begun before it was asked for (a preconnect), or within the same step of the
-    /// clock: the beginning of its phases is not known.
+    /// Over a connection that may have been started before it was needed (a preconnect), or within the same clock step:
+    /// the start of its phases is unknown.
     BegunBefore,
-    /// Out of a cache, or fetched ahead.
+    /// From a cache, or prefetched.
     Cached,
-    /// Of another origin that does not allow its times to be seen (no `Timing-Allow-Origin`), or without a response.
+    /// From another origin that hides its times (no `Timing-Allow-Origin`), or without a response.
     Opaque,
     /// Over plain HTTP.
     PlainHttp,
-    /// Loaded before anybody looked at the page.
+    /// Loaded before the page was shown.
     Prerendered,
-    /// The document of a page that was gone back or forward to.
+    /// The document of a page reached by going back or forward.
     BackForward,
-    /// Through a service worker, whose times are in between.
+    /// Through a service worker, whose own times are included.
     ServiceWorker,
-    /// Its times are no times: negative, out of order, too large.
+    /// With impossible times: negative, out of order, or too large.
     Impossible,
 }
 
 impl EntryClass {
-    /// Every class, in the order in which they are shown.
+    /// Every class, in display order.
     pub const ALL: [Self; 10] = [
         Self::New,
         Self::Reused,
@@ -52,7 +53,7 @@ impl EntryClass {
         Self::Impossible,
     ];
 
-    /// The name used in every output.
+    /// Name used in every output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -69,16 +70,16 @@ impl EntryClass {
     }
 }
 
-/// Why the times of an entry cannot be.
+/// Why the times of an entry are impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadTimes {
-    /// Not a number, negative, or longer than a page is open.
+    /// Not a number, negative, or longer than a page stays open.
     OutOfRange,
-    /// A step ends before it begins, or before the one before it.
+    /// A step ends before it begins, or before the previous one.
     OutOfOrder,
 }
 
-/// The times of an entry, milliseconds since the page's time origin, as the beacon has them. Zero where the browser says
+/// Times of an entry in milliseconds since the page's time origin, as the beacon has them. Zero if the browser reports
 /// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct EntryTimes {
@@ -98,7 +99,7 @@ pub(super) struct EntryTimes {
 }
 
 impl EntryTimes {
-    /// How many there are in a beacon's entry.
+    /// Number of times in a beacon's entry.
     pub(super) const COUNT: usize = 13;
 
     pub(super) const fn from_array(times: [f64; Self::COUNT]) -> Self {
@@ -152,7 +153,7 @@ impl EntryTimes {
         ]
     }
 
-    /// Whether these are times at all.
+    /// Whether these can be times at all.
     fn check(&self) -> Result<(), BadTimes> {
         let is_time = |ms: &f64| (0.0..=LATEST_US / 1e3).contains(ms);
         if !self.all().iter().all(is_time) {
@@ -161,8 +162,9 @@ impl EntryTimes {
         Ok(())
     }
 
-    /// Whether the steps of a connection are in order. A request may leave before the handshake is over: as early data, or
-    /// over QUIC as soon as keys are there. What is not said (zero) has no place in the order.
+    /// Whether the steps of a connection are in order. Unreported times (zero) have no place in the order.
+    ///
+    /// A request may leave before the handshake is over: as early data, or over QUIC as soon as keys are available.
     fn check_order(&self) -> Result<(), BadTimes> {
         let connecting = [
             self.fetch,
@@ -189,29 +191,27 @@ impl EntryTimes {
     }
 }
 
-/// What an entry says of itself besides times.
+/// Facts about an entry other than its times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct EntryFacts<'a> {
-    /// Of a navigation its type (`navigate`, `reload`, `back_forward`, `prerender`); empty for a resource.
+    /// Type of a navigation (`navigate`, `reload`, `back_forward`, `prerender`); empty for a resource.
     pub(super) navigation: &'a str,
-    /// Whether its origin is of `https:`.
     pub(super) is_https: bool,
-    /// The protocol, as it is kept.
+    /// The protocol, by its stored name.
     pub(super) protocol: &'static str,
-    /// `deliveryType`.
     pub(super) delivery: &'a str,
-    /// What `transferSize` says, see [`parse_beacon`](super::parse_beacon).
+    /// Size class from `transferSize`, see [`parse_beacon`](super::parse_beacon).
     pub(super) size: u8,
-    /// When the page was activated that was prerendered, milliseconds; zero for others.
+    /// When a prerendered page was activated, milliseconds; zero for other pages.
     pub(super) activation: f64,
-    /// Whether the browser is Firefox, or of its engine.
+    /// Whether the browser is Firefox, or uses its engine.
     pub(super) is_gecko: bool,
 }
 
-/// `size` of a response whose body was there already.
+/// `size` of a response whose body came from a cache.
 pub(super) const SIZE_FROM_CACHE: u8 = 2;
 
-/// Tells what an entry is. The order of questions is the point: what is asked later can only be asked of what is left.
+/// Classifies an entry. The order of the checks matters: each one relies on those before it.
 pub(super) fn classify(facts: &EntryFacts<'_>, times: &EntryTimes) -> EntryClass {
     if times.check().is_err() {
         return EntryClass::Impossible;
@@ -230,7 +230,7 @@ pub(super) fn classify(facts: &EntryFacts<'_>, times: &EntryTimes) -> EntryClass
     {
         return EntryClass::Cached;
     }
-    // All that lies between is zero, whatever the scheme.
+    // All times in between are zero, whatever the scheme.
     if times.request_start == 0.0 || times.fetch == 0.0 && times.connect_end == 0.0 {
         return EntryClass::Opaque;
     }
@@ -244,31 +244,31 @@ pub(super) fn classify(facts: &EntryFacts<'_>, times: &EntryTimes) -> EntryClass
         return EntryClass::PlainHttp;
     }
     let took_none = times.connect_end <= times.connect_start;
-    // The standard repeats fetchStart; there are browsers that leave the times of what did not happen out.
+    // The standard repeats fetchStart; some browsers leave out the times of steps that did not happen.
     if took_none && (times.connect_end <= times.fetch) {
         return EntryClass::Reused;
     }
-    // What began before the fetch is said to have begun with it.
+    // Browsers report a connection that started before the fetch as starting with it.
     if times.connect_start <= times.fetch {
         return EntryClass::BegunBefore;
     }
     EntryClass::New
 }
 
-/// A phase, as browsers' marks divide a fetch.
+/// A phase of a fetch, between two of the browser's marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FieldPhase {
-    /// From the fetch to the lookup: the browser had other things to do, or no connection to spare.
+    /// From the fetch to the lookup: the browser was busy, or had no connection to spare.
     Queue,
-    /// The lookup.
+    /// Name lookup.
     Resolve,
-    /// TCP's handshake.
+    /// TCP handshake.
     Connect,
-    /// TLS over TCP.
+    /// TLS handshake over TCP.
     Tls,
-    /// QUIC's handshake, with TLS in it.
+    /// QUIC handshake, including TLS.
     Quic,
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the final response.
     Wait,
     /// From the first byte to the last.
     Receive,
@@ -277,7 +277,7 @@ pub enum FieldPhase {
 }
 
 impl FieldPhase {
-    /// Every phase, in the order in which they are shown.
+    /// Every phase, in display order.
     pub const ALL: [Self; 8] = [
         Self::Queue,
         Self::Resolve,
@@ -289,7 +289,7 @@ impl FieldPhase {
         Self::FirstByte,
     ];
 
-    /// The name used in every output.
+    /// Name used in every output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queue => "queue",
@@ -304,59 +304,58 @@ impl FieldPhase {
     }
 }
 
-/// A length of time as a clock with steps shows it, microseconds.
+/// A duration in microseconds, as measured by a clock with steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeRange {
-    /// The least that it can have been, not below zero.
+    /// Minimum of the true duration, not below zero.
     pub least_us: f64,
-    /// The difference of the two readings.
+    /// Difference of the two readings.
     pub seen_us: f64,
-    /// The most that it can have been.
+    /// Maximum of the true duration.
     pub most_us: f64,
 }
 
 impl TimeRange {
     /// The time between two readings of a clock with this step.
     ///
-    /// Browsers write a time down as the step before it or the one behind it, by chance that cannot be guessed (Chromium's
-    /// `TimeClamper`, Firefox' `nsRFPService`): each reading is off by less than a step, either way, and a
-    /// difference by less than two.
+    /// Browsers round a time down or up to a step, unpredictably (Chromium's `TimeClamper`, Firefox's `nsRFPService`):
+    /// each reading is off by less than a step in either direction, and a difference by less than two steps.
     pub fn between(from_us: u64, to_us: u64, step_us: f64) -> Self {
         let seen_us = to_us.saturating_sub(from_us) as f64;
         let off = 2.0 * step_us;
         Self { least_us: (seen_us - off).max(0.0), seen_us, most_us: seen_us + off }
     }
 
-    /// The middle of what it can have been: the difference that was seen, but where that is next to nothing.
+    /// Middle of the possible range: the measured difference, unless that is close to zero.
     pub fn middle_us(&self) -> f64 {
         f64::midpoint(self.least_us, self.most_us)
     }
 }
 
-/// A connection that was opened for a fetch: its marks, microseconds from `fetchStart`.
+/// A connection that was opened for a fetch, with its marks in microseconds from `fetchStart`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct NewConnection {
     pub origin: String,
     pub protocol: String,
-    /// The document, and not something in it.
+    /// Whether it is for the document rather than for something in it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub navigation: bool,
-    /// What was transferred, by its number of decimal digits: 4 is 1,000 to 9,999 bytes, with the head as 300.
+    /// Number of decimal digits of the transferred size: 4 means 1,000 to 9,999 bytes, counting the header as 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_digits: Option<u8>,
     pub lookup_start_us: u64,
     pub lookup_end_us: u64,
     pub connect_start_us: u64,
-    /// Over QUIC it is `connect_start_us`.
+    /// Over QUIC, equal to `connect_start_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secure_start_us: Option<u64>,
     pub connect_end_us: u64,
     pub request_start_us: u64,
-    /// The first interim response (103).
+    /// First interim response (103).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interim_us: Option<u64>,
-    /// The first byte of the answer itself.
+    /// First byte of the final response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -364,14 +363,14 @@ pub struct NewConnection {
 }
 
 impl NewConnection {
-    /// The marks of an entry that was [told](classify) to be new.
+    /// The marks of an entry that was [classified](classify) as new.
     pub(super) fn from_entry(origin: String, facts: &EntryFacts<'_>, times: &EntryTimes) -> Self {
         // Bounded by `EntryTimes::check`, and not before `fetchStart`.
         let us = |ms: f64| ((ms - times.fetch) * 1e3).round().max(0.0) as u64;
         let said = |ms: f64| (ms > 0.0).then(|| us(ms));
-        // `responseStart` is that of the 103, where there was one: then only what names the answer itself will do.
+        // After a 103, `responseStart` is that of the 103: then only the mark of the final response counts.
         let first_byte = match (times.final_headers > 0.0, times.interim > 0.0) {
-            // Gecko's is when anything came behind the request: the session tickets of a new connection.
+            // Gecko sets it when anything arrives after the request, such as a new connection's session tickets.
             _ if facts.is_gecko && facts.protocol == "h1" => None,
             (true, _) => said(times.final_headers),
             (false, true) => None,
@@ -394,12 +393,12 @@ impl NewConnection {
         }
     }
 
-    /// Whether it is one of QUIC: its set-up is not divided.
+    /// Whether it is a QUIC connection, whose set-up is not divided into phases.
     pub fn is_quic(&self) -> bool {
         self.protocol == "h3"
     }
 
-    /// A phase, as the clock shows it; absent where there is none, or its marks are not known.
+    /// The range of a phase; absent if the phase did not happen or its marks are unknown.
     pub fn phase(&self, phase: FieldPhase, step_us: f64) -> Option<TimeRange> {
         let over_tcp = || self.secure_start_us.filter(|_| !self.is_quic());
         let (from, to) = match phase {
@@ -413,11 +412,11 @@ impl NewConnection {
             FieldPhase::Receive => (self.first_byte_us?, self.response_end_us?),
             FieldPhase::FirstByte => (0, self.first_byte_us?),
         };
-        // A line of a file may say anything.
+        // A stored line may contain anything.
         (from <= to).then(|| TimeRange::between(from, to, step_us))
     }
 
-    /// A round trip: TCP's handshake, or QUIC's with the server's work in it.
+    /// One round trip: the TCP handshake, or the QUIC handshake including the server's work.
     pub fn round_trip(&self, step_us: f64) -> Option<TimeRange> {
         let phase = if self.is_quic() { FieldPhase::Quic } else { FieldPhase::Connect };
         self.phase(phase, step_us)

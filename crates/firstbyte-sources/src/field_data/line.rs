@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 
 use super::entry::{EntryClass, NewConnection};
 
-/// Value of the field `format`.
+/// Value of the `format` field.
 pub const FIELD_FORMAT: &str = "firstbyte/field";
-/// Value of the field `version`.
+/// Value of the `version` field.
 pub const FIELD_VERSION: u32 = 1;
-/// How a file of field data begins.
+/// First bytes of a field data file.
 const BEGIN: &[u8] = b"{\"format\":\"firstbyte/field\"";
 
-/// Whether a file that begins so is one of field data.
+/// Whether a file with these first bytes is a field data file.
 pub fn begins_field_data(begin: &[u8]) -> bool {
     begin.starts_with(BEGIN)
 }
 
-/// The first line.
+/// First line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct FieldHeader {
@@ -30,7 +30,7 @@ pub struct FieldHeader {
 }
 
 impl FieldHeader {
-    /// Of a file that is begun now.
+    /// Header of a new file.
     pub fn new(created_unix_s: u64, firstbyte_version: &str) -> Self {
         Self {
             format: FIELD_FORMAT.to_owned(),
@@ -43,7 +43,7 @@ impl FieldHeader {
     /// Reads the first line of a file.
     ///
     /// # Errors
-    /// When it is none, or of a later version.
+    /// If the line is not a header, or is of a later version.
     pub fn parse(line: &[u8]) -> Result<Self, FieldLineError> {
         let header: Self = serde_json::from_slice(line).map_err(FieldLineError::malformed)?;
         match header.version {
@@ -53,15 +53,15 @@ impl FieldHeader {
     }
 }
 
-/// A line behind the first.
+/// A line after the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldLine {
-    /// What a page sent.
+    /// A page's beacon.
     Beacon(BeaconRecord),
-    /// A report of Network Error Logging.
+    /// A Network Error Logging report.
     Report(ReportRecord),
-    /// What was refused since the line before that said so, by why.
+    /// Number of refused uploads since the previous such line, by reason.
     Refused(BTreeMap<String, u64>),
 }
 
@@ -69,23 +69,23 @@ impl FieldLine {
     /// Reads a line.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the line is not valid.
     pub fn parse(line: &[u8]) -> Result<Self, FieldLineError> {
         serde_json::from_slice(line).map_err(FieldLineError::malformed)
     }
 }
 
-/// A beacon, as it is kept.
+/// A beacon as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct BeaconRecord {
-    /// To the minute.
+    /// When it was received, to the minute.
     pub received_unix_s: u64,
     /// The page's origin.
     pub page: String,
-    /// The part of page views that send beacons.
+    /// Fraction of page views that send beacons.
     pub sampling: f64,
-    /// The step of the browser's clock.
+    /// Step of the browser's clock, microseconds.
     pub step_us: f64,
     /// `crossOriginIsolated`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -94,7 +94,7 @@ pub struct BeaconRecord {
     pub new: Vec<NewConnection>,
     #[serde(default)]
     pub counted: Vec<CountedEntries>,
-    /// Entries whose times cannot be.
+    /// Entries with impossible times.
     #[serde(default, skip_serializing_if = "is_none")]
     pub impossible: u64,
     /// Entries that the page did not send.
@@ -102,7 +102,7 @@ pub struct BeaconRecord {
     pub left_out: u64,
 }
 
-/// Entries that have no phases.
+/// Number of entries of one class without phases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct CountedEntries {
@@ -112,17 +112,17 @@ pub struct CountedEntries {
     pub entries: u64,
 }
 
-/// A report, as it is kept.
+/// A report as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct ReportRecord {
-    /// To the minute.
+    /// When it was received, to the minute.
     pub received_unix_s: u64,
     pub origin: String,
-    /// The part of such requests that are reported.
+    /// Fraction of such requests that are reported.
     pub sampling: f64,
     pub phase: String,
-    /// The type of the failure; absent where there was none.
+    /// Type of the failure; absent if the request succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     pub protocol: String,
@@ -140,14 +140,14 @@ fn is_none(count: &u64) -> bool {
 /// Why a line cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldLineError {
-    /// No line of field data.
+    /// Not a line of field data.
     Malformed {
         /// What is wrong.
         detail: String,
     },
-    /// Written by a later version.
+    /// Written by a later version of the format.
     Version {
-        /// Which.
+        /// The version found.
         version: u32,
     },
 }

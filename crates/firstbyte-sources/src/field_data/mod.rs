@@ -1,9 +1,9 @@
-//! Field data: what people's own browsers say about their connections.
+//! Field data: what browsers of real users report about their connections.
 //!
-//! In: the bytes of a beacon ([`parse_beacon`]) or of Network Error Logging reports ([`parse_reports`]), from anybody.
-//! Out: lines of a file ([`FieldLine`]), and what all of them say together ([`FieldSummary`]). Whatever comes in is checked
-//! before it is kept, entries are told apart before anything is subtracted ([`EntryClass`]), and what could tell
-//! who somebody is (paths, addresses, names of users) is not in any type here.
+//! Input: the bytes of a beacon ([`parse_beacon`]) or of Network Error Logging reports ([`parse_reports`]), from
+//! untrusted senders. Output: lines of a file ([`FieldLine`]), and a summary of all of them ([`FieldSummary`]). All
+//! input is checked before it is kept, entries are classified before anything is subtracted ([`EntryClass`]), and no
+//! type here holds anything that could identify a person (paths, addresses, user names).
 
 mod beacon;
 mod entry;
@@ -29,11 +29,11 @@ pub use summary::{
 };
 pub use weighted::{WeightedCount, weighted_share};
 
-/// The least sampling fraction that is believed: one report may stand for ten thousand. A forged fraction would
-/// else drown all others.
+/// Smallest sampling fraction that is accepted: one report may stand for ten thousand. Otherwise a forged fraction
+/// could outweigh all other reports.
 pub const LEAST_SAMPLING: f64 = 0.000_1;
 
-/// A sampling fraction that may be undone.
+/// The sampling fraction, if it is acceptable.
 fn sampling(fraction: f64) -> Option<f64> {
     (LEAST_SAMPLING..=1.0).contains(&fraction).then_some(fraction)
 }

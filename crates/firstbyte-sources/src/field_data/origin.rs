@@ -1,10 +1,11 @@
-//! Origins and protocols as they are kept: without what comes behind an origin, and from a bounded list.
+//! Origins and protocols as they are stored: an origin without path or query, and a protocol from a fixed list.
 
-/// The longest origin that is kept: `https://`, a name of DNS, a port.
+/// Longest origin that is kept: `https://`, a DNS name, a port.
 const LONGEST_ORIGIN: usize = 8 + 253 + 6;
 
-/// The origin (RFC 6454 §6.2) of a URL or of an origin: scheme, host and port, all that is kept of where something came
-/// from. Absent for what is none of http and https, has a user in it, or characters that no host has.
+/// The origin (RFC 6454 §6.2) of a URL or origin: scheme, host and port, all that is kept of an address.
+///
+/// Absent unless the scheme is http or https, or if it contains a user or characters that no host has.
 pub fn page_origin(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
@@ -17,7 +18,7 @@ pub fn page_origin(url: &str) -> Option<String> {
     let host = rest[..end].to_ascii_lowercase();
     let host = host.strip_suffix(default_port).unwrap_or(&host);
     let (name, port) = match host.rfind(':') {
-        // The colons of an IPv6 address stand in brackets.
+        // The colons of an IPv6 address are inside brackets.
         Some(at) if !host[at..].contains(']') => (&host[..at], Some(&host[at + 1..])),
         _ => (host, None),
     };
@@ -33,8 +34,8 @@ pub fn page_origin(url: &str) -> Option<String> {
     good.then_some(origin)
 }
 
-/// A protocol by the name that is kept: `nextHopProtocol` and NEL's `protocol` are ALPN's identifiers (RFC 7301 §6), and
-/// anything can be said to be one.
+/// Stored name of a protocol. `nextHopProtocol` and NEL's `protocol` hold ALPN identifiers (RFC 7301 §6), but senders
+/// can put anything there.
 pub fn protocol_name(said: &str) -> &'static str {
     match said.to_ascii_lowercase().as_str() {
         "http/1.0" | "http/1.1" => "h1",

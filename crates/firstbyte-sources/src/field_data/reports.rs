@@ -1,7 +1,8 @@
-//! Network Error Logging (W3C, 2026-01-28): reports of requests that failed, and of a sample of those that did not.
+//! Network Error Logging (W3C, 2026-01-28): reports of failed requests, and of a sample of successful ones.
 //!
-//! What could tell who somebody is (`url`'s path and query, `referrer`, `user_agent`, `server_ip`) is not looked at but for the
-//! origin. What the policy's sampling fractions left out is undone by who counts, not here.
+//! Fields that could identify a person (`referrer`, `user_agent`, `server_ip`, the path and query of `url`) are not
+//! read; only the origin is taken from `url`. Callers that count reports correct for the policy's sampling fractions;
+//! this module does not.
 
 use std::fmt;
 
@@ -12,24 +13,24 @@ use super::origin::{page_origin, protocol_name};
 use super::sampling;
 use firstbyte_core::timeline::FailureType;
 
-/// The most reports in one upload: browsers send some at a time.
+/// Maximum number of reports in one upload: browsers send a few at a time.
 pub const MOST_REPORTS: usize = 200;
-/// As long as a request can have been under way, milliseconds: a day.
+/// Longest time a request can have been under way, milliseconds: a day.
 const LONGEST_MS: u64 = 86_400_000;
 
-/// Why nothing of an upload is kept.
+/// Why an upload is rejected as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BadReports {
     /// Not JSON, or cut short.
     NotJson,
-    /// JSON, and no array of reports.
+    /// JSON, but not an array of reports.
     NotReports,
     /// More than [`MOST_REPORTS`].
     TooMany,
 }
 
 impl BadReports {
-    /// A name for counts.
+    /// Name used in counts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotJson => "not-json",
@@ -51,22 +52,22 @@ impl fmt::Display for BadReports {
 
 impl std::error::Error for BadReports {}
 
-/// What was in an upload.
+/// Contents of an upload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadReports {
-    /// Of network errors, and of requests without one.
+    /// Network errors, and successful requests.
     pub kept: Vec<ReportRecord>,
-    /// Of other types (CSP, deprecations): no field data.
+    /// Number of reports of other types (CSP, deprecations), which are not field data.
     pub others: u64,
-    /// Whose fields do not go together, or say what cannot be.
+    /// Number of reports with contradictory or impossible fields.
     pub impossible: u64,
 }
 
-/// Reads an upload of the Reporting API (`application/reports+json`) that came at `received_unix_s`, which is kept to the
-/// minute.
+/// Reads an upload of the Reporting API (`application/reports+json`) received at `received_unix_s`, which is stored to
+/// the minute.
 ///
 /// # Errors
-/// When it is no array of reports. Reports that cannot be are counted, and do not keep the others out.
+/// If it is not an array of reports. Impossible reports are counted and do not invalidate the others.
 pub fn parse_reports(bytes: &[u8], received_unix_s: u64) -> Result<ReadReports, BadReports> {
     let value: Value = serde_json::from_slice(bytes).map_err(|_| BadReports::NotJson)?;
     let reports = value.as_array().ok_or(BadReports::NotReports)?;
@@ -87,7 +88,7 @@ pub fn parse_reports(bytes: &[u8], received_unix_s: u64) -> Result<ReadReports, 
     Ok(read)
 }
 
-/// One report, where its fields can be and go together.
+/// Reads one report; `None` if its fields are impossible or contradict each other.
 fn report_record(report: &Value, received_unix_s: u64) -> Option<ReportRecord> {
     let body = report.get("body")?;
     let text = |name: &str| body.get(name).and_then(Value::as_str);
@@ -122,13 +123,13 @@ fn report_record(report: &Value, received_unix_s: u64) -> Option<ReportRecord> {
         phase: phase.to_owned(),
         failure: failure.map(|failure| failure.as_str().to_owned()),
         protocol: protocol_name(text("protocol").unwrap_or_default()).to_owned(),
-        // A report that was downgraded has neither: what stands there is no measurement (§5, step 9).
+        // A downgraded report has neither: the values in it are not measurements (§5, step 9).
         elapsed_ms: elapsed.filter(|_| !is_downgraded),
         status: status.filter(|code| *code > 0 && !is_downgraded),
     })
 }
 
-/// Whether an error of this type is one of this phase (§6).
+/// Whether errors of this type belong to this phase (§6).
 fn goes_with(said: &str, phase: &str) -> bool {
     match said.split('.').next().unwrap_or_default() {
         "dns" => phase == "dns",

@@ -1,5 +1,4 @@
-//! All lines of field data together: by origin and protocol how many entries of each class, the phases of connections
-//! that were new, and what failed.
+//! Aggregated field data: entries of each class by origin and protocol, phases of new connections, and failures.
 
 use std::collections::BTreeMap;
 
@@ -9,133 +8,133 @@ use super::weighted::{WeightedCount, weighted_share};
 use firstbyte_core::stats::{Interval, fewest_for_quantile};
 use firstbyte_core::timeline::FailureType;
 
-/// Standard errors to either side that hold 95 % of the normal distribution.
+/// Standard errors on either side that contain 95 % of the normal distribution.
 const NORMAL_CRITICAL: f64 = 1.959_964;
 
-/// What the lines of field data say together.
+/// Summary of all lines of field data.
 #[derive(Clone, Debug, Default)]
 pub struct FieldSummary {
-    /// Page views that sent a beacon, and how many they stand for.
+    /// Page views that sent a beacon, weighted by sampling.
     pub pages: WeightedCount,
-    /// By origin and protocol, in this order.
+    /// Groups in the order of origin and protocol.
     pub groups: Vec<FieldGroup>,
-    /// By origin and type of failure, in this order: without those that were downgraded, which say nothing of DNS.
+    /// Failures in the order of origin and type, without downgraded reports, which say nothing about DNS.
     pub failures: Vec<ReportCount>,
-    /// By origin: how many failed of all that are reported.
+    /// Share of failed requests among all reported ones, by origin.
     pub shares: Vec<FailureShare>,
-    /// Reports of another address than the policy's (`dns.address_changed`): whether these requests failed is not said.
+    /// Reports from another address than the policy's (`dns.address_changed`): they do not say whether the requests
+    /// failed.
     pub downgraded: WeightedCount,
-    /// Entries whose times cannot be.
+    /// Entries with impossible times.
     pub impossible: u64,
-    /// Entries that pages had more of than they sent.
+    /// Entries that pages had but did not send.
     pub left_out: u64,
-    /// What the server refused, by why.
+    /// Number of refused uploads, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// When the first and the last came, to the minute, seconds since the Unix epoch.
+    /// When the first and the last arrived, to the minute, seconds since the Unix epoch.
     pub received_unix_s: Option<(u64, u64)>,
-    /// The finest and the coarsest step of browsers' clocks, microseconds.
+    /// Finest and coarsest clock step of the browsers, microseconds.
     pub steps_us: Option<(f64, f64)>,
 }
 
-/// The entries of an origin over a protocol.
+/// Entries of one origin over one protocol.
 #[derive(Clone, Debug)]
 pub struct FieldGroup {
-    /// Whose.
+    /// The origin.
     pub origin: String,
     /// `h1`, `h2`, `h3`, `other` or `unknown`.
     pub protocol: String,
-    /// Of each class that there is.
+    /// Counts of the classes that occur.
     pub counts: Vec<EntryCount>,
-    /// Of connections that were new, those that there are.
+    /// Phases that occur among new connections.
     pub phases: Vec<PhaseFigures>,
 }
 
 impl FieldGroup {
-    /// How many entries of a class came in.
+    /// Number of entries of a class that were seen.
     pub fn entries(&self, class: EntryClass) -> u64 {
         let found = self.counts.iter().find(|count| count.class == class);
         found.map_or(0, |count| count.count.seen)
     }
 
-    /// How many entries came in.
+    /// Number of entries that were seen.
     pub fn all_entries(&self) -> u64 {
         self.counts.iter().fold(0, |all, count| all.saturating_add(count.count.seen))
     }
 }
 
-/// How many entries of a class.
+/// Number of entries of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryCount {
-    /// What they are.
+    /// The class.
     pub class: EntryClass,
-    /// How many.
+    /// The count, corrected for sampling.
     pub count: WeightedCount,
 }
 
-/// A phase of the new connections of a group.
+/// A phase of the new connections in a group.
 #[derive(Clone, Debug)]
 pub struct PhaseFigures {
-    /// Which.
+    /// The phase.
     pub phase: FieldPhase,
-    /// How many connections have it.
+    /// Connections that have it.
     pub connections: u64,
-    /// The median, p75 and p95, as far as there are enough.
+    /// Median, p75 and p95, as far as there are enough values.
     pub quantiles: Vec<RangeQuantile>,
 }
 
-/// A quantile of times that are known up to the steps of clocks, microseconds.
+/// A quantile of times that are known only to clock steps, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RangeQuantile {
-    /// Which.
+    /// The probability, between 0 and 1.
     pub q: f64,
-    /// Of the times as clocks showed them, and of the least and the most that they can have been.
+    /// Quantile of the measured times, and of their minimum and maximum possible values.
     pub range: TimeRange,
-    /// Where it is with 95 %, clocks' steps and chance together; absent where there are too few pages.
+    /// 95 % interval, covering both clock steps and chance; absent if there are too few pages.
     pub interval: Option<Interval>,
 }
 
-/// Failures of one type.
+/// Failures of one type at one origin.
 #[derive(Clone, Debug)]
 pub struct ReportCount {
-    /// Whose.
+    /// The origin.
     pub origin: String,
     /// The type.
     pub failure: FailureType,
-    /// How many, sampling undone.
+    /// The count, corrected for sampling.
     pub count: WeightedCount,
 }
 
-/// How much of what was asked of an origin failed.
+/// Share of requests to an origin that failed.
 #[derive(Clone, Debug)]
 pub struct FailureShare {
-    /// Whose.
+    /// The origin.
     pub origin: String,
     /// Requests that failed.
     pub failed: WeightedCount,
-    /// Requests that did not.
+    /// Requests that succeeded.
     pub succeeded: WeightedCount,
 }
 
 impl FailureShare {
-    /// The share that failed, and its interval; absent where the policy has no successes reported.
+    /// The failed share and its interval; absent if the policy does not report successes.
     pub fn share(&self) -> Option<(f64, Interval)> {
         weighted_share(&self.failed, &self.succeeded)
     }
 }
 
-/// One connection's phase: how long, and what it stands for.
+/// One connection's phase: its duration and weight.
 #[derive(Clone, Copy)]
 struct Weighed {
     range: TimeRange,
     weight: f64,
-    /// Which beacon it is of: pages are independent of each other, connections of a page are not.
+    /// Number of its beacon: pages are independent of each other, connections of one page are not.
     beacon: u64,
 }
 
-/// The values of one phase.
 type Phases = BTreeMap<FieldPhase, Vec<Weighed>>;
 
-/// Lines, as they are being read.
+/// Accumulates lines into a summary.
 #[derive(Default)]
 pub struct FieldLines {
     summary: FieldSummary,
@@ -147,7 +146,7 @@ pub struct FieldLines {
 }
 
 impl FieldLines {
-    /// Takes a line in.
+    /// Adds a line.
     pub fn add(&mut self, line: &FieldLine) {
         match line {
             FieldLine::Beacon(beacon) => self.add_beacon(beacon),
@@ -218,7 +217,7 @@ impl FieldLines {
         }
     }
 
-    /// What all of them say together.
+    /// Summarizes all lines added.
     pub fn into_summary(self) -> FieldSummary {
         let Self { mut summary, counts, mut phases, failures, shares, beacons: _ } = self;
         for (key, counts) in counts {
@@ -251,7 +250,6 @@ impl FieldLines {
     }
 }
 
-/// Those that are shown.
 const QUANTILES: [f64; 3] = [0.5, 0.75, 0.95];
 
 fn quantiles(values: &[Weighed]) -> Vec<RangeQuantile> {
@@ -266,7 +264,7 @@ fn quantiles(values: &[Weighed]) -> Vec<RangeQuantile> {
     let seen = sorted(|range| range.seen_us);
     let most = sorted(|range| range.most_us);
     let one = |q: f64| {
-        // Fewer say nothing of what so few exceed.
+        // With fewer values, less than one of them is expected above the quantile.
         if q > 0.5 && (values.len() as f64) < 1.0 / (1.0 - q) {
             return None;
         }
@@ -288,12 +286,13 @@ fn quantiles(values: &[Weighed]) -> Vec<RangeQuantile> {
     QUANTILES.into_iter().filter_map(one).collect()
 }
 
-/// How many pages, alike in weight, would say as much: Kish's effective size of beacons, not of connections.
+/// Kish's effective sample size, in beacons rather than connections: the number of equally weighted pages with the same
+/// precision.
 fn effective_pages(values: &[Weighed]) -> f64 {
     let (mut pages, mut weight) = (WeightedCount::default(), 0.0);
     for (at, value) in values.iter().enumerate() {
         weight += value.weight;
-        // Those of a beacon stand behind each other.
+        // Values of one beacon are adjacent.
         if values.get(at + 1).is_none_or(|next| next.beacon != value.beacon) {
             pages.add(weight);
             weight = 0.0;
@@ -302,7 +301,8 @@ fn effective_pages(values: &[Weighed]) -> f64 {
     pages.effective()
 }
 
-/// The least of `sorted` values (with their weights) that at least the share `q` of all weight does not exceed.
+/// The smallest of the `sorted` values (paired with weights) such that at least the share `q` of all weight is at or
+/// below it.
 fn weighted_quantile(sorted: &[(f64, f64)], q: f64) -> Option<f64> {
     let all: f64 = sorted.iter().map(|(_, weight)| weight).sum();
     let mut below = 0.0;

@@ -1,4 +1,4 @@
-//! Entries as browsers write them, and as nobody would; counts undone.
+//! Entries as browsers write them, malformed entries, and counts corrected for sampling.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn class(change: impl FnOnce(&mut EntryFacts<'static>, &mut EntryTimes)) -> Entr
     classify(&facts, &times)
 }
 
-/// All that lies between the fetch and the request is the fetch's time.
+/// Every mark between the fetch and the request has the fetch's time.
 fn reused(times: &mut EntryTimes) {
     let at = times.fetch;
     times.lookup_start = at;
@@ -47,7 +47,7 @@ fn entries_are_told_apart_before_anything_is_subtracted() {
     use EntryClass::*;
     assert_eq!(class(|_, _| {}), New);
     assert_eq!(class(|_, times| reused(times)), Reused);
-    // As browsers that leave out what did not happen.
+    // As written by browsers that leave out steps that did not happen.
     assert_eq!(
         class(|_, times| {
             reused(times);
@@ -57,7 +57,7 @@ fn entries_are_told_apart_before_anything_is_subtracted() {
     );
     assert_eq!(class(|facts, _| facts.delivery = "cache"), Cached);
     assert_eq!(class(|facts, _| facts.delivery = "navigational-prefetch"), Cached);
-    // Cached entries have a protocol and times all the same.
+    // Cached entries still have a protocol and times.
     assert_eq!(
         class(|facts, times| {
             facts.size = 2;
@@ -107,7 +107,7 @@ fn entries_are_told_apart_before_anything_is_subtracted() {
     assert_eq!(class(|facts, _| facts.navigation = "back_forward"), BackForward);
     assert_eq!(class(|facts, _| facts.navigation = "reload"), New);
     assert_eq!(class(|_, times| times.worker = 2.5), ServiceWorker);
-    // A preconnect that was under way: its end is seen, not its beginning.
+    // A preconnect under way: its end is visible, its beginning is not.
     assert_eq!(
         class(|_, times| {
             reused(times);
@@ -204,9 +204,9 @@ fn an_early_hint_is_not_the_first_byte() {
         beacon["gecko"] = json!(true);
         parsed(&beacon).unwrap().new[0].first_byte_us
     };
-    // Over HTTP/1.1 it is when the session tickets came.
+    // Over HTTP/1.1 it is the time when the session tickets arrived.
     assert_eq!([of_gecko("h2"), of_gecko("http/1.1")], [Some(68_000), None]);
-    // A browser that does not tell when the answer itself came: that is not known then.
+    // If a browser does not report the final response's time, it is unknown.
     times[10] = 0.0;
     assert_eq!(first_byte(times), (Some(48_000), None));
 }
@@ -365,7 +365,8 @@ fn summary(lines: impl IntoIterator<Item = FieldLine>) -> FieldSummary {
     all.into_summary()
 }
 
-/// A thousand reports with fractions from 0.01 to 1: what was left out is in the estimate, and the truth in its interval.
+/// A thousand reports with fractions from 0.01 to 1: the estimate includes unsampled events, and its interval contains
+/// the truth.
 #[test]
 fn sampling_is_undone() {
     let mut random = fastrand::Rng::with_seed(16);
@@ -401,7 +402,7 @@ fn sampling_is_undone() {
 
 #[test]
 fn counts_have_the_intervals_of_the_books() {
-    // Garwood's exact ones.
+    // Garwood's exact intervals.
     for (seen, low, high) in
         [(1, 0.025, 5.572), (5, 1.623, 11.668), (20, 12.217, 30.888), (100, 81.364, 121.627)]
     {
@@ -439,7 +440,7 @@ fn pages_weigh_what_they_stand_for() {
         beacon["part"] = json!(part);
         FieldLine::Beacon(parsed(&beacon).unwrap())
     };
-    // Thirty that are all there is, and thirty that stand for ten times as many.
+    // Thirty that were not sampled, and thirty that stand for ten times as many.
     let fast = (0..30).map(|_| line(0.0, 1.0));
     let slow = (0..30).map(|_| line(100.0, 0.1));
     let summary = summary(fast.chain(slow));
@@ -454,7 +455,7 @@ fn pages_weigh_what_they_stand_for() {
     assert_eq!(connect.quantiles.len(), 3);
 }
 
-/// Numbers as somebody might send who wishes ill.
+/// Numbers that a hostile sender might send.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         0.0..200.0,
@@ -466,7 +467,8 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
-    /// Whatever is sent: a line that can be read back, in which every phase is an interval above zero.
+    /// Any beacon that is accepted becomes a line that can be read back, and every phase in it is an interval above
+    /// zero.
     #[test]
     fn nothing_that_is_sent_breaks_anything(
         times in prop::collection::vec(prop::array::uniform13(number()), 1..20),
@@ -508,7 +510,7 @@ proptest! {
         }
     }
 
-    /// A clock with steps of any size, each reading moved to one of its two neighbours: the true length is in the interval.
+    /// A clock with steps of any size, each reading rounded down or up: the true duration is in the interval.
     #[test]
     fn the_true_time_is_in_the_interval(
         from in 0_u64..1_000_000,
@@ -518,7 +520,7 @@ proptest! {
     ) {
         let shown = |at: u64, up: bool| at / step * step + if up && !at.is_multiple_of(step) { step } else { 0 };
         let (a, b) = (shown(from, up[0]), shown(from + length, up[1]));
-        // A clock does not run backwards.
+        // Clocks do not run backwards.
         prop_assume!(a <= b);
         let range = TimeRange::between(a, b, step as f64);
         prop_assert!((range.least_us..=range.most_us).contains(&(length as f64)), "{range:?}");

@@ -1,28 +1,28 @@
-//! Counts of what was sampled: each of what came in stands for as many as its sampling fraction left out.
+//! Counts of sampled events: each event seen is weighted by the inverse of its sampling fraction.
 
 use firstbyte_core::stats::Interval;
 
-/// Standard errors to either side that hold 95 % of the normal distribution.
+/// Standard errors on either side that contain 95 % of the normal distribution.
 const NORMAL_CRITICAL: f64 = 1.959_964;
 
-/// How many there were, by a sample of them whose members stand for different numbers.
+/// Estimated number of events, from a sample with weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WeightedCount {
-    /// How many came in.
+    /// Events seen.
     pub seen: u64,
-    /// How many they stand for.
+    /// Events that they stand for.
     pub estimate: f64,
     squares: f64,
     heaviest: f64,
 }
 
 impl WeightedCount {
-    /// Counts one that stands for `weight`, at least 1.
+    /// Counts one event with this weight, at least 1.
     pub fn add(&mut self, weight: f64) {
         self.add_many(1, weight);
     }
 
-    /// Counts `seen` that stand for `weight` each.
+    /// Counts `seen` events with this weight each.
     pub fn add_many(&mut self, seen: u64, weight: f64) {
         self.seen = self.seen.saturating_add(seen);
         self.estimate += weight * seen as f64;
@@ -30,14 +30,16 @@ impl WeightedCount {
         self.heaviest = self.heaviest.max(weight);
     }
 
-    /// As many, all counted alike, would say as much: Kish's effective size.
+    /// Kish's effective sample size: the number of equally weighted events with the same precision.
     pub fn effective(&self) -> f64 {
         if self.squares > 0.0 { self.estimate * self.estimate / self.squares } else { 0.0 }
     }
 
-    /// How many there are to be expected in such a time, with 95 %: the interval of a weighted sum of Poisson counts (Fay and
-    /// Feuer 1997), χ² by Wilson and Hilferty (1931). For weights of 1 it is Garwood's, exact for counts but for that
-    /// approximation. With nothing seen it reaches to what one unseen may stand for: at least 1.
+    /// The 95 % interval of the expected count: that of a weighted sum of Poisson counts (Fay and Feuer 1997), with χ²
+    /// by Wilson and Hilferty (1931).
+    ///
+    /// For weights of 1 it is Garwood's interval, exact except for that approximation. If nothing was seen, the upper
+    /// bound allows for one unseen event of the largest weight, at least 1.
     pub fn interval(&self) -> Interval {
         let heaviest = self.heaviest.max(1.0);
         let low = match self.seen {
@@ -53,7 +55,7 @@ impl WeightedCount {
     }
 }
 
-/// The quantile of a gamma distribution with this mean and variance: that of χ² at `z` standard errors, scaled.
+/// Quantile of a gamma distribution with this mean and variance: a scaled χ² quantile at `z` standard errors.
 fn scaled_chi_square(mean: f64, variance: f64, z: f64) -> f64 {
     let degrees = 2.0 * mean * mean / variance;
     let step = 2.0 / (9.0 * degrees);
@@ -61,9 +63,11 @@ fn scaled_chi_square(mean: f64, variance: f64, z: f64) -> f64 {
     (variance / (2.0 * mean) * degrees * root.max(0.0).powi(3)).max(0.0)
 }
 
-/// The share of `part` in `part` and `rest` together, with its 95 % interval: those of both, put together on the logarithm of
-/// their ratio by the method of variance estimates recovery (Zou and Donner 2008). Absent where `rest` is nothing:
-/// nobody knows then how much was left out.
+/// The share of `part` in `part` and `rest` together, with its 95 % interval; absent if `rest` is empty, since nobody
+/// knows then how much was left out.
+///
+/// The two intervals are combined on the logarithm of the ratio by the method of variance estimates recovery (Zou and
+/// Donner 2008).
 pub fn weighted_share(part: &WeightedCount, rest: &WeightedCount) -> Option<(f64, Interval)> {
     if rest.seen == 0 {
         return None;

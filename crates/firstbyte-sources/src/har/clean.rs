@@ -1,8 +1,8 @@
-//! The same archive without what lets somebody in, or says what was read: for handing it on.
+//! Copies an archive without credentials and contents, so that it can be shared.
 //!
-//! Input: an archive's bytes. Output: an archive, entry by entry. What is written is on a list; what is on none is left out,
-//! so that what a program adds tomorrow is left out too. Times are written as they stand, digit by digit. An entry that
-//! is not whole is not written.
+//! Input: an archive's bytes. Output: an archive, entry by entry. Only members on a list are written, so that members
+//! which programs add in the future are left out too. Times are copied digit by digit. Incomplete entries are not
+//! written.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -16,46 +16,47 @@ use super::kept;
 use super::read::{HarError, MOST_PAGES};
 use super::url::HarUrl;
 
-/// How much of a text is looked at.
+/// Maximum number of bytes of a text that are examined.
 const LONGEST: usize = 8_000;
-/// Fields of a message that are written: with these, the longest entry is some 200 kB.
+/// Maximum number of a message's header fields that are written: with these, the longest entry is about 200 kB.
 const MOST_FIELDS: usize = 500;
 
-/// What was written, and what was left out.
+/// Statistics of a cleaned archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// Entries that were written.
     pub entries: u64,
-    /// Fields of requests and responses that were left out.
+    /// Header fields of requests and responses that were left out.
     pub fields: u64,
-    /// Cookies.
+    /// Cookies that were left out.
     pub cookies: u64,
-    /// Bodies of responses.
+    /// Response bodies that were left out.
     pub bodies: u64,
-    /// Bodies of requests.
+    /// Request bodies that were left out.
     pub posted: u64,
     /// URLs that lost a query, a fragment or a user.
     pub urls: u64,
-    /// Members that are on no list.
+    /// Members that were left out because they are on no list.
     pub members: u64,
     /// Whether the archive was read to its end.
     pub end: HarEnd,
 }
 
-/// Why nothing more is written.
+/// Why writing stopped.
 #[derive(Debug)]
 pub enum CleanError {
-    /// What was to be read.
+    /// The archive cannot be read.
     Read(HarError),
     /// Writing failed.
     Write(io::Error),
 }
 
-/// Reads an archive from `input`, and writes it to `out` without what lets somebody in. A damaged one is written as far as it
-/// is whole.
+/// Copies an archive from `input` to `out` without credentials and contents.
+///
+/// A damaged archive is copied up to the damage.
 ///
 /// # Errors
-/// When it is no archive, or cannot be read or written.
+/// If the input is not an archive, or if reading or writing fails.
 pub fn clean(input: impl Read, out: impl Write) -> Result<Cleaned, CleanError> {
     let mut source = JsonSource::new(input);
     let mut cleaner = Cleaner::new(out);
@@ -85,17 +86,17 @@ pub fn clean(input: impl Read, out: impl Write) -> Result<Cleaned, CleanError> {
 /// Whether something was written.
 type Copied = Result<bool, JsonFlaw>;
 
-/// What copies an object's member of that name.
+/// Copies the member of an object that has this name.
 type CopyMember<'a, R> = dyn FnMut(&mut JsonSource<R>, &mut Vec<u8>, &str) -> Copied + 'a;
 
-/// What copies a list's element.
+/// Copies an element of a list.
 type CopyElement<'a, W, R> =
     dyn FnMut(&mut Cleaner<W>, &mut JsonSource<R>, &mut Vec<u8>) -> Copied + 'a;
 
-/// Numbers for names that may say anything: from 1, in the order in which they come.
+/// Replaces arbitrary names by numbers: from 1, in order of first occurrence.
 #[derive(Default)]
 struct Numbered {
-    /// By the names' hashes: there may be as many as there are requests.
+    /// Keyed by the hash of a name: there may be as many names as requests.
     known: HashMap<u64, usize>,
     hasher: RandomState,
 }
@@ -194,7 +195,7 @@ impl<W: Write> Cleaner<W> {
         }
     }
 
-    /// Closes what is open.
+    /// Closes all open arrays and objects.
     fn finish(&mut self) -> io::Result<()> {
         let end: &[u8] = if self.in_entries { b"\n]}}\n" } else { b"}}\n" };
         self.out.write_all(end)?;
@@ -209,7 +210,8 @@ impl<W: Write> Cleaner<W> {
             "startedDateTime" => word(source, out, kept::date),
             "time" => time(source, out),
             "request" | "response" => self.message(source, out, name == "request"),
-            // What it holds are times and tags of earlier visits: that there was one, is how some say "out of a cache".
+            // Its members are times and tags of earlier visits. That it has `beforeRequest` is how some programs mark a
+            // cache hit.
             "cache" => {
                 has_cache = true;
                 object(source, out, &mut |source, out, name| {
@@ -275,7 +277,7 @@ impl<W: Write> Cleaner<W> {
             "url" if is_request => self.url(source, out, false),
             "redirectURL" if !is_request => self.url(source, out, true),
             "status" if !is_request => number(source, out),
-            // A server may say anything there.
+            // A server may put anything there.
             "statusText" if !is_request => {
                 out.extend_from_slice(b"\"\"");
                 source.skip().map(|()| true)
@@ -322,7 +324,7 @@ impl<W: Write> Cleaner<W> {
         })
     }
 
-    /// A field, where it is one of those that are kept.
+    /// Copies a header field if it is on the list.
     fn field<R: Read>(&mut self, source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
         let (mut name, mut value) = (String::new(), String::new());
         source.members(&mut |source, member| {
@@ -346,7 +348,7 @@ impl<W: Write> Cleaner<W> {
         Ok(true)
     }
 
-    /// A URL without user, query and fragment. Where a response redirects to may be a path.
+    /// Copies a URL without user, query and fragment. A redirect target may also be a path.
     fn url<R: Read>(
         &mut self,
         source: &mut JsonSource<R>,
@@ -358,7 +360,7 @@ impl<W: Write> Cleaner<W> {
             Some(url) => url.shown(),
             None if may_be_path => {
                 let path = text.split(['?', '#']).next().unwrap_or_default();
-                // "//user@host/" is no path.
+                // "//user@host/" is not a path.
                 let is_path = path.starts_with('/') && !path.contains('@');
                 if is_path { path.to_owned() } else { String::new() }
             }
@@ -375,7 +377,7 @@ impl<W: Write> Cleaner<W> {
             "id" => self.page_name(source, out),
             "title" => {
                 let title = source.leaf(LONGEST)?.into_text().unwrap_or_default();
-                // Of other titles not even what stands before a colon.
+                // Other titles lose even the text before a colon.
                 let url = HarUrl::parse(&title).filter(|url| url.authority.is_some());
                 put_text(out, &url.map_or_else(String::new, |url| url.shown()));
                 Ok(true)
@@ -391,7 +393,7 @@ impl<W: Write> Cleaner<W> {
         })
     }
 
-    /// Pages are numbered: what a program calls them may say anything.
+    /// Pages are numbered, since a program may name them anything.
     fn page_name<R: Read>(&mut self, source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
         let Some(name) = source.leaf(200)?.into_text() else { return Ok(false) };
         let number = self.pages.number(&name);
@@ -399,7 +401,8 @@ impl<W: Write> Cleaner<W> {
         Ok(true)
     }
 
-    /// A connection's name: a port or a small number stays; of others it is kept which are the same. "c1" is no port.
+    /// Copies a connection's name. Ports and small numbers stay; other names are replaced by `c1`, `c2`, …, equal ones
+    /// by the same.
     fn connection_name<R: Read>(
         &mut self,
         source: &mut JsonSource<R>,
@@ -410,7 +413,7 @@ impl<W: Write> Cleaner<W> {
         };
         match name.parse::<u16>() {
             Ok(number) => put_text(out, &number.to_string()),
-            // Neither is one.
+            // These mean that there is no name.
             Err(_) if matches!(&*name, "" | "-1") => put_text(out, &name),
             Err(_) => {
                 let number = self.connections.number(&name);
@@ -420,7 +423,7 @@ impl<W: Write> Cleaner<W> {
         Ok(true)
     }
 
-    /// A list of what `each` keeps of its elements, the first `most` of them.
+    /// Copies a list with `each`, which copies one element. Keeps the first `most` elements.
     fn list<R: Read>(
         &mut self,
         source: &mut JsonSource<R>,
@@ -450,14 +453,14 @@ impl<W: Write> Cleaner<W> {
     }
 }
 
-/// An object of the members that `each` keeps, each once: the first of a name.
+/// Copies an object: `each` copies its members, each name once. Of duplicates the first counts.
 fn object<R: Read>(
     source: &mut JsonSource<R>,
     out: &mut Vec<u8>,
     each: &mut CopyMember<'_, R>,
 ) -> Copied {
     out.push(b'{');
-    // Of those that are on a list: they are few.
+    // Contains only listed names, so it stays short.
     let mut written: Vec<String> = Vec::new();
     let is_object = source.members(&mut |source, name| {
         if written.iter().any(|known| known == name) {
@@ -484,10 +487,10 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
-/// Stands where a program wrote something else for a number.
+/// Replaces a value that should be a number.
 const NO_NUMBER: &str = "no number";
 
-/// A number as it stands; what is none is left out.
+/// Copies a number as it is written; leaves out other values.
 fn number<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
     Ok(put_number(out, &source.leaf(0)?))
 }
@@ -495,7 +498,7 @@ fn number<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
 fn put_number(out: &mut Vec<u8>, leaf: &JsonLeaf) -> bool {
     match leaf {
         JsonLeaf::Number(value, text) if value.is_finite() => {
-            // "1." and "01" are numbers to many, and not to JSON.
+            // Many parsers accept "1." and "01", but JSON does not.
             match serde_json::from_str::<serde_json::Number>(text) {
                 Ok(_) => out.extend_from_slice(text.as_bytes()),
                 Err(_) => out.extend_from_slice(value.to_string().as_bytes()),
@@ -512,7 +515,7 @@ fn flag<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
     Ok(true)
 }
 
-/// A time; what is none is said to be none, so that it does not count here either.
+/// Copies a time; replaces other values by text that is not a number either, so that readers reject both alike.
 fn time<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
     if source.shape()? == JsonShape::Scalar {
         let leaf = source.leaf(0)?;
@@ -526,7 +529,7 @@ fn time<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
     Ok(true)
 }
 
-/// Text, as much of it as `keep` leaves.
+/// Copies the part of a text that `keep` returns.
 fn word<R: Read>(
     source: &mut JsonSource<R>,
     out: &mut Vec<u8>,

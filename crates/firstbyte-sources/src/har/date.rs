@@ -1,6 +1,6 @@
-//! Dates of HAR: RFC 3339, with the offset that they need to be points in time.
+//! Dates in HAR: RFC 3339, with the offset that makes them points in time.
 
-/// Nanoseconds since the Unix epoch; the reason where `text` says no such point.
+/// Nanoseconds since the Unix epoch; the reason if `text` is not a point in time.
 pub(super) fn unix_ns(text: &str) -> Result<i64, &'static str> {
     let bytes = text.as_bytes();
     let digits = |from: usize, count: usize| -> Option<i64> {

@@ -1,4 +1,4 @@
-//! What is kept of an archive: names, numbers, and where requests went.
+//! The parts of an archive that are kept: names, numbers, and where requests went.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::DeliveredFrom;
 
-/// An archive, without what it says of contents.
+/// An archive without contents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HarArchive {
-    /// The program that wrote it, as it calls itself.
+    /// The program that wrote it, by its own name.
     pub creator: Option<HarSpan>,
-    /// The browser, where another program wrote it.
+    /// The browser, if another program wrote the archive.
     pub browser: Option<HarSpan>,
     /// Its pages.
     pub pages: Vec<HarPage>,
     /// Its entries, in the file's order.
     pub entries: Vec<HarEntry>,
-    /// Entries behind those that were kept: there is a limit.
+    /// Entries that were dropped because the limit was reached.
     pub entries_beyond: u64,
-    /// What is wrong with values of it, the first of them.
+    /// Invalid values in it, up to a limit.
     pub flaws: Vec<HarFlaw>,
-    /// How many there are.
+    /// Number of invalid values.
     pub flaw_count: u64,
     /// Whether it was read to its end.
     pub end: HarEnd,
@@ -32,24 +32,24 @@ pub struct HarArchive {
 pub struct HarSpan {
     /// Its name.
     pub name: String,
-    /// Its version; empty where it says none.
+    /// Its version; empty if unknown.
     pub version: String,
 }
 
-/// How reading came to its end.
+/// How reading ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HarEnd {
-    /// At the archive's own.
+    /// At the end of the archive.
     #[default]
     Whole,
-    /// The file ends within it.
+    /// The file ends too early.
     Cut {
         /// The file's length in bytes, unpacked.
         offset: u64,
     },
-    /// What stands there cannot be read.
+    /// The bytes there cannot be read.
     Damaged {
-        /// Why, with the place.
+        /// The reason, with the place.
         detail: String,
     },
 }
@@ -57,22 +57,22 @@ pub enum HarEnd {
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HarPage {
-    /// What entries call it.
+    /// The name by which entries refer to it.
     pub id: String,
-    /// Its title, where that is a URL, without user, query and fragment.
+    /// Its title if that is a URL, without user, query and fragment.
     pub url: Option<String>,
     /// When its load began, nanoseconds since the Unix epoch.
     pub started_unix_ns: Option<i64>,
-    /// From then to the event DOMContentLoaded.
+    /// From then until the DOMContentLoaded event.
     pub content_loaded: Option<Duration>,
-    /// From then to the event load.
+    /// From then until the load event.
     pub loaded: Option<Duration>,
 }
 
-/// The times of an entry as they are written, milliseconds. Absent is what is not there or is `null`.
+/// Times of an entry as written, milliseconds. Missing values and `null` are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HarTimings {
-    /// Before anything was done.
+    /// Before any work on the request.
     pub blocked: Option<f64>,
     /// Name lookup.
     pub dns: Option<f64>,
@@ -84,16 +84,16 @@ pub struct HarTimings {
     pub send: Option<f64>,
     /// Waiting for the response.
     pub wait: Option<f64>,
-    /// Receiving it.
+    /// Receiving the response.
     pub receive: Option<f64>,
 }
 
-/// One request. What many have in common is kept once.
+/// One request. Strings that many entries have in common are shared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HarEntry {
     /// Its number in the file, from 1.
     pub number: u32,
-    /// The place of its page among the archive's pages, once all is read.
+    /// Index of its page among the archive's pages, set once everything is read.
     pub page: Option<u32>,
     /// When it began, nanoseconds since the Unix epoch.
     pub started_unix_ns: Option<i64>,
@@ -101,53 +101,53 @@ pub struct HarEntry {
     pub time: Option<f64>,
     /// Its times.
     pub timings: HarTimings,
-    /// Its URL without user, query and fragment; empty where it has none.
+    /// Its URL without user, query and fragment; empty if it has none.
     pub url: Box<str>,
-    /// Host and port; absent where it leads to no server.
+    /// Host and port; absent if the URL does not lead to a server.
     pub authority: Option<Arc<str>>,
-    /// Whether its URL is for TLS.
+    /// Whether the URL's scheme uses TLS.
     pub secure: bool,
     /// Method of the request.
     pub method: Option<Arc<str>>,
-    /// Status of the response; 0 is what browsers write where there was none.
+    /// Status of the response; browsers write 0 if there was no response.
     pub status: Option<i64>,
-    /// The protocol by its ALPN name, "h2", or as the file calls it.
+    /// The protocol by its ALPN name, "h2", or else as the file names it.
     pub protocol: Option<Arc<str>>,
-    /// The field `connection`.
+    /// The `connection` field.
     pub connection: Option<Arc<str>>,
-    /// What the creator calls the connection elsewhere: Chrome's `_connectionId`.
+    /// The connection's name in the creator's own field: Chrome's `_connectionId`.
     pub connection_id: Option<Arc<str>>,
     /// The server's address.
     pub server: Option<IpAddr>,
-    /// Where the response came from, as far as the creator has a field for it.
+    /// Where the response came from, if the creator has a field for it.
     pub delivered_from: Option<DeliveredFrom>,
-    /// It says that it failed.
+    /// Whether the entry says that the request failed.
     pub failed: bool,
-    /// What kind of resource it is, in the creator's word.
+    /// Type of the resource, in the creator's word.
     pub resource_type: Option<Arc<str>>,
     /// Bytes of the response as transferred: Chrome's `_transferSize`.
     pub transferred_bytes: Option<u64>,
-    /// Bytes of the response's body as transferred.
+    /// Bytes of the response body as transferred.
     pub body_bytes: Option<u64>,
-    /// Bytes of the body when decoded.
+    /// Bytes of the decoded body.
     pub decoded_bytes: Option<u64>,
-    /// What is wrong with its times: they are not used.
+    /// Whether its times are invalid; they are not used then.
     pub is_flawed: bool,
 }
 
-/// Something that cannot be so.
+/// An impossible value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HarFlaw {
-    /// The entry's number, from 1; absent of a page.
+    /// The entry's number, from 1; absent for a page.
     pub entry: Option<u32>,
-    /// The field, as it stands below `entries[]` or `pages[]`.
+    /// The field, relative to `entries[]` or `pages[]`.
     pub field: &'static str,
-    /// What it says.
+    /// The value found, or what is wrong with it.
     pub says: String,
 }
 
 impl HarArchive {
-    /// How many flaws are kept in words.
+    /// Maximum number of flaws that are kept; further ones are only counted.
     pub const MOST_FLAWS: usize = 1_000;
 
     pub(super) fn flaw(&mut self, entry: Option<u32>, field: &'static str, says: String) {

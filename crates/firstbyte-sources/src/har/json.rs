@@ -1,33 +1,32 @@
-//! JSON as it comes: one pass, in the order of the file, in memory that does not grow with it.
+//! A streaming JSON reader: one pass, in the order of the file, in bounded memory.
 //!
-//! Input: bytes. Output: members and elements, handed to who asked for them. What nobody asks for is passed over and
-//! not kept. It is read leniently where that loses nothing (`NaN`, which some programs write, is a number that is none).
+//! Input: bytes. Output: members and elements, handed to the callers that ask for them. Everything else is skipped and
+//! not kept. The reader is lenient if that loses nothing (`NaN`, which some programs write, is accepted as a non-finite
+//! number).
 
 use std::io::{self, Read};
 
-/// How much is read at once.
+/// Bytes read at once.
 const BLOCK: usize = 64 << 10;
-/// How deep objects and arrays may stand in each other.
 const MOST_DEPTH: usize = 10_000;
-/// How long a number may be.
 const LONGEST_NUMBER: usize = 64;
 
-/// Why reading ends before its end.
+/// Why reading stopped early.
 #[derive(Debug)]
 pub enum JsonFlaw {
     /// The bytes end within a value.
     Cut {
-        /// How many bytes there are.
+        /// Number of bytes.
         offset: u64,
     },
-    /// What stands there is not JSON.
+    /// The bytes there are not JSON.
     NotJson {
         /// At which byte.
         offset: u64,
-        /// What was expected.
+        /// What was expected instead.
         expected: &'static str,
     },
-    /// Values stand in each other deeper than anybody writes them.
+    /// Values are nested more deeply than in any real file.
     TooDeep {
         /// At which byte.
         offset: u64,
@@ -36,7 +35,7 @@ pub enum JsonFlaw {
     Io(io::Error),
 }
 
-/// What kind of value begins.
+/// Kind of the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonShape {
     Object,
@@ -49,13 +48,13 @@ pub(super) enum JsonShape {
 /// A value that is neither object nor array.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum JsonLeaf {
-    /// A string, or as much of its beginning as was to be kept.
+    /// A string, or its beginning up to the limit.
     Text(String),
-    /// A number with the text that it was written as; perhaps not a finite one.
+    /// A number and its text; it may be non-finite.
     Number(f64, String),
     Flag(bool),
     Null,
-    /// An object or an array, which was passed over.
+    /// An object or an array, which was skipped.
     Other,
 }
 
@@ -79,15 +78,15 @@ impl<R: Read> JsonSource<R> {
         Self { input, buffer, at: 0, end: 0, before: 0, depth: 0, text: Vec::new() }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub(super) fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
 
-    /// Passes over a byte-order mark.
+    /// Skips a byte-order mark.
     pub(super) fn skip_mark(&mut self) -> ReadJson<()> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
-        // A source may give its first bytes one by one.
+        // A source may return its first bytes one by one.
         while self.end < MARK.len() {
             match self.read_behind()? {
                 0 => break,
@@ -100,13 +99,13 @@ impl<R: Read> JsonSource<R> {
         Ok(())
     }
 
-    /// Reads into the buffer behind what is there: so many bytes, 0 at the end.
+    /// Appends input to the buffer. Returns the number of bytes, 0 at the end.
     fn read_behind(&mut self) -> ReadJson<usize> {
         loop {
             match self.input.read(&mut self.buffer[self.end..]) {
                 Ok(n) => return Ok(n),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What was packed was cut.
+                // Compressed input is truncated.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(JsonFlaw::Cut { offset: self.before });
                 }
@@ -115,7 +114,7 @@ impl<R: Read> JsonSource<R> {
         }
     }
 
-    /// Reads on, where all was used; false at the end.
+    /// Reads more input if the buffer is used up; false at the end.
     fn fill(&mut self) -> ReadJson<bool> {
         while self.at == self.end {
             self.before += self.end as u64;
@@ -135,7 +134,7 @@ impl<R: Read> JsonSource<R> {
         Ok(self.buffer[self.at])
     }
 
-    /// The next byte that is not a blank; it stays.
+    /// The next byte that is not whitespace, without consuming it.
     fn visible(&mut self) -> ReadJson<u8> {
         loop {
             match self.byte()? {
@@ -149,7 +148,7 @@ impl<R: Read> JsonSource<R> {
         JsonFlaw::NotJson { offset: self.offset(), expected }
     }
 
-    /// What kind of value begins here.
+    /// Kind of the value that begins here.
     pub(super) fn shape(&mut self) -> ReadJson<JsonShape> {
         Ok(match self.visible()? {
             b'{' => JsonShape::Object,
@@ -160,8 +159,8 @@ impl<R: Read> JsonSource<R> {
         })
     }
 
-    /// Hands each member of the object that begins here to `each`, which reads its value. Another value is passed over, and it
-    /// is false.
+    /// Passes each member of the object that begins here to `each`, which reads its value. Skips other values and
+    /// returns false.
     pub(super) fn members(
         &mut self,
         each: &mut dyn FnMut(&mut Self, &str) -> ReadJson<()>,
@@ -186,7 +185,7 @@ impl<R: Read> JsonSource<R> {
         Ok(true)
     }
 
-    /// The same of an array's elements.
+    /// Does the same for the elements of an array.
     pub(super) fn elements(
         &mut self,
         each: &mut dyn FnMut(&mut Self) -> ReadJson<()>,
@@ -211,7 +210,7 @@ impl<R: Read> JsonSource<R> {
         }
     }
 
-    /// Whether another one comes before `close`, which is passed.
+    /// Whether another element follows; otherwise consumes `close`.
     fn goes_on(&mut self, close: u8, is_first: &mut bool) -> ReadJson<bool> {
         let found = self.visible()?;
         if found == close {
@@ -228,7 +227,7 @@ impl<R: Read> JsonSource<R> {
         Ok(true)
     }
 
-    /// Passes over a value, whatever it is.
+    /// Skips a value of any kind.
     pub(super) fn skip(&mut self) -> ReadJson<()> {
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -275,7 +274,7 @@ impl<R: Read> JsonSource<R> {
         Ok(byte)
     }
 
-    /// Reads a value that is neither object nor array; of a string at most `keep` bytes are kept.
+    /// Reads a value that is neither object nor array; keeps at most `keep` bytes of a string.
     pub(super) fn leaf(&mut self, keep: usize) -> ReadJson<JsonLeaf> {
         Ok(match self.shape()? {
             JsonShape::Object | JsonShape::Array => {
@@ -326,7 +325,7 @@ impl<R: Read> JsonSource<R> {
         })
     }
 
-    /// Reads the string that begins here: at most `keep` bytes of it are in `text` afterwards.
+    /// Reads the string that begins here and puts at most `keep` bytes of it into `text`.
     fn quoted(&mut self, keep: usize) -> ReadJson<()> {
         self.at += 1;
         self.text.clear();
@@ -343,7 +342,7 @@ impl<R: Read> JsonSource<R> {
             let is_end = self.buffer[self.at] == b'"';
             self.at += 1;
             if is_end {
-                // What was cut may have been cut within a character.
+                // The text may have been truncated within a character.
                 return Ok(());
             }
             self.escaped(keep)?;
@@ -362,7 +361,7 @@ impl<R: Read> JsonSource<R> {
             b'"' | b'\\' | b'/' => byte.into(),
             b'u' => {
                 let first = self.hex()?;
-                // A half of a pair whose other half does not follow is replaced, as in other lossy readers.
+                // A lone surrogate is replaced, as in other lossy readers.
                 return self.code_unit(first, keep);
             }
             _ => return Err(self.not_json("an escaped character")),

@@ -1,4 +1,4 @@
-//! What an entry says, by the rules of who wrote it.
+//! Interprets an entry by the rules of the program that wrote it.
 
 use std::time::Duration;
 
@@ -8,36 +8,37 @@ use firstbyte_core::timeline::DeliveredFrom;
 
 /// Longer than any request: 30 days.
 const LONGEST_MS: f64 = 30.0 * 86_400_000.0;
-/// What sums of floating-point milliseconds are off by at most, and what is no negative time but a subtraction's rest.
+/// Maximum rounding error of sums of floating-point milliseconds. A time less negative than this is a rounding error
+/// too.
 const ROUNDING_MS: f64 = 0.01;
-/// What is off by that share is another sum.
+/// A sum that is off by more than this share does not match.
 const SUM_SHARE: f64 = 0.001;
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HarOutcome {
-    /// It opened its connection, and waited for it.
+    /// It waited for a connection that was opened for it.
     Opened,
-    /// It used one that was there, as far as it tells.
+    /// It used an existing connection, as far as the entry shows.
     Reused,
-    /// It went to a server; which of these is not said.
+    /// It went to a server, but the entry does not say over which kind of connection.
     Unsaid,
-    /// It came out of a cache of the browser's, or what stood in for the server.
+    /// It was answered from a browser cache, or by something in place of the server.
     Cached,
     /// A service worker answered.
     Worker,
     /// There was no response.
     Failed,
-    /// It has no times: hidden from the program that wrote it, or not kept.
+    /// It has no times: they were hidden from the program that wrote the entry, or not kept.
     Untimed,
-    /// Its URL leads to no server: "data:", "blob:".
+    /// Its URL does not lead to a server: "data:", "blob:".
     Local,
-    /// Its times cannot be so.
+    /// Its times are impossible.
     Flawed,
 }
 
 impl HarOutcome {
-    /// All, in the order in which they are told.
+    /// All outcomes, in display order.
     pub const ALL: [Self; 9] = [
         Self::Opened,
         Self::Reused,
@@ -50,7 +51,7 @@ impl HarOutcome {
         Self::Flawed,
     ];
 
-    /// The name in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opened => "opened",
@@ -65,43 +66,43 @@ impl HarOutcome {
         }
     }
 
-    /// Whether its times count: it went to a server, and came back.
+    /// Whether its times count: the request went to a server and was answered.
     pub const fn is_timed(self) -> bool {
         matches!(self, Self::Opened | Self::Reused | Self::Unsaid)
     }
 }
 
-/// How long the phases of a request took. What was not done, or is not said, is absent.
+/// Durations of the phases of a request. Phases that did not happen or are unknown are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HarPhases {
-    /// Before anything was done for it: waiting for its turn, a connection, a proxy.
+    /// Before any work on it: queueing, waiting for a connection or a proxy.
     pub blocked: Option<Duration>,
     /// Name lookup.
     pub dns: Option<Duration>,
-    /// Opening the connection: TCP alone. Over QUIC there is none.
+    /// Opening the connection: TCP alone. Absent over QUIC.
     pub connect: Option<Duration>,
-    /// TLS handshake. Over QUIC there is none.
+    /// TLS handshake. Absent over QUIC.
     pub tls: Option<Duration>,
-    /// QUIC's handshake, which is both.
+    /// QUIC handshake, which does both.
     pub quic: Option<Duration>,
     /// Sending the request.
     pub send: Option<Duration>,
-    /// From then to the response.
+    /// From then to the first byte of the response.
     pub wait: Option<Duration>,
-    /// To its last byte.
+    /// From the first to the last byte of the response.
     pub receive: Option<Duration>,
 }
 
-/// An entry, judged.
+/// An interpreted entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HarExchange {
-    /// What became of it.
+    /// Outcome of the request.
     pub outcome: HarOutcome,
-    /// Its phases; none where its times do not count.
+    /// Its phases; all absent if its times do not count.
     pub phases: HarPhases,
 }
 
-/// A time that is written as milliseconds: -1 is none.
+/// Converts a time in milliseconds; -1 means absent.
 pub(super) fn milliseconds(time: f64) -> Result<Option<Duration>, String> {
     if !time.is_finite() || time > LONGEST_MS {
         return Err(shown(time));
@@ -116,7 +117,7 @@ pub(super) fn milliseconds(time: f64) -> Result<Option<Duration>, String> {
     Ok(Some(Duration::from_nanos((time.max(0.0) * 1e6).round() as u64)))
 }
 
-/// A number as it is told: what nobody can read as a time stays short.
+/// Formats a number for messages; values that nobody can read as a time stay short.
 fn shown(time: f64) -> String {
     match time.abs() < 1e15 {
         true => format!("{} ms", (time * 1_000.0).round() / 1_000.0),
@@ -125,7 +126,7 @@ fn shown(time: f64) -> String {
 }
 
 impl HarEntry {
-    /// What it says, and what of it cannot be so.
+    /// Interprets the entry; also returns its impossible values.
     pub fn judge(&self, rules: &HarRules) -> (HarExchange, Vec<HarFlaw>) {
         let without = |outcome| HarExchange { outcome, phases: HarPhases::default() };
         if self.authority.is_none() {
@@ -146,7 +147,7 @@ impl HarEntry {
         (HarExchange { outcome, phases }, Vec::new())
     }
 
-    /// Its times, where they can all be so.
+    /// Its times, if all of them are possible.
     fn usable(&self, rules: &HarRules) -> Result<Usable, Vec<HarFlaw>> {
         let mut flaws = Vec::new();
         let flaw = |field, says| HarFlaw { entry: Some(self.number), field, says };
@@ -162,7 +163,7 @@ impl HarEntry {
             blocked: time("timings.blocked", blocked),
             dns: time("timings.dns", dns),
             connect: time("timings.connect", connect),
-            // Without TLS some write the whole of `connect` here.
+            // Without TLS some programs repeat all of `connect` here.
             tls: time("timings.ssl", ssl.filter(|_| self.secure)),
             send: time("timings.send", send),
             wait: time("timings.wait", wait),
@@ -198,7 +199,7 @@ impl HarEntry {
     }
 
     fn phases(&self, rules: &HarRules, timings: &Usable) -> HarPhases {
-        // What may not have been done took no time that anybody knows.
+        // If zero may mean "not done", the duration is unknown.
         let done = |time: Option<Duration>| {
             time.filter(|time| !time.is_zero() || rules.zero == ZeroMeans::NoTime)
         };
@@ -218,7 +219,7 @@ impl HarEntry {
         phases.tls = tls.filter(|_| connect.is_some());
         phases.connect = match rules.tls {
             TlsPlace::BesideConnect => connect,
-            // Which part of it TCP was is known by what TLS was.
+            // The TCP part is only known if the TLS part is.
             TlsPlace::WithinConnect if self.secure => {
                 connect.zip(tls).and_then(|(both, tls)| both.checked_sub(tls))
             }
@@ -227,7 +228,7 @@ impl HarEntry {
         phases
     }
 
-    /// What tells its connection from others, where something does.
+    /// Name that distinguishes its connection from others, if there is one.
     pub fn connection_name(&self, rules: &HarRules) -> Option<&str> {
         if let Some(name) = self.connection_id.as_deref() {
             return Some(name);
@@ -236,7 +237,7 @@ impl HarEntry {
         let port = || self.authority.as_deref()?.rsplit_once(':').map(|(_, port)| port);
         match rules.connection {
             ConnectionField::Identity => Some(name),
-            // Chrome wrote the identifier here, before it had a field for it.
+            // Chrome put the identifier here before it had its own field.
             ConnectionField::Port if rules.tls == TlsPlace::WithinConnect => {
                 Some(name).filter(|name| port() != Some(name))
             }
@@ -245,7 +246,7 @@ impl HarEntry {
     }
 }
 
-/// Times that are times.
+/// Times that passed the checks.
 struct Usable {
     blocked: Option<Duration>,
     dns: Option<Duration>,
@@ -263,7 +264,7 @@ impl Usable {
         [blocked, dns, connect, tls, send, wait, receive]
     }
 
-    /// What contradicts what, if anything does.
+    /// The field that contradicts others, and how, if there is one.
     fn contradiction(&self, rules: &HarRules) -> Option<(&'static str, String)> {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let of_connect = self.connect.zip(self.tls);

@@ -1,9 +1,9 @@
-//! What of an archive's texts is kept when it is cleaned: words on lists, and values of fields by their grammar.
+//! The texts that are kept when an archive is cleaned: listed words, and field values that match a grammar.
 //!
-//! Input: a text that somebody wrote. Output: the same, or as much of it as can only be what it claims to be. Nothing here
-//! tells secrets from others: what is on no list goes.
+//! Input: arbitrary text. Output: the same text, or the part of it that can only be what it claims to be. Nothing here
+//! tries to recognise secrets: text that is on no list is dropped.
 
-/// Methods of the IANA registry that people meet, and two that caches know.
+/// Common methods of the IANA registry, and two that caches use.
 const METHODS: [&str; 24] = [
     "GET",
     "HEAD",
@@ -31,7 +31,7 @@ const METHODS: [&str; 24] = [
     "PRI",
 ];
 
-/// Chromium's `ResourceType` and those of others, without regard to case; what is none of them is `other`.
+/// Chromium's `ResourceType` and other programs' types, case-insensitive; all others become `other`.
 const RESOURCE_TYPES: [&str; 26] = [
     "document",
     "stylesheet",
@@ -64,7 +64,7 @@ const RESOURCE_TYPES: [&str; 26] = [
 const PRIORITIES: [&str; 9] =
     ["VeryLow", "Low", "Medium", "High", "VeryHigh", "Lowest", "Normal", "Highest", "Idle"];
 
-/// WebKit's.
+/// WebKit's fetch types.
 const FETCH_TYPES: [&str; 4] = ["Network Load", "Memory Cache", "Disk Cache", "Service Worker"];
 
 const PROTOCOLS: [&str; 21] = [
@@ -96,7 +96,7 @@ const CODINGS: [&str; 11] = [
     "dcb", "dcz",
 ];
 
-/// Directives of RFC 9111 and RFC 5861, 8246 and 9213; their arguments are seconds.
+/// Directives of RFC 9111, 5861, 8246 and 9213; their arguments are seconds.
 const DIRECTIVES: [&str; 16] = [
     "max-age",
     "s-maxage",
@@ -116,7 +116,7 @@ const DIRECTIVES: [&str; 16] = [
     "stale-if-error",
 ];
 
-/// Fields that responses vary by.
+/// Header fields that `Vary` may list.
 const VARYING: [&str; 20] = [
     "*",
     "accept",
@@ -174,12 +174,12 @@ pub(super) fn fetch_type(text: String) -> Option<String> {
     FETCH_TYPES.contains(&&*text).then_some(text)
 }
 
-/// Out of which cache; that it came out of one, stays whatever it is called.
+/// Name of the cache that answered. Unknown names become "cache", so that the cache hit itself is kept.
 pub(super) fn cache(text: String) -> Option<String> {
     Some(if listed(&text, &["memory", "disk"]) { text } else { "cache".to_owned() })
 }
 
-/// The browser's name of an error; of a sentence stays that there was one.
+/// The browser's name of an error. Other text becomes "failed", so that the failure itself is kept.
 pub(super) fn error(text: String) -> Option<String> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let name = text.strip_prefix("net::ERR_").or_else(|| text.strip_prefix("NS_"));
@@ -188,19 +188,19 @@ pub(super) fn error(text: String) -> Option<String> {
     Some(if is_known || text.is_empty() { text } else { "failed".to_owned() })
 }
 
-/// The name or the version of a program.
+/// Name or version of a program.
 pub(super) fn program(text: String) -> Option<String> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || " .-_+()/'".contains(c);
     (text.len() <= 60 && text.chars().all(is_of_name)).then_some(text)
 }
 
-/// A point in time, whether or not it says of which zone.
+/// A point in time, with or without a time zone.
 pub(super) fn date(text: String) -> Option<String> {
     let is_of_date = |c: char| c.is_ascii_digit() || "-+:.TtZz ".contains(c);
     (text.len() <= 40 && text.chars().all(is_of_date)).then_some(text)
 }
 
-/// A media type without its parameters, one of which separates the parts of a body.
+/// A media type without its parameters, since the `boundary` of a multipart body is one.
 pub(super) fn media_type(text: &str) -> Option<String> {
     const KINDS: [&str; 10] = [
         "application",
@@ -221,7 +221,9 @@ pub(super) fn media_type(text: &str) -> Option<String> {
     (is_name && listed(kind, &KINDS)).then(|| text.to_owned())
 }
 
-/// What is kept of a field's value: what caching, compression and connections go by. Absent where the field is not kept.
+/// The part of a field's value that is kept: that which controls caching, compression and connections.
+///
+/// Absent if the field is not kept.
 pub(super) fn field(name: &str, value: &str) -> Option<String> {
     let value = value.trim();
     match &*name.to_ascii_lowercase() {
@@ -246,14 +248,14 @@ pub(super) fn field(name: &str, value: &str) -> Option<String> {
     }
 }
 
-/// The elements of a list that `is_kept`; absent where there is none.
+/// The list elements for which `is_kept` holds; absent if there are none.
 fn elements(value: &str, is_kept: impl Fn(&str) -> bool) -> Option<String> {
     let kept = value.split(',').map(str::trim).filter(|element| is_kept(element)).take(30);
     let kept: Vec<&str> = kept.collect();
     (!kept.is_empty()).then(|| kept.join(", "))
 }
 
-/// `h3=":443"; ma=86400`: a protocol at a port. Another host could be anybody's name.
+/// `h3=":443"; ma=86400`: a protocol at a port. Another host is dropped, since its name could be anything.
 fn is_alternative(element: &str) -> bool {
     if element == "clear" {
         return true;
@@ -271,7 +273,7 @@ fn is_alternative(element: &str) -> bool {
         })
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the form of RFC 9110 §5.6.7 that is written.
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the form of RFC 9110 §5.6.7 that senders must use.
 fn is_http_date(text: &str) -> bool {
     const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     const MONTHS: [&str; 12] =

@@ -1,8 +1,9 @@
-//! HTTP Archives that other programs wrote (HAR 1.2): what their entries say of connections, by rules for each creator.
+//! HTTP Archives (HAR 1.2) of other programs: connection data of their entries, by rules for each creator.
 //!
-//! Input: the bytes of a file, as they come. Output: entries without what lets somebody in (fields, cookies, bodies, queries),
-//! judged by the `rules` of the program that wrote them; or the same file, [`cleaned`](clean). Nothing is held of a
-//! document but that. What a creator does not say is absent; what it cannot have meant is a [`HarFlaw`].
+//! Input: the bytes of a file, as a stream. Output: entries without credentials and contents (fields, cookies, bodies,
+//! queries), interpreted by the `rules` for the program that wrote them; or the same file, [`cleaned`](clean). Nothing
+//! else of a document is kept in memory. Values that a creator does not report are absent; impossible ones are a
+//! [`HarFlaw`].
 
 mod clean;
 mod date;

@@ -1,7 +1,7 @@
-//! An archive's page as a page load: connections and requests on one time axis.
+//! Converts a page of an archive to a page load: connections and requests on one time axis.
 //!
-//! Times of day are whole milliseconds in most archives, so that requests are placed no finer than that. A browser's cache
-//! and what has no times stand as requests without a connection.
+//! In most archives times of day are whole milliseconds, so requests are placed no more precisely than that. Requests
+//! that were answered by a browser cache or have no times appear without a connection.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,14 +17,15 @@ use firstbyte_core::timeline::{
 };
 use firstbyte_pages::page_load::PageLoad;
 
-/// How many requests a page may have to be drawn.
+/// Maximum number of requests of a page that is drawn.
 const MOST_REQUESTS: usize = 2_000;
 
-/// The page of `archive` that has the most requests with times, laid out; absent where there is none with a time of its
-/// load, or too much of it to draw.
+/// The page of `archive` with the most timed requests, laid out on a time axis.
+///
+/// Absent if no page has a load time, or if that page has no document or too many requests to draw.
 ///
 /// # Errors
-/// What in it contradicts what.
+/// If its times contradict each other.
 pub fn page(
     archive: &HarArchive,
     summary: &HarSummary,
@@ -40,7 +41,7 @@ pub fn page(
         let HarPage { started_unix_ns, loaded, .. } = &archive.pages[*place];
         started_unix_ns.is_some() && loaded.is_some_and(|loaded| !loaded.is_zero())
     };
-    // The first of those that have as many.
+    // Of pages with equally many requests, the first.
     let most = (0..archive.pages.len()).rev().filter(drawn).max_by_key(|place| requests[*place]);
     let Some(place) = most.filter(|place| requests[*place] > 0) else { return Ok(None) };
     let of_page: Vec<(&HarEntry, &HarExchange)> = archive
@@ -58,13 +59,14 @@ pub fn page(
         return Ok(None);
     }
     let navigation = Laying::new(rules, &archive.pages[place]).page(&of_page);
-    // Without a document, nothing is known that the page began with.
+    // Without a document, the start of the page is unknown.
     if navigation.main.connection.url.is_empty() {
         return Ok(None);
     }
     navigation.check()?;
     let mut load = PageLoad::from_navigation(&navigation);
-    // The document comes first there, then what was loaded besides. Why a request failed, archives say in words at most.
+    // The document is the first request there, then the others follow. Archives give the reason of a failure at most in
+    // words.
     let document = of_page.iter().position(is_document);
     let besides = of_page.iter().enumerate().filter(|(place, _)| Some(*place) != document);
     for (request, (_, (_, exchange))) in load.requests.iter_mut().skip(1).zip(besides) {
@@ -77,7 +79,7 @@ pub fn page(
     Ok(Some((navigation, load)))
 }
 
-/// Whether it can be what the page began with: the first such one is.
+/// Whether it can be the page's document; the first such entry is.
 fn is_document((entry, exchange): &(&HarEntry, &HarExchange)) -> bool {
     exchange.outcome.is_timed()
         && !matches!(entry.status, Some(300..400))
@@ -90,11 +92,11 @@ struct Laying<'a> {
     begun_unix_ns: i64,
     clock: Clock,
     connections: Vec<PageConnection>,
-    /// Connections that have names, by host and name.
+    /// Named connections, by host and name.
     named: HashMap<(String, String), usize>,
 }
 
-/// Where the phases of a request lie.
+/// The phases of a request on the time axis.
 struct Placed {
     asked: Offset,
     set_up: Marks,
@@ -165,7 +167,7 @@ impl<'a> Laying<'a> {
     }
 
     fn document(entry: &HarEntry, placed: &Placed) -> Sample {
-        // A leg's own clock begins with it.
+        // A leg's clock starts when the leg does.
         let mut marks = Marks::default();
         for (mark, stamp) in placed.set_up.iter().chain(placed.exchange.iter()) {
             let at = Offset::from_nanos(stamp.at.as_nanos() - placed.asked.as_nanos());
@@ -225,7 +227,7 @@ impl<'a> Laying<'a> {
         placed
     }
 
-    /// The place of a request's connection, and how it came by that.
+    /// Index of a request's connection, and how the request got it.
     fn connection(
         &mut self,
         entry: &HarEntry,
@@ -240,13 +242,13 @@ impl<'a> Laying<'a> {
         let name =
             entry.connection_name(self.rules).map(|name| (authority.to_owned(), name.to_owned()));
         let known = name.as_ref().and_then(|name| self.named.get(name).copied());
-        // Which one it was that it used again is not said.
+        // Which existing connection it used is unknown.
         if !opened && name.is_none() {
             return None;
         }
         if let Some(place) = known {
             let connection = &mut self.connections[place];
-            // Requests stand in the order in which they were asked for: a later one may be the one that opened it.
+            // Requests are in the order in which they were made; the one that opened the connection may come later.
             if opened && connection.beginning.is_none() {
                 connection.beginning = Some(Beginning::Opened);
                 connection.marks = placed.set_up;
@@ -269,7 +271,7 @@ impl<'a> Laying<'a> {
             ..PageConnection::default()
         });
         name.map(|name| self.named.insert(name, place));
-        // One that nobody waited for was opened ahead, or before.
+        // If no request waited for it, it was opened in advance, or before.
         let how = if opened { ConnectionUse::Opened } else { ConnectionUse::Reused };
         Some((place, Some(how)))
     }

@@ -1,4 +1,4 @@
-//! A file to entries.
+//! Reads a file into entries.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
@@ -12,23 +12,22 @@ use super::judge::milliseconds;
 use super::url::HarUrl;
 use firstbyte_core::timeline::DeliveredFrom;
 
-/// How many entries are kept; those behind them are counted.
+/// Maximum number of entries that are kept; further ones are counted.
 pub const MOST_ENTRIES: usize = 500_000;
-/// How many pages are.
 pub(super) const MOST_PAGES: usize = 10_000;
-/// How many flaws of one entry or page are.
+/// Maximum number of flaws that are kept for one entry or page.
 const MOST_FLAWS_OF_ONE: usize = 50;
-/// How much is kept of a name, an identifier, a date.
+/// Maximum number of bytes kept of a name, an identifier or a date.
 const SHORT: usize = 200;
-/// How much of a URL is looked at.
+/// Maximum number of bytes examined of a URL.
 const LONGEST_URL: usize = 8_000;
 
-/// Why a file is not read as an archive.
+/// Why a file cannot be read as an archive.
 #[derive(Debug)]
 pub enum HarError {
-    /// It is none.
+    /// It is not an archive.
     NotHar {
-        /// What it has instead, or has not.
+        /// What it contains instead, or lacks.
         detail: String,
     },
     /// Reading failed.
@@ -46,12 +45,14 @@ impl std::fmt::Display for HarError {
 
 impl std::error::Error for HarError {}
 
-/// Whether what begins with these bytes, a few thousand or all there are, is an archive: an object with a member `log`
-/// that has one of an archive's members. A name does not count.
+/// Whether a file with these first bytes (a few thousand, or all) is an archive: an object with a member `log` that has
+/// one of an archive's members.
+///
+/// The file name does not matter.
 pub fn begins_archive(begin: &[u8]) -> bool {
     let mut source = JsonSource::new(begin);
     let mut is_archive = false;
-    // It ends where the bytes do, most often.
+    // This usually ends with an error, because the bytes end early.
     let _ = source.skip_mark().and_then(|()| {
         source.members(&mut |source, name| {
             if name != "log" || source.shape()? != JsonShape::Object {
@@ -71,7 +72,7 @@ pub fn begins_archive(begin: &[u8]) -> bool {
 /// Reads an archive, whole or as far as it goes.
 ///
 /// # Errors
-/// When it is no archive, or cannot be read.
+/// If it is not an archive, or if reading fails.
 pub fn read_archive(input: impl Read) -> Result<HarArchive, HarError> {
     let mut reading = Reading::default();
     let mut source = JsonSource::new(input);
@@ -98,13 +99,13 @@ pub fn read_archive(input: impl Read) -> Result<HarArchive, HarError> {
     Ok(reading.finish())
 }
 
-/// What was read so far.
+/// State while reading.
 #[derive(Default)]
 struct Reading {
     archive: HarArchive,
     has_log: bool,
     has_log_member: bool,
-    /// Pages that entries name, by what they call them.
+    /// Pages that entries refer to, by name.
     named_pages: HashMap<Arc<str>, u32>,
     page_names: Vec<Arc<str>>,
     shared: HashSet<Arc<str>>,
@@ -228,7 +229,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Pages may stand behind the entries: these are told their places now.
+    /// Resolves page names last, since pages may come after the entries.
     fn finish(mut self) -> HarArchive {
         let mut places: HashMap<&str, u32> = HashMap::new();
         for (place, page) in self.archive.pages.iter().enumerate() {
@@ -243,7 +244,7 @@ impl Reading {
     }
 }
 
-/// An entry as it is being read.
+/// An entry while it is read.
 #[derive(Default)]
 struct RawEntry {
     entry: HarEntry,
@@ -278,7 +279,7 @@ impl RawEntry {
                 entry.server = address.parse().ok();
             }
             "connection" => entry.connection = identifier(source)?,
-            // Chrome's, and WebPageTest's.
+            // Fields of Chrome and WebPageTest.
             "_connectionId" | "_socket" => entry.connection_id = identifier(source)?,
             "_resourceType" => entry.resource_type = text(source)?.map(Arc::from),
             "_fromCache" => match text(source)?.as_deref() {
@@ -287,7 +288,7 @@ impl RawEntry {
                 Some(_) => entry.delivered_from = Some(DeliveredFrom::Cache),
                 None => {}
             },
-            // WebKit's.
+            // WebKit's field.
             "_fetchType" => match text(source)?.as_deref() {
                 Some("Memory Cache") => entry.delivered_from = Some(DeliveredFrom::MemoryCache),
                 Some("Disk Cache") => entry.delivered_from = Some(DeliveredFrom::DiskCache),
@@ -295,7 +296,7 @@ impl RawEntry {
                 Some("Network Load") => entry.delivered_from = Some(DeliveredFrom::Network),
                 _ => {}
             },
-            // Playwright's, of requests that a page or a test ended or answered.
+            // Playwright's fields, for requests that a page or a test aborted or answered.
             "_wasAborted" => entry.failed |= source.leaf(SHORT)? == JsonLeaf::Flag(true),
             "_wasFulfilled" => {
                 if source.leaf(SHORT)? == JsonLeaf::Flag(true) {
@@ -305,7 +306,8 @@ impl RawEntry {
             "cache" => {
                 let mut had_it = false;
                 source.members(&mut |source, name| {
-                    // chrome-har's sign; others write an empty object, or one behind the response.
+                    // chrome-har writes this member for a cache hit; others write an empty object, or one for the state
+                    // after the response.
                     let is_there = source.shape()? == JsonShape::Object;
                     had_it |= name == "beforeRequest" && is_there;
                     source.skip()
@@ -391,7 +393,7 @@ fn text<R: Read>(source: &mut JsonSource<R>) -> Result<Option<String>, JsonFlaw>
     Ok(source.leaf(SHORT)?.into_text())
 }
 
-/// An identifier, as text or as a number. Neither an empty one nor 0 is one.
+/// An identifier, as text or as a number. Empty ones, 0 and -1 mean absent.
 fn identifier<R: Read>(source: &mut JsonSource<R>) -> Result<Option<Arc<str>>, JsonFlaw> {
     let text = match source.leaf(SHORT)? {
         JsonLeaf::Text(text) | JsonLeaf::Number(_, text) => text,
@@ -400,7 +402,7 @@ fn identifier<R: Read>(source: &mut JsonSource<R>) -> Result<Option<Arc<str>>, J
     Ok((!matches!(&*text, "" | "0" | "-1")).then(|| text.into()))
 }
 
-/// A number, where there is one; `null` is none. What else stands there is said.
+/// A number; `null` means absent. Anything else is an error with a description.
 fn number<R: Read>(source: &mut JsonSource<R>) -> Result<Result<Option<f64>, String>, JsonFlaw> {
     Ok(match source.leaf(SHORT)? {
         JsonLeaf::Number(value, text) if !value.is_finite() => Err(text),
@@ -424,7 +426,7 @@ fn started<R: Read>(source: &mut JsonSource<R>) -> Result<Result<Option<i64>, St
     })
 }
 
-/// A time of a page: -1 is none.
+/// A time of a page; -1 means absent.
 fn page_time<R: Read>(
     source: &mut JsonSource<R>,
 ) -> Result<Result<Option<Duration>, String>, JsonFlaw> {
@@ -437,7 +439,7 @@ fn page_time<R: Read>(
 
 type Flaws = Vec<(&'static str, String)>;
 
-/// Names a flaw of an object, the first of them: there are as many as somebody likes to repeat a member.
+/// Records a flaw of an object, up to a limit: a member can be repeated any number of times.
 fn add_flaw(flaws: &mut Flaws, field: &'static str, says: String) {
     if flaws.len() < MOST_FLAWS_OF_ONE {
         flaws.push((field, says));
@@ -469,7 +471,7 @@ fn timings<R: Read>(source: &mut JsonSource<R>) -> Result<(HarTimings, Flaws), J
     Ok((timings, flaws))
 }
 
-/// The ALPN name of what browsers call protocols in many ways; what is none of them stays as it is.
+/// The ALPN name of a protocol, which browsers spell in many ways; unknown spellings stay as they are.
 fn protocol(said: Option<&str>) -> Option<Arc<str>> {
     let said = said?.trim().to_ascii_lowercase();
     Some(match &*said {

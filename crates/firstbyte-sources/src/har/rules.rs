@@ -1,81 +1,81 @@
-//! What each program means by what it writes: one table. `docs/har.md` has it for people, with the sources.
+//! What each program means by its fields: one table. `docs/har.md` has it in prose, with the sources.
 
 use std::time::Duration;
 
 use super::entry::{HarArchive, HarSpan};
 
-/// What the field `connection` is.
+/// Meaning of the `connection` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionField {
     /// An identifier of the connection.
     Identity,
-    /// The server's port: connections have the name that stands in a field of the creator's own, or none.
+    /// The server's port. Only a field of the creator's own, if any, names the connection.
     Port,
-    /// Nothing that is known to tell connections apart.
+    /// Nothing that is known to distinguish connections.
     Unclear,
 }
 
-/// Where the time of the TLS handshake is.
+/// Where the time of the TLS handshake is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPlace {
-    /// `ssl` is a part of `connect`, as HAR 1.2 has it.
+    /// `ssl` is a part of `connect`, as HAR 1.2 specifies.
     WithinConnect,
-    /// `connect` is TCP alone, `ssl` comes behind it.
+    /// `connect` is TCP alone, `ssl` follows it.
     BesideConnect,
 }
 
-/// What `time` is.
+/// Meaning of `time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeField {
-    /// The sum of the timings without `ssl`, as HAR 1.2 has it.
+    /// The sum of the timings without `ssl`, as HAR 1.2 specifies.
     SumWithoutTls,
-    /// The sum of all timings; of older versions perhaps without `ssl`.
+    /// The sum of all timings; in older versions perhaps without `ssl`.
     SumWithTls,
-    /// Nothing that the timings can be held against.
+    /// Nothing that can be compared with the timings.
     Unclear,
 }
 
-/// What 0 says in `dns`, `connect` and `ssl`.
+/// Meaning of 0 in `dns`, `connect` and `ssl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZeroMeans {
-    /// It was done, and took no time that the clock shows.
+    /// The phase happened, and took less time than the clock shows.
     NoTime,
-    /// It was not done, or took less than half of the clock's step.
+    /// The phase did not happen, or took less than half a clock step.
     NotDone,
-    /// Either.
+    /// Either of these.
     Unclear,
 }
 
 /// How a creator's entries are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HarRules {
-    /// The creator, as people call it.
+    /// Common name of the creator.
     pub creator: &'static str,
-    /// What it calls itself in `creator.name`, in lower case.
+    /// Its names in `creator.name`, in lower case.
     names: &'static [&'static str],
-    /// The version whose own exports this was proven on; absent where the shape is from its documentation or source alone.
+    /// The version whose own exports this was verified with; absent if only its documentation or source was read.
     pub proven: Option<&'static str>,
-    /// What the field `connection` is.
+    /// Meaning of the `connection` field.
     pub connection: ConnectionField,
-    /// Where TLS is.
+    /// Where TLS is counted.
     pub tls: TlsPlace,
-    /// What `time` is.
+    /// Meaning of `time`.
     pub time: TimeField,
-    /// What 0 says of the set-up.
+    /// Meaning of 0 in the set-up phases.
     pub zero: ZeroMeans,
-    /// Whether `send` is measured, and no constant.
+    /// Whether `send` is measured rather than constant.
     pub send: bool,
-    /// Whether the time of the TCP handshake is a round trip: it begins and ends with the packets, and not with the
-    /// request's waiting for them.
+    /// Whether the TCP handshake's time is a round trip: measured from packet to packet, rather than as the time that
+    /// the request waited for it.
     pub tcp_is_round_trip: bool,
-    /// The steps of its times; absent where nobody says.
+    /// Resolution of its times; absent if unknown.
     pub resolution: Option<Duration>,
 }
 
 const MICROSECOND: Option<Duration> = Some(Duration::from_micros(1));
 const MILLISECOND: Option<Duration> = Some(Duration::from_millis(1));
 
-/// HAR 1.2 as its text has it: what an unknown creator is taken to mean.
+/// HAR 1.2 as specified: assumed for unknown creators.
 const AS_SPECIFIED: HarRules = HarRules {
     creator: "unknown",
     names: &[],
@@ -89,10 +89,10 @@ const AS_SPECIFIED: HarRules = HarRules {
     resolution: None,
 };
 
-/// Creators, and what they mean.
 pub(super) const RULES: [HarRules; 8] = [
-    // DevTools `Log.ts`. `connect` begins where the name was known, and is what the request was blocked for it: less than
-    // the wire's where the connection had been begun ahead. The version is WebKit's, and says nothing.
+    // DevTools `Log.ts`. `connect` starts when the name is resolved, and counts only the time that the request was
+    // blocked: less than on the wire if the connection was started in advance. The version is WebKit's, and says
+    // nothing.
     HarRules {
         creator: "Chrome's DevTools",
         names: &["webinspector"],
@@ -103,8 +103,8 @@ pub(super) const RULES: [HarRules; 8] = [
         resolution: MICROSECOND,
         ..AS_SPECIFIED
     },
-    // DevTools `NetworkTimings.sys.mjs`, `har-builder.js`: whole milliseconds; 0 for what was not done, and all 0 for what
-    // came out of a cache.
+    // DevTools `NetworkTimings.sys.mjs`, `har-builder.js`: whole milliseconds; 0 for phases that did not happen, and
+    // all 0 for responses from a cache.
     HarRules {
         creator: "Firefox's DevTools",
         names: &["firefox"],
@@ -117,7 +117,7 @@ pub(super) const RULES: [HarRules; 8] = [
         resolution: MILLISECOND,
         ..AS_SPECIFIED
     },
-    // WebInspectorUI `HARBuilder.js`. What it writes as `send` on open connections was in `blocked` already.
+    // WebInspectorUI `HARBuilder.js`. On open connections, `send` repeats time that is already in `blocked`.
     HarRules {
         creator: "Safari's Web Inspector",
         names: &["webkit web inspector"],
@@ -132,7 +132,7 @@ pub(super) const RULES: [HarRules; 8] = [
         resolution: MILLISECOND,
         ..AS_SPECIFIED
     },
-    // chrome-har `entryFromResponse.js`: DevTools' times, without the gap between name and TCP in `connect`.
+    // chrome-har `entryFromResponse.js`: DevTools' times, but `connect` excludes the gap between name lookup and TCP.
     HarRules {
         creator: "browsertime, chrome-har",
         names: &["browsertime", "sitespeed.io", "chrome-har"],
@@ -141,7 +141,7 @@ pub(super) const RULES: [HarRules; 8] = [
         resolution: MICROSECOND,
         ..AS_SPECIFIED
     },
-    // `harTracer.ts`: `send` is always 0, `time` sums `ssl` on top of the `connect` that it is in.
+    // `harTracer.ts`: `send` is always 0, `time` adds `ssl` although `connect` contains it.
     HarRules {
         creator: "Playwright",
         names: &["playwright"],
@@ -149,7 +149,7 @@ pub(super) const RULES: [HarRules; 8] = [
         resolution: MICROSECOND,
         ..AS_SPECIFIED
     },
-    // Ours: `docs/formats.md`.
+    // Our own: `docs/formats.md`.
     HarRules {
         creator: "firstbyte",
         names: &["firstbyte"],
@@ -163,7 +163,7 @@ pub(super) const RULES: [HarRules; 8] = [
     AS_SPECIFIED,
 ];
 
-/// How entries of this creator are read.
+/// The rules for entries of this creator.
 pub fn rules_for(creator: Option<&HarSpan>) -> &'static HarRules {
     let name = creator.map(|creator| creator.name.trim().to_ascii_lowercase()).unwrap_or_default();
     let known = RULES.iter().find(|rules| rules.names.contains(&&*name));
@@ -171,7 +171,7 @@ pub fn rules_for(creator: Option<&HarSpan>) -> &'static HarRules {
 }
 
 impl HarArchive {
-    /// How its entries are read.
+    /// The rules for its entries.
     pub fn rules(&self) -> &'static HarRules {
         rules_for(self.creator.as_ref())
     }

@@ -1,4 +1,4 @@
-//! An archive in numbers: what became of its requests, and how long what opened connections took, by origin.
+//! An archive in numbers: outcomes of its requests, and durations of those that opened connections, by origin.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use super::entry::{HarArchive, HarFlaw};
 use super::judge::{HarExchange, HarOutcome, HarPhases};
 use firstbyte_core::stats::{median, percentile};
 
-/// How many requests had which outcome.
+/// Number of requests by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HarCounts([u64; HarOutcome::ALL.len()]);
 
 impl HarCounts {
-    /// How many had this one.
+    /// Number with this outcome.
     pub fn with(&self, outcome: HarOutcome) -> u64 {
         self.0[outcome as usize]
     }
 
-    /// All of them.
+    /// Number with any outcome.
     pub fn all(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -28,20 +28,20 @@ impl HarCounts {
     }
 }
 
-/// What went to one host and port.
+/// Requests to one host and port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HarOrigin {
     /// Host and port.
     pub authority: Arc<str>,
-    /// Its requests, by what became of them.
+    /// Its requests by outcome.
     pub counts: HarCounts,
-    /// Its connections, where the file tells them apart.
+    /// Number of its connections, if the file distinguishes them.
     pub connections: Option<u64>,
-    /// Those of requests that opened their connection.
+    /// Phases of the requests that opened their connection.
     opened: Vec<HarPhases>,
 }
 
-/// One phase of the requests that opened their connection.
+/// Selects one phase of the requests that opened their connection.
 pub type HarPhaseOf = fn(&HarPhases) -> Option<Duration>;
 
 impl HarOrigin {
@@ -51,36 +51,36 @@ impl HarOrigin {
         times
     }
 
-    /// The median of a phase of those that opened their connection; absent where none says.
+    /// Median of a phase of those that opened their connection; absent if none of them has it.
     pub fn median(&self, phase: HarPhaseOf) -> Option<Duration> {
         let times: Vec<f64> = self.times(phase).iter().map(|t| t.as_nanos() as f64).collect();
         Some(Duration::from_nanos(median(&times)?.round() as u64))
     }
 
-    /// Its 95th percentile, from twenty on: of fewer it would be their largest.
+    /// 95th percentile of a phase, if there are at least twenty values: of fewer it would be the maximum.
     pub fn p95(&self, phase: HarPhaseOf) -> Option<Duration> {
         let times = self.times(phase);
         percentile(&times, 95).filter(|_| times.len() >= 20)
     }
 }
 
-/// An archive's entries, judged and counted.
+/// An archive's entries, interpreted and counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HarSummary {
-    /// Each entry's, in the file's order.
+    /// The interpreted entries, in the file's order.
     pub exchanges: Vec<HarExchange>,
-    /// All entries, by what became of them.
+    /// All entries by outcome.
     pub counts: HarCounts,
-    /// Origins, in the order in which they were first asked for something.
+    /// Origins, in the order of their first request.
     pub origins: Vec<HarOrigin>,
-    /// What cannot be so, the first of it, in the file's order.
+    /// Impossible values, in the file's order, up to a limit.
     pub flaws: Vec<HarFlaw>,
-    /// How much there is of it.
+    /// Number of impossible values.
     pub flaw_count: u64,
 }
 
 impl HarArchive {
-    /// Judges and counts its entries.
+    /// Interprets and counts its entries.
     pub fn summary(&self) -> HarSummary {
         let rules = self.rules();
         let mut summary = HarSummary {

@@ -1,5 +1,5 @@
-//! What archives say, held against how they were made: exports of a lab whose round trips are known (40 ms to
-//! `near.har.test`, 80 ms to `far.har.test`, names after 15 ms), and what nobody should have written.
+//! Archives compared with the conditions under which they were made: exports of a lab with known round trips (40 ms to
+//! `near.har.test`, 80 ms to `far.har.test`, name lookups of 15 ms), and malformed archives.
 
 use std::io::Read;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn ms(time: Option<Duration>) -> Option<f64> {
     time.map(|time| time.as_secs_f64() * 1e3)
 }
 
-/// Counts by their names, those that are not 0.
+/// Non-zero counts with their names.
 fn counts(counts: &HarCounts) -> Vec<(&'static str, u64)> {
     let all = HarOutcome::ALL.map(|outcome| (outcome.name(), counts.with(outcome)));
     all.into_iter().filter(|(_, count)| *count > 0).collect()
@@ -43,10 +43,10 @@ fn chromium_over_http2() {
     assert_eq!((archive.end.clone(), summary.flaw_count), (HarEnd::Whole, 0));
     let expected = [("opened", 2), ("reused", 12), ("cached", 1), ("failed", 1)];
     assert_eq!(counts(&summary.counts), expected);
-    // The port that stands in `connection` is the same for all; the identifiers tell two apart.
+    // `connection` holds the port, which is the same for all; the identifiers distinguish two connections.
     let [near, far] = ["near.har.test:443", "far.har.test:443"].map(|o| of_origin(&summary, o));
     assert_eq!([near.connections, far.connections], [Some(1), Some(1)]);
-    // What a request was blocked on a step is the wire's time and some of the browser's: TCP 40 and 80 ms, TLS 40 and 80.
+    // Each step blocks a request for the wire's time plus some browser time: TCP 40 and 80 ms, TLS 40 and 80.
     for (origin, trip) in [(near, 40.0), (far, 80.0)] {
         let [tcp, tls]: [HarPhaseOf; 2] = [|phases| phases.connect, |phases| phases.tls];
         let [tcp, tls] = [tcp, tls].map(|phase| ms(origin.median(phase)).unwrap());
@@ -63,7 +63,7 @@ fn chromium_over_http2() {
 fn two_connections_to_one_host_are_two() {
     let (_, summary) = read(CHROMIUM_HTTP);
     let [near, far] = ["near.har.test:80", "far.har.test:80"].map(|o| of_origin(&summary, o));
-    // Of the three to the near host, two were begun ahead of their requests.
+    // Of the three connections to the near host, two were started before their requests.
     assert_eq!((near.connections, near.counts.with(HarOutcome::Opened)), (Some(3), 1));
     assert_eq!((far.connections, far.counts.with(HarOutcome::Opened)), (Some(2), 2));
     assert_eq!(far.median(|phases| phases.tls), None);
@@ -77,13 +77,13 @@ fn firefox_sums_tls_on_top_of_tcp() {
     let expected = [("opened", 2), ("reused", 17), ("cached", 2), ("failed", 1), ("local", 2)];
     assert_eq!((counts(&summary.counts), summary.flaw_count), (expected.to_vec(), 0));
     let [near, far] = ["near.har.test:443", "far.har.test:443"].map(|o| of_origin(&summary, o));
-    // Its port is all that it says of connections.
+    // Firefox only reports the port of connections.
     assert_eq!([near.connections, far.connections], [None, None]);
-    // Had it been within `connect`, TCP would be -7 and -3 ms.
+    // If it were part of `connect`, TCP would take -7 and -3 ms.
     assert_eq!(ms(near.median(|phases| phases.connect)), Some(40.0));
     assert_eq!(ms(far.median(|phases| phases.connect)), Some(80.0));
     assert_eq!(ms(far.median(|phases| phases.tls)), Some(83.0));
-    // The name was known; it writes 0 for that, which is no time.
+    // The name was cached. Firefox writes 0 for that, which is not a duration.
     assert_eq!(far.median(|phases| phases.dns), None);
     let (_, summary) = read(FIREFOX_HTTP);
     let far = of_origin(&summary, "far.har.test:80");
@@ -119,7 +119,7 @@ fn pages_are_laid_out_as_loads() {
     }
 }
 
-/// An archive of one entry by `creator`, changed.
+/// An archive with one entry by `creator`, modified by `change`.
 fn one(creator: &str, change: Value) -> String {
     let mut entry = json!({
         "startedDateTime": "2026-11-23T06:26:54.604Z",
@@ -144,7 +144,7 @@ fn one(creator: &str, change: Value) -> String {
     json!({ "log": { "version": "1.2", "creator": creator, "entries": [entry] } }).to_string()
 }
 
-/// What became of the one entry, and what is wrong with it.
+/// Outcome and flaws of the one entry.
 fn judged(creator: &str, change: Value) -> (HarExchange, Vec<(&'static str, String)>) {
     let (_, summary) = read(&one(creator, change));
     let flaws = summary.flaws.into_iter().map(|flaw| (flaw.field, flaw.says)).collect();
@@ -202,7 +202,7 @@ fn each_creator_by_its_own_rules() {
         ("WebPagetest", json!({}), (Opened, all([2.0, 8.0, 12.0, -1.0, 1.0, 20.0, 6.0]))),
         ("somebody", reused, (Unsaid, all([-1.0, -1.0, -1.0, -1.0, 1.0, 20.0, 6.0]))),
         ("somebody", zeros, (Untimed, none)),
-        // TLS longer than what it is said to be within: which part was TCP is not known.
+        // TLS is longer than `connect`, which should contain it: the TCP part is unknown.
         (
             "somebody",
             json!({ "timings": { "ssl": 30 } }),
@@ -225,7 +225,7 @@ fn what_tells_connections_apart() {
         named("17")
     );
     assert_eq!(name("WebInspector", json!({ "connection": "443" })), None);
-    // Before there was a field for it.
+    // As written before there was a field for it.
     assert_eq!(name("WebInspector", json!({ "connection": "1041" })), named("1041"));
     assert_eq!(name("Firefox", json!({ "connection": "443" })), None);
     assert_eq!(name("Firefox", json!({ "connection": "8443" })), None);
@@ -263,7 +263,7 @@ fn what_cannot_be_so_is_named_and_not_used() {
         assert_eq!((summary.flaws[0].field, &*summary.flaws[0].says), ("time", says));
         assert_eq!(summary.flaws[0].entry, Some(1));
     }
-    // Its times are its own, whenever it was.
+    // A wrong date does not invalidate the durations.
     let (exchange, flaws) =
         judged("WebInspector", json!({ "startedDateTime": "2026-11-23T06:26:54.604" }));
     assert_eq!(exchange.outcome, HarOutcome::Opened);
@@ -304,7 +304,7 @@ fn an_archive_is_known_by_what_is_in_it() {
         assert!(matches!(error, CleanError::Read(HarError::NotHar { .. })), "{text}: {error:?}");
     }
     assert_eq!(read(r#"{"log":{"entries":[]}}"#).0.end, HarEnd::Whole);
-    // Once it has begun, both say the same of it.
+    // Once it begins like an archive, both readers agree on it.
     check(br#"{"log":{"version":"#);
     check(br#"{"log":{"x":1"#);
 }
@@ -323,7 +323,7 @@ fn a_cut_file_gives_what_is_whole() {
     let cleaned = clean(&whole.as_bytes()[..at], &mut out).unwrap();
     assert_eq!((cleaned.entries, cleaned.end), (9, HarEnd::Cut { offset: at as u64 }));
     assert_eq!(read(std::str::from_utf8(&out).unwrap()).0.entries.len(), 9);
-    // What is damaged in the middle.
+    // Damage in the middle of the file.
     let damaged = whole.replacen("\"cache\": {}", "\"cache\" {}", 3);
     let (archive, _) = read(&damaged);
     assert!(matches!(archive.end, HarEnd::Damaged { .. }), "{:?}", archive.end);
@@ -346,7 +346,7 @@ fn what_is_cleaned_says_the_same_and_has_no_secret() {
         assert_eq!(before.pages, after.pages);
         assert_eq!(cleaned.entries, before.entries.len() as u64);
         assert!(cleaned.cookies > 5 && cleaned.fields > 100 && cleaned.urls >= 5, "{cleaned:?}");
-        // Digit by digit.
+        // Numbers are copied digit by digit.
         let [old, new]: [Value; 2] =
             [text, &cleaned_text].map(|t| serde_json::from_str(t).unwrap());
         let entries = |archive: &Value| archive["log"]["entries"].as_array().unwrap().clone();
@@ -358,7 +358,7 @@ fn what_is_cleaned_says_the_same_and_has_no_secret() {
             }
             assert_eq!(new["cache"], json!({}));
         }
-        // Once more changes nothing.
+        // Cleaning twice changes nothing.
         let mut again = Vec::new();
         clean(cleaned_text.as_bytes(), &mut again).unwrap();
         assert_eq!(String::from_utf8(again).unwrap(), cleaned_text);
@@ -402,7 +402,7 @@ fn secrets_have_nowhere_to_hide() {
     assert_eq!(value["log"]["entries"][0]["request"]["headers"][0]["value"], "multipart/form-data");
 }
 
-/// What became of a request is the same before and after, also where free text said it; and none of the text is there.
+/// Cleaning preserves the outcome of a request, even if free text expressed it, and removes the text.
 #[test]
 fn what_became_of_a_request_stays() {
     use HarOutcome::{Cached, Failed, Flawed, Opened, Reused, Worker};
@@ -440,14 +440,14 @@ fn what_became_of_a_request_stays() {
         let [(before, says_before), (after, says_after)] = [&text, &out].map(|text| read(text));
         assert_eq!(says_before.exchanges[0].outcome, outcome, "{creator} {name}");
         assert_eq!(says_after.exchanges, says_before.exchanges, "{creator} {name}: {out}");
-        // Its times stay too, also where they do not count.
+        // Its times are preserved too, even if they do not count.
         if outcome != Flawed {
             assert_eq!(before.entries[0].timings, after.entries[0].timings, "{creator} {name}");
         }
     }
 }
 
-/// Which requests had one connection can be told without what it was called.
+/// Connections can still be told apart after their names have been replaced.
 #[test]
 fn connections_are_the_same_under_other_names() {
     let uuids = ["6f9619ff-8b86-d011-b42d-00c04fc964ff", "0e984725-c51c-4bf4-9960-e1c80e27aba0"];
@@ -480,13 +480,13 @@ fn connections_are_the_same_under_other_names() {
     }
 }
 
-/// One entry with millions of members: what is written of it is bounded, what is held of it too.
+/// One entry with a huge number of members: output and memory are bounded.
 #[test]
 fn an_entry_without_an_end_is_no_memory() {
     const FIELD: &str = r#"{"name":"Date","value":"Mon, 23 Nov 2026 06:27:01 GMT"},"#;
     let open = r#"{"log":{"entries":[{"time":1,"timings":{"wait":1},"request":{"url":"https://a.test/","headers":["#;
     let repeated = |piece: &'static str, times: u64| (0..times).flat_map(move |_| piece.bytes());
-    /// Bytes as they are asked for.
+    /// Generates bytes on demand.
     struct Made<I>(I);
     impl<I: Iterator<Item = u8>> Read for Made<I> {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -507,7 +507,7 @@ fn an_entry_without_an_end_is_no_memory() {
     let kept = value.pointer("/log/entries/0/request/headers").unwrap().as_array().unwrap().len();
     assert_eq!(kept, 500);
     assert_eq!(read_archive(Made(fields())).unwrap().entries.len(), 1);
-    // A member that is repeated is written once, and its flaws are not all remembered.
+    // A repeated member is written once, and only some of its flaws are kept.
     let open = r#"{"log":{"entries":[{"request":{"url":"https://a.test/"}"#;
     let again = || {
         let pieces = repeated(r#","time":"x","timings":{"dns":1}"#, 100_000);
@@ -520,7 +520,7 @@ fn an_entry_without_an_end_is_no_memory() {
     assert!(archive.flaw_count <= 50 && archive.entries[0].is_flawed, "{}", archive.flaw_count);
 }
 
-/// A title is free text, and so is what stands where a redirect should lead.
+/// A title is free text, and so is an invalid redirect target.
 #[test]
 fn free_text_before_a_colon_is_left_out() {
     let change = json!({ "response": { "redirectURL": "s3cret words" } });
@@ -535,7 +535,7 @@ fn free_text_before_a_colon_is_left_out() {
     assert!(!out.contains("s3cret"), "{out}");
 }
 
-/// A reader may give a byte-order mark in pieces, as a chain behind two bytes that were looked at does.
+/// A reader may return a byte-order mark in pieces, as a chain after two peeked bytes does.
 #[test]
 fn a_byte_order_mark_is_passed_over_in_pieces() {
     let text = format!("\u{feff}{}", one("x", json!({})));
@@ -545,7 +545,7 @@ fn a_byte_order_mark_is_passed_over_in_pieces() {
     assert_eq!((whole.entries.len(), pieces.entries.len()), (1, 1));
 }
 
-/// Entries without an end, as a stream: nobody has to hold them.
+/// A very long stream of entries that is never held in memory.
 struct Endless {
     entry: Vec<u8>,
     left: usize,
@@ -594,7 +594,7 @@ fn a_hundred_thousand_entries_with_deep_and_long_ones() {
     assert_eq!(ms(summary.origins[0].p95(|phases| phases.connect)), Some(8.0));
 }
 
-/// What holds of whatever is read.
+/// Properties of any input.
 fn check(bytes: &[u8]) {
     let mut out = Vec::new();
     let cleaned = clean(bytes, &mut out);
@@ -617,7 +617,7 @@ fn check(bytes: &[u8]) {
         if exchange.outcome == HarOutcome::Reused {
             assert_eq!([connect, tls, quic], [None; 3], "{entry:?}");
         }
-        // What is absent stays absent: nothing that is -1, `null` or missing becomes a time.
+        // Absent times stay absent: -1, `null` and missing values never become durations.
         let is_there = |time: Option<f64>| time.is_some_and(|time| time > -0.5);
         assert!(dns.is_none() || is_there(entry.timings.dns));
         assert!(
@@ -628,7 +628,7 @@ fn check(bytes: &[u8]) {
         assert!(tls.is_none() || is_there(entry.timings.ssl));
     }
     let _ = page(&archive, &summary);
-    // What was cleaned is JSON, and has as many entries as were whole.
+    // The cleaned archive is valid JSON with as many entries as were complete.
     let cleaned = cleaned.unwrap();
     let value: Value = serde_json::from_slice(&out).unwrap_or_else(|e| panic!("{e}"));
     let entries = value["log"]["entries"].as_array().map_or(0, Vec::len);

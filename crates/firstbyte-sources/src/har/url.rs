@@ -1,9 +1,8 @@
-//! URLs of entries: where they lead, without users, queries and fragments.
+//! URLs of entries: their destinations, without users, queries and fragments.
 
-/// How much of a path is kept.
 const LONGEST_PATH: usize = 1_000;
 
-/// Schemes of URLs that lead to no server, and that browsers export.
+/// Schemes of URLs that do not lead to a server, but are exported by browsers.
 const NOT_OF_SERVERS: [&str; 12] = [
     "about",
     "blob",
@@ -19,19 +18,19 @@ const NOT_OF_SERVERS: [&str; 12] = [
     "safari-web-extension",
 ];
 
-/// What is kept of a URL.
+/// The part of a URL that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HarUrl {
     /// "https", or another scheme, in lower case.
     pub scheme: String,
-    /// Host and port; absent where the URL leads to no server ("data:", "blob:").
+    /// Host and port; absent if the URL does not lead to a server ("data:", "blob:").
     pub authority: Option<String>,
-    /// From the first slash on.
+    /// Starts with the first slash.
     pub path: String,
 }
 
 impl HarUrl {
-    /// Reads `text`; absent where there is no scheme.
+    /// Parses `text`; `None` if it is not a URL that is kept.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once(':')?;
         let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
@@ -42,7 +41,8 @@ impl HarUrl {
         let default_port = match &*scheme {
             "http" | "ws" => 80,
             "https" | "wss" => 443,
-            // The rest of a data: URL is a body; of words before a colon that are no scheme, all is somebody's.
+            // The rest of a data: URL is a body. If the scheme is unknown, the text may be free text with a colon: drop
+            // it.
             _ if !NOT_OF_SERVERS.contains(&&*scheme) => return None,
             _ => return Some(Self { scheme, authority: None, path: String::new() }),
         };
@@ -64,12 +64,12 @@ impl HarUrl {
         Some(Self { scheme, authority: Some(authority), path })
     }
 
-    /// Whether TLS is spoken.
+    /// Whether the scheme uses TLS.
     pub(super) fn is_secure(&self) -> bool {
         matches!(&*self.scheme, "https" | "wss")
     }
 
-    /// As it is shown.
+    /// The URL as displayed.
     pub(super) fn shown(&self) -> String {
         let Some(authority) = &self.authority else { return format!("{}:", self.scheme) };
         let default = if self.is_secure() { ":443" } else { ":80" };

@@ -1,7 +1,7 @@
-//! What cost a request time, and could be otherwise: each with its rule, which `docs/netlog.md` lists.
+//! Avoidable costs of a request, each found by a rule that `docs/netlog.md` lists.
 //!
-//! A finding is made only where events prove it. Its cost is time that this request waited; absent where the log does
-//! not say how much that is. Names are those of `explain` where it finds the same.
+//! A finding is made only if events prove it. Its cost is the time that this request waited; absent if the log does not
+//! tell. Kinds that `explain` also finds have the same names there.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use super::request::{
     PoolLimit, SocketOrigin,
 };
 
-/// A lookup is slow from here on, as in `explain`.
+/// A lookup is slow from this duration on, as in `explain`.
 const SLOW_LOOKUP: Duration = Duration::from_millis(20);
 
-/// Nothing below it is a finding, as in `explain`.
+/// Shorter costs are not reported, as in `explain`.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// What was found.
+/// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NetLogFindingKind {
-    /// As many connections to the host, or at all, as the browser allows were busy.
+    /// All connections that the browser allows, to the host or in total, were busy.
     PoolStall,
-    /// QUIC was tried, and did not come about.
+    /// QUIC was tried and failed.
     QuicFailed,
-    /// QUIC is announced and not tried: it failed before.
+    /// QUIC is announced but was not tried, because it failed before.
     QuicBroken,
-    /// The server wanted another version of QUIC.
+    /// The server asked for another version of QUIC.
     QuicVersion,
     /// An address that fails or does not answer was tried first (RFC 8305 §5).
     Fallback,
-    /// The lookup of the name was slow.
+    /// The name lookup was slow.
     SlowDns,
     /// The server asked for another key share (RFC 8446 §4.1.4).
     HelloRetryRequest,
-    /// TLS 1.2 was spoken, which takes a round trip more than TLS 1.3.
+    /// TLS 1.2 was negotiated, which takes one round trip more than TLS 1.3.
     Tls12,
-    /// A full handshake although a ticket had been given.
+    /// A full handshake, although the client had a ticket.
     NoResumption,
-    /// Early data was sent, and the server did not take it.
+    /// Early data was sent, and the server rejected it.
     NoEarlyData,
     /// The request was sent on a connection that failed, and sent again.
     Restarted,
@@ -59,7 +59,7 @@ impl NetLogFindingKind {
         Self::Restarted,
     ];
 
-    /// The name in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PoolStall => "pool-stall",
@@ -76,7 +76,7 @@ impl NetLogFindingKind {
         }
     }
 
-    /// It in one line.
+    /// Description in one line.
     pub const fn title(self) -> &'static str {
         match self {
             Self::PoolStall => "requests wait because all connections are busy",
@@ -93,7 +93,7 @@ impl NetLogFindingKind {
         }
     }
 
-    /// What to change.
+    /// How to fix it.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::PoolStall => {
@@ -137,36 +137,35 @@ impl NetLogFindingKind {
 /// Something that cost a request time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetLogFinding {
-    /// What.
+    /// The kind.
     pub kind: NetLogFindingKind,
-    /// How long the request waited for it; absent where the log does not say.
+    /// How long the request waited because of it; absent if the log does not tell.
     pub cost: Option<Duration>,
-    /// What was seen.
+    /// The evidence, in words.
     pub evidence: String,
 }
 
-/// What of `request` is only known while it is made: spans that its durations do not have.
+/// Costs that are known only while a request is assembled: spans that its durations do not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CostOfRaces {
-    /// How long the job that won was held back while one over QUIC that failed was connecting.
+    /// How long the winning job was held back while a failing QUIC job was connecting.
     pub(super) held_for_quic: Option<Duration>,
-    /// From when a request was first sent until its connection was seen to have failed.
+    /// From first sending the request until its connection was seen to have failed.
     pub(super) sent_in_vain: Option<Duration>,
 }
 
-/// Whole milliseconds: what such a log has.
+/// Whole milliseconds, the resolution of such a log.
 fn ms(time: Duration) -> String {
     format!("{} ms", time.as_millis())
 }
 
-/// All findings of a request.
 pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLogFinding> {
     let mut found = Vec::new();
     let mut add = |kind, cost: Option<Duration>, evidence| {
-        // A connection that was begun in advance costs what of it was waited for.
+        // If the connection was started in advance, the request pays only for the part that it waited for.
         let most = request.stream.filter(|_| kind != NetLogFindingKind::Restarted);
         let cost = cost.map(|cost| most.map_or(cost, |most| cost.min(most)));
-        // That QUIC does not work is worth a word also where nobody waited for it.
+        // Failing QUIC is reported even if no request waited for it.
         if cost.is_some_and(|cost| cost < LEAST) && kind != NetLogFindingKind::QuicFailed {
             return;
         }
@@ -204,7 +203,7 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
             Some(_) => (None, "; the request used another QUIC attempt"),
             None => (job.connect, ""),
         };
-        // That the name is not known, or nothing was sent, says nothing of QUIC.
+        // If the name is unknown, or nothing was sent, the failure is not QUIC's.
         if job.connect.is_some() {
             add(NetLogFindingKind::QuicFailed, cost, format!("{what}{then}"));
         }
@@ -251,12 +250,12 @@ const fn of_source(source: LookupSource) -> &'static str {
     }
 }
 
-/// Whether the request paid for its connection's set-up.
+/// Whether the request waited for its connection's set-up.
 fn paid_for_set_up(request: &NetLogRequest) -> bool {
     request.origin == Some(SocketOrigin::New)
 }
 
-/// From the first attempt's begin to that of the one that came about.
+/// From the start of the first attempt to the start of the successful one.
 fn fallback(request: &NetLogRequest) -> Option<(Duration, String)> {
     let first = request.attempts.first()?;
     let won = request.attempts.iter().find(|attempt| attempt.end == AttemptEnd::Connected)?;
@@ -293,7 +292,7 @@ fn of_handshake(
     }
     let full = connection.resumed == Some(false);
     let is_12 = connection.tls_version.as_deref() == Some("TLS 1.2");
-    // What TCP's handshake took, as the clock of the log has it: a round trip, where no proxy is on the way.
+    // Duration of the TCP handshake by the log's clock: a round trip, unless a proxy is involved.
     let connected = request.attempts.iter().find(|it| it.end == AttemptEnd::Connected);
     let round_trip = connected.filter(|_| request.proxy.is_none()).and_then(|it| it.took);
     if is_12 && full {

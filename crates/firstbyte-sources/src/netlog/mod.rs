@@ -1,12 +1,12 @@
-//! What Chromium's network stack says of itself (NetLog): events of sources, and requests made of them.
+//! Logs of Chromium's network stack (NetLog): events of sources, and the requests built from them.
 //!
-//! Input: bytes of a file from `chrome://net-export` ([`net_export`]), or events out of another envelope. Output:
-//! [`NetLogEvent`]s, and by [`NetLogReduction`] one [`NetLogRequest`] for each request: which jobs raced for its
-//! connection, who won, what it waited for, and [findings](NetLogFinding) where the events prove that something cost
-//! time. Events are told apart by name: their numbers change with every build. What is unknown is passed over; what is
-//! cut short or garbled ends the reading, not the program.
+//! Input: bytes of a file from `chrome://net-export` ([`net_export`]), or events from another envelope. Output:
+//! [`NetLogEvent`]s, and from [`NetLogReduction`] one [`NetLogRequest`] for each request: which jobs raced for its
+//! connection, which one won, what it waited for, and [findings](NetLogFinding) if the events prove that something cost
+//! time. Events are identified by name, since their numbers change with every build. Unknown events are skipped.
+//! Truncated or malformed input ends the reading, not the program.
 //!
-//! Nothing of requests' and responses' header fields is kept but the status, and nothing of URLs but origin and path.
+//! Of header fields only the status is kept, and of URLs only origin and path.
 
 mod findings;
 pub mod net_export;
@@ -37,20 +37,20 @@ pub use summary::{FindingGroup, FindingSum, HostSum, NetLogSummary};
 /// An event of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetLogEvent {
-    /// When, microseconds on the browser's monotonic clock. Those of an exported file are whole milliseconds.
+    /// When it happened, microseconds on the browser's monotonic clock. Exported files have whole milliseconds.
     pub at_us: i64,
-    /// Which source, by a number of the reader's own: the same for all events of a source, and for no other's.
+    /// Its source, by a number that the reader assigns: the same for all events of a source, and unique to it.
     pub source: u64,
-    /// What kind of source that is: "SOCKET", "URL_REQUEST". Empty where it was not said.
+    /// Type of the source: "SOCKET", "URL_REQUEST". Empty if unknown.
     pub source_kind: Rc<str>,
-    /// The browser's number of the source (`connectionId` of DevTools, `source_dependency` of other events), where the
+    /// The browser's number of the source (`connectionId` in DevTools, `source_dependency` in other events), if the
     /// envelope has it: traces do not.
     pub source_number: Option<u64>,
     /// What happened: "TCP_CONNECT", "SSL_HANDSHAKE_MESSAGE_SENT".
     pub name: Rc<str>,
-    /// Whether it began, ended, or is a point in time.
+    /// Whether it is a beginning, an end, or a point in time.
     pub phase: NetLogPhase,
-    /// What else is said; `Null` where nothing is.
+    /// Parameters; `Null` if there are none.
     pub params: Value,
 }
 
@@ -65,26 +65,26 @@ pub enum NetLogPhase {
     Point,
 }
 
-/// Why an envelope was not read further. What was read before stands.
+/// Why reading stopped. Everything read before remains valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetLogError {
     /// The bytes are not in the envelope's form.
     Malformed {
-        /// From the beginning of the input.
+        /// Offset from the beginning of the input.
         offset_bytes: u64,
         /// What is wrong there.
         detail: &'static str,
     },
-    /// One piece of it is larger than any that a browser writes.
+    /// A piece is larger than any that a browser writes.
     TooLarge {
-        /// From the beginning of the input.
+        /// Offset from the beginning of the input.
         offset_bytes: u64,
-        /// What is taken.
+        /// Maximum size accepted.
         limit_bytes: usize,
     },
-    /// It has more sources under way, or names, than any browser's.
+    /// More sources under way, or more names, than any browser has.
     TooMany {
-        /// Of what.
+        /// The things that are too many.
         what: &'static str,
     },
 }
@@ -108,22 +108,22 @@ impl fmt::Display for NetLogError {
 impl std::error::Error for NetLogError {}
 
 impl NetLogEvent {
-    /// The number under `name`.
+    /// The number parameter `name`.
     pub fn number(&self, name: &str) -> Option<i64> {
         self.params.get(name)?.as_i64()
     }
 
-    /// The text under `name`.
+    /// The text parameter `name`.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.params.get(name)?.as_str()
     }
 
-    /// What is true or false under `name`.
+    /// The boolean parameter `name`.
     pub fn truth(&self, name: &str) -> Option<bool> {
         self.params.get(name)?.as_bool()
     }
 
-    /// The number of the source that it names.
+    /// The number of the source that it refers to.
     pub fn dependency(&self) -> Option<u64> {
         self.params.get("source_dependency")?.get("id")?.as_u64()
     }

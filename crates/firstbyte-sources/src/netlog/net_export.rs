@@ -1,10 +1,10 @@
-//! The envelope of files from `chrome://net-export`, and of those that Chromium writes from its start on: one JSON
-//! object with `constants` and `events`.
+//! The envelope of files from `chrome://net-export`, and of those that Chromium writes from startup: one JSON object
+//! with `constants` and `events`.
 //!
-//! Input: bytes of the file, in pieces; a file that was cut short gives its whole events. Output: events in the order
-//! of the file, their times in whole milliseconds, for that is what such files have (`timeTickOffset` and the ticks of
-//! `base::TimeTicks`). Names come from `constants`, which every such file begins with: their numbers change with each
-//! build.
+//! Input: bytes of the file, in pieces; from a truncated file all complete events are read. Output: events in the order
+//! of the file, with times in whole milliseconds, the resolution of such files (`timeTickOffset` and the ticks of
+//! `base::TimeTicks`). Names come from `constants`, the first member of every such file, since their numbers change
+//! with each build.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use super::{NetLogError, NetLogEvent, NetLogPhase};
 
-/// An event, or the constants, are larger than this in no file.
+/// No event and no constants of any file are larger than this.
 const PIECE_LIMIT_BYTES: usize = 8 << 20;
 
-/// The clock's steps in such files.
+/// Clock resolution of such files.
 pub const RESOLUTION_NS: u32 = 1_000_000;
 
-/// Whether `begin`, a file's first bytes, are those of such a file: an object whose first member is `constants`.
+/// Whether a file with the first bytes `begin` is such a file: an object whose first member is `constants`.
 pub fn begins_like(begin: &[u8]) -> bool {
     let text = begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin).trim_ascii_start();
     let Some(text) = text.strip_prefix(b"{") else { return false };
@@ -32,7 +32,7 @@ pub fn begins_like(begin: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub struct NetExportReader {
     place: Place,
-    /// What was read of the key or value that is under way.
+    /// Bytes read of the current key or value.
     piece: Vec<u8>,
     offset: u64,
     depth: u32,
@@ -43,17 +43,17 @@ pub struct NetExportReader {
     skipped: u64,
 }
 
-/// Where in the file the next byte is.
+/// Position of the next byte in the file.
 #[derive(Debug, Default, Clone, PartialEq)]
 enum Place {
     /// Before the outermost object.
     #[default]
     Before,
-    /// Between the outermost object's members: a key follows, or its end.
+    /// Between members of the outermost object, before a key or the end.
     BeforeKey,
     /// In a key.
     Key,
-    /// Behind the key of that name, before its value.
+    /// After the key of that name, before its value.
     BeforeValue(String),
     /// In the value of that name.
     Member(String),
@@ -61,27 +61,27 @@ enum Place {
     BeforeEvent,
     /// In an event.
     Event,
-    /// Behind the outermost object.
+    /// After the outermost object.
     After,
 }
 
-/// The names of a build's numbers.
+/// Names for a build's numbers.
 #[derive(Debug, Default)]
 struct Constants {
-    /// By number; whether somebody wants them.
+    /// By number, each with whether it is wanted.
     events: HashMap<i64, (Rc<str>, bool)>,
     sources: HashMap<i64, Rc<str>>,
     errors: HashMap<i64, Rc<str>>,
     quic_errors: HashMap<i64, Rc<str>>,
     begin: Option<i64>,
     end: Option<i64>,
-    /// Milliseconds since the Unix epoch at the ticks' zero.
+    /// Milliseconds since the Unix epoch at tick zero.
     tick_offset_ms: Option<i64>,
     /// The browser's name and version.
     client: Option<(String, String)>,
 }
 
-/// An event without what it says: what tells whether it is wanted.
+/// An event without parameters: enough to decide whether it is wanted.
 #[derive(Deserialize)]
 struct Outline {
     #[serde(default)]
@@ -89,15 +89,15 @@ struct Outline {
 }
 
 impl NetExportReader {
-    /// A reader that gives only events of such names as `wanted` says. What others say is not looked at.
+    /// A reader that returns only events whose name is `wanted`. The parameters of others are not parsed.
     pub fn only(wanted: fn(&str) -> bool) -> Self {
         Self { wanted: Some(wanted), ..Self::default() }
     }
 
-    /// Reads on: events that are there as a whole go to `sink`.
+    /// Reads more bytes and passes complete events to `sink`.
     ///
     /// # Errors
-    /// The bytes are no such file.
+    /// If the bytes are not such a file.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -128,38 +128,38 @@ impl NetExportReader {
         self.place == Place::After
     }
 
-    /// Whether the constants have been read: before them there is no event.
+    /// Whether the constants have been read: no event precedes them.
     pub const fn has_constants(&self) -> bool {
         self.constants.is_some()
     }
 
-    /// Events that were passed over: of no number that the file's constants name, or of another form.
+    /// Number of skipped events: those whose number the constants do not name, or that have another form.
     pub const fn skipped_events(&self) -> u64 {
         self.skipped
     }
 
-    /// Milliseconds since the Unix epoch at the zero of the events' times, where the file says it.
+    /// Milliseconds since the Unix epoch at time zero of the events, if the file has it.
     pub fn started_unix_ms(&self) -> Option<i64> {
         self.constants.as_ref()?.tick_offset_ms
     }
 
-    /// Name and version of the browser, as the file says them.
+    /// Name and version of the browser, if the file has them.
     pub fn client(&self) -> Option<(&str, &str)> {
         let (name, version) = self.constants.as_ref()?.client.as_ref()?;
         Some((name, version))
     }
 
-    /// Names of the browser's errors by number, as the file has them: "ERR_CONNECTION_REFUSED".
+    /// Name of a network error by number, from the file: "ERR_CONNECTION_REFUSED".
     pub fn net_error(&self, number: i64) -> Option<Rc<str>> {
         self.constants.as_ref()?.errors.get(&number).cloned()
     }
 
-    /// The same of QUIC's: "QUIC_PACKET_WRITE_ERROR".
+    /// Name of a QUIC error by number: "QUIC_PACKET_WRITE_ERROR".
     pub fn quic_error(&self, number: i64) -> Option<Rc<str>> {
         self.constants.as_ref()?.quic_errors.get(&number).cloned()
     }
 
-    /// What is outside of values.
+    /// Handles a byte outside of values.
     fn byte(&mut self, byte: u8) -> Result<(), NetLogError> {
         match &self.place {
             Place::Before => match byte {
@@ -216,7 +216,7 @@ impl NetExportReader {
         Ok(())
     }
 
-    /// What of `bytes` is of the value of a member; how many they are.
+    /// Consumes bytes of a member's value; returns how many.
     fn member_bytes(&mut self, bytes: &[u8]) -> Result<usize, NetLogError> {
         let Place::Member(key) = &self.place else { return Ok(0) };
         let constants = key == "constants";
@@ -228,7 +228,7 @@ impl NetExportReader {
                 return Ok(at + 1);
             }
             self.look_at(*byte);
-            // `polledData` and others: nobody asks for them.
+            // `polledData` and other members are not needed.
             if constants {
                 self.piece.push(*byte);
                 if self.piece.len() > PIECE_LIMIT_BYTES {
@@ -250,7 +250,7 @@ impl NetExportReader {
         Ok(bytes.len())
     }
 
-    /// What of `bytes` is of the event; how many they are. The event goes to `sink` where that is all of it.
+    /// Consumes bytes of an event; returns how many. Passes the event to `sink` once it is complete.
     fn event_bytes(
         &mut self,
         bytes: &[u8],
@@ -287,7 +287,7 @@ impl NetExportReader {
             match outline.ok().and_then(|it| names.events.get(&it.r#type?)) {
                 Some((_, true)) => {}
                 Some((_, false)) => return Ok(()),
-                // Whether it is garbled, or only of another form.
+                // Invalid JSON is an error; an event of another form is skipped.
                 None => {
                     let any: Result<IgnoredAny, _> = serde_json::from_slice(text);
                     any.map_err(|_| self.malformed("an event is not valid JSON"))?;
@@ -305,7 +305,7 @@ impl NetExportReader {
         Ok(())
     }
 
-    /// Where the next byte is, behind this one.
+    /// Updates the nesting state for this byte.
     const fn look_at(&mut self, byte: u8) {
         match byte {
             _ if self.escaped => self.escaped = false,
@@ -333,7 +333,7 @@ impl Constants {
                 .collect()
         };
         let phase = |name: &str| constants.get("logEventPhase")?.get(name)?.as_i64();
-        // A number, or as text where it may not fit one of JavaScript's.
+        // A number, or text if JavaScript could not represent it exactly.
         let offset = constants.get("timeTickOffset");
         let offset = offset.and_then(|at| at.as_i64().or_else(|| at.as_str()?.parse().ok()));
         let client =

@@ -1,6 +1,6 @@
-//! What is known of sources that are still under way: requests, jobs, connect jobs, sockets, sessions, lookups.
+//! State of sources that are still under way: requests, jobs, connect jobs, sockets, sessions, lookups.
 //!
-//! Sources name each other, and the one that is named may end first: who named it keeps it until its own end. All times
+//! Sources refer to each other, and the one referred to may end first: the other keeps it until its own end. All times
 //! are microseconds of the log's clock.
 
 use std::cell::RefCell;
@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use super::request::{AlternativeService, LookupSource, PoolLimit};
 
-/// What several sources know of.
+/// State that several sources refer to.
 pub(super) type Shared<T> = Rc<RefCell<T>>;
 
-/// A stretch of time, as far as it was seen.
+/// A span of time, as far as it was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) begin: Option<i64>,
@@ -19,28 +19,28 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Its length in microseconds; absent where an end is missing, or where time goes back.
+    /// Its length in microseconds; absent if an end is missing or time goes backwards.
     pub(super) fn length(self) -> Option<i64> {
         self.end?.checked_sub(self.begin?).filter(|length| *length >= 0)
     }
 
-    /// How long both last at the same time; absent where either is not known.
+    /// How long both last at the same time; absent if either is unknown.
     pub(super) fn overlap(self, other: Self) -> Option<i64> {
         let (begin, end) = (self.begin?.max(other.begin?), self.end?.min(other.end?));
         Some(end.saturating_sub(begin).max(0))
     }
 }
 
-/// A request, or the part of one up to its redirect.
+/// A request, or its part up to a redirect.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequest {
     pub(super) url: Option<String>,
     pub(super) method: Option<String>,
     pub(super) frame: Option<String>,
     pub(super) whole: Stretch,
-    /// The first wait for a connection, from its begin to the end of the last.
+    /// From the beginning of the first wait for a connection to the end of the last.
     pub(super) stream: Stretch,
-    /// What all such waits took.
+    /// Total time of all these waits.
     pub(super) stream_us: Option<i64>,
     pub(super) send: Stretch,
     pub(super) read: Stretch,
@@ -55,7 +55,7 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Whether nothing more can be learnt of it: it is over, and so are its jobs.
+    /// Whether it and all its jobs are over, so that no more events can follow.
     pub(super) fn is_settled(&self) -> bool {
         self.controllers
             .iter()
@@ -63,7 +63,7 @@ impl OpenRequest {
     }
 }
 
-/// Who runs jobs against each other.
+/// Runs jobs in competition with each other.
 #[derive(Debug, Default)]
 pub(super) struct OpenController {
     pub(super) jobs: Vec<Shared<OpenJob>>,
@@ -71,7 +71,7 @@ pub(super) struct OpenController {
     pub(super) proxy: Option<String>,
 }
 
-/// A try to get a connection.
+/// An attempt to get a connection.
 #[derive(Debug, Default)]
 pub(super) struct OpenJob {
     pub(super) number: u64,
@@ -81,15 +81,15 @@ pub(super) struct OpenJob {
     pub(super) held: Stretch,
     pub(super) pool: Stretch,
     pub(super) pool_error: Option<i64>,
-    /// Which limit it met, and from when on.
+    /// The limit that it ran into, and since when.
     pub(super) stalled: Option<(PoolLimit, i64)>,
-    /// A socket that was open was found: since when nobody used it, in milliseconds.
+    /// Set if an idle socket was found, with its idle time in milliseconds if known.
     pub(super) idle_ms: Option<Option<i64>>,
     pub(super) shares: Option<Sharing>,
     pub(super) connect_job: Option<Shared<OpenConnectJob>>,
     pub(super) quic_job: Option<Shared<OpenQuicJob>>,
     pub(super) connection: Option<Shared<OpenConnection>>,
-    /// Whether its connection had been used by nobody before; absent until it got one.
+    /// Whether no request had used its connection before; absent until it has one.
     pub(super) is_first: Option<bool>,
 }
 
@@ -113,7 +113,7 @@ impl OpenJob {
         })
     }
 
-    /// A request goes over its connection.
+    /// Records that a request uses its connection.
     pub(super) fn bind(&mut self) {
         if self.is_first.is_none()
             && let Some(connection) = self.any_connection()
@@ -132,7 +132,7 @@ pub(super) enum Sharing {
     OtherHost,
 }
 
-/// A TCP connection being made, with what is on top of it.
+/// A TCP connection being made, including the layers above it.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnectJob {
     pub(super) begin: Option<i64>,
@@ -167,24 +167,23 @@ pub(super) struct OpenAttempt {
     pub(super) error: Option<AttemptError>,
 }
 
-/// Why an attempt failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AttemptError {
     Net(i64),
     System(i64),
 }
 
-/// A name that somebody waits for.
+/// A name that a request waits for.
 #[derive(Debug, Default)]
 pub(super) struct OpenLookup {
     pub(super) time: Stretch,
     pub(super) error: Option<i64>,
-    /// What was there without asking.
+    /// The local source that had the answer, if no query was needed.
     pub(super) known: Option<LookupSource>,
     pub(super) resolver: Option<Shared<OpenResolver>>,
 }
 
-/// A name that is being asked for.
+/// A name that is being resolved.
 #[derive(Debug, Default)]
 pub(super) struct OpenResolver {
     pub(super) end: Option<i64>,
@@ -192,19 +191,18 @@ pub(super) struct OpenResolver {
     pub(super) error: Option<i64>,
 }
 
-/// A connection.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnection {
     pub(super) number: u64,
     pub(super) quic: bool,
-    /// Whom it was made to: "example.com:443".
+    /// Authority that it was made for: "example.com:443".
     pub(super) authority: Option<String>,
     pub(super) begin: Option<i64>,
     pub(super) job: Option<Shared<OpenConnectJob>>,
     pub(super) remote: Option<String>,
     pub(super) tunnel: Stretch,
     pub(super) handshake: Stretch,
-    /// When the client's hellos were sent, and the server's came: the first two of each.
+    /// When the first two ClientHellos were sent, and the first two ServerHellos received.
     pub(super) client_hellos: Vec<i64>,
     pub(super) server_hellos: Vec<i64>,
     pub(super) tls_version: Option<String>,
@@ -220,6 +218,6 @@ pub(super) struct OpenConnection {
     pub(super) lost_packets: u64,
     pub(super) answered: bool,
     pub(super) quic_error: Option<i64>,
-    /// Requests that went over it.
+    /// Number of requests that used it.
     pub(super) requests: u64,
 }

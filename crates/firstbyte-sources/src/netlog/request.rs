@@ -1,60 +1,60 @@
-//! A request, as a network log tells it.
+//! A request as reconstructed from a network log.
 //!
-//! Times are since the log's first event, durations are differences of its stamps: both are as fine as the log's clock.
-//! What the log does not say is absent.
+//! Times are relative to the log's first event, durations are differences of its timestamps: both have the resolution
+//! of the log's clock. Values that the log does not have are absent.
 
 use std::time::Duration;
 
 use super::NetLogFinding;
 
-/// One request for one URL; a redirect begins another.
+/// One request for one URL; a redirect starts another.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetLogRequest {
     /// Scheme, host, port and path: no user, query or fragment.
     pub url: String,
-    /// "example.com", with the port where it is not the scheme's own.
+    /// "example.com", with the port unless it is the scheme's default.
     pub host: String,
     /// "GET".
     pub method: Option<String>,
-    /// It is for a document: that of the window, or of a frame in it.
+    /// Type of frame if it is for a document: that of the window, or of a frame in it.
     pub frame: Option<String>,
     /// When it began.
     pub began: Duration,
-    /// Until it was over; absent where the log ends before.
+    /// Until it was over; absent if the log ends before.
     pub total: Option<Duration>,
     /// The status of the response.
     pub status: Option<u16>,
-    /// Why it failed, as Chromium calls it: "ERR_CONNECTION_REFUSED".
+    /// Why it failed, by Chromium's name: "ERR_CONNECTION_REFUSED".
     pub error: Option<String>,
-    /// How long it waited for a connection to be had. Absent where it asked for none: what a cache had.
+    /// How long it waited to get a connection. Absent if it needed none, because a cache answered.
     pub stream: Option<Duration>,
-    /// How long it was being sent.
+    /// How long sending it took.
     pub send: Option<Duration>,
     /// From then until the response's header had been read.
     pub wait: Option<Duration>,
-    /// How long the body was being read.
+    /// How long reading the body took.
     pub receive: Option<Duration>,
-    /// Who tried to get it a connection, in the order in which they began.
+    /// The jobs that tried to get it a connection, in the order in which they started.
     pub jobs: Vec<NetLogJob>,
-    /// What the origin had said of HTTP/3 before (RFC 7838).
+    /// The HTTP/3 service that the origin had announced before (RFC 7838).
     pub alternative: Option<AlternativeService>,
-    /// The proxies, where it was not to go directly.
+    /// The proxies, if it did not go directly.
     pub proxy: Option<String>,
-    /// How long the proxy took over its tunnel (CONNECT).
+    /// How long the proxy took to open its tunnel (CONNECT).
     pub tunnel: Option<Duration>,
-    /// The longest lookup of a name that it waited for.
+    /// The longest name lookup that it waited for.
     pub lookup: Option<NameLookup>,
-    /// The addresses that were tried over TCP while it waited, in their order.
+    /// The addresses that were tried over TCP while it waited, in order.
     pub attempts: Vec<AddressAttempt>,
-    /// That the socket pool was full.
+    /// Set if it waited because the socket pool was full.
     pub stall: Option<PoolStall>,
     /// Where its connection came from.
     pub origin: Option<SocketOrigin>,
-    /// The connection that it went over.
+    /// The connection that it used.
     pub connection: Option<NetLogConnection>,
     /// Errors after which it was sent again on another connection.
     pub restarts: Vec<String>,
-    /// What cost time, and could be otherwise.
+    /// Avoidable costs.
     pub findings: Vec<NetLogFinding>,
 }
 
@@ -64,41 +64,41 @@ impl NetLogRequest {
         self.jobs.iter().find(|job| job.outcome == JobOutcome::Won)
     }
 
-    /// What its findings cost together.
+    /// Total cost of its findings.
     pub fn cost(&self) -> Duration {
         self.findings.iter().filter_map(|finding| finding.cost).sum()
     }
 }
 
-/// One of the ways in which Chromium tries to get a connection for a request at the same time.
+/// One of the competing ways in which Chromium tries to get a connection for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetLogJob {
     /// "main", "alternative" (announced by Alt-Svc), "dns_alpn_h3" (announced by an HTTPS record).
     pub name: String,
-    /// It goes over QUIC.
+    /// Whether it uses QUIC.
     pub quic: bool,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: JobOutcome,
     /// How long it was held back for the others.
     pub held: Option<Duration>,
-    /// How long it tried to connect, name lookups apart; QUIC only.
+    /// How long it tried to connect, without name lookups; QUIC only.
     pub connect: Option<Duration>,
-    /// Whether a packet came back while it did.
+    /// Whether a packet was received during that time.
     pub answered: Option<bool>,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobOutcome {
-    /// The request got its connection.
+    /// The request uses its connection.
     Won,
-    /// It did not come about, by Chromium's name of the error.
+    /// It failed with this error, by Chromium's name.
     Failed(String),
     /// It had nothing to connect to: no record announces HTTP/3.
     NothingToTry,
-    /// Another one was there first.
+    /// Another job won.
     Lost,
-    /// The log ends before.
+    /// The log ends before the outcome.
     Open,
 }
 
@@ -114,31 +114,31 @@ pub struct AlternativeService {
 /// A name being looked up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameLookup {
-    /// Until there was an answer to connect to; absent where the log does not say.
+    /// Until there was an address to connect to; absent if the log does not tell.
     pub took: Option<Duration>,
-    /// Who was asked, in this order.
+    /// The sources that were asked, in this order.
     pub sources: Vec<LookupSource>,
-    /// Why there was none.
+    /// Why there was no address.
     pub error: Option<String>,
 }
 
-/// Who answers a lookup.
+/// Source of a lookup's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupSource {
-    /// Chromium's own memory.
+    /// Chromium's own cache.
     Cache,
     /// The hosts file.
     HostsFile,
     /// The system's resolver.
     System,
-    /// Chromium itself asked a name server.
+    /// A name server, asked by Chromium itself.
     Dns,
-    /// Chromium asked over HTTPS (RFC 8484).
+    /// A server that Chromium asked over HTTPS (RFC 8484).
     Doh,
 }
 
 impl LookupSource {
-    /// The name in tables and stored forms.
+    /// Name used in tables and stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cache => "cache",
@@ -150,21 +150,21 @@ impl LookupSource {
     }
 }
 
-/// Which limit kept a request waiting.
+/// The limit that kept a request waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolLimit {
-    /// As many connections as may be to one host.
+    /// Maximum number of connections to one host.
     Host,
-    /// As many as may be at all.
+    /// Maximum number of connections in total.
     Pool,
 }
 
-/// A wait for another request to be done with its socket.
+/// A wait for another request to release its socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStall {
-    /// Which limit.
+    /// The limit.
     pub limit: PoolLimit,
-    /// How long, until a socket was free or a connection was begun.
+    /// How long it waited, until a socket was free or a new connection was started.
     pub took: Option<Duration>,
 }
 
@@ -175,19 +175,19 @@ pub enum SocketOrigin {
     New,
     /// It was made in advance, and this request is its first.
     InAdvance,
-    /// It was open, and nobody used it.
+    /// It was open and idle.
     Idle {
-        /// Since when.
+        /// How long it had been idle.
         idle: Option<Duration>,
     },
-    /// A connection of HTTP/2 or HTTP/3 that others use as well.
+    /// An HTTP/2 or HTTP/3 connection that other requests use as well.
     Shared,
-    /// The same, to another host at this address (RFC 9113 §9.1.1).
+    /// Such a connection, made for another host at this address (RFC 9113 §9.1.1).
     Coalesced,
 }
 
 impl SocketOrigin {
-    /// The name in tables and stored forms.
+    /// Name used in tables and stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -199,7 +199,7 @@ impl SocketOrigin {
     }
 }
 
-/// What carries a connection.
+/// Transport protocol of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NetLogTransport {
     /// TCP.
@@ -210,7 +210,7 @@ pub enum NetLogTransport {
 }
 
 impl NetLogTransport {
-    /// The name in tables and stored forms.
+    /// Name used in tables and stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -222,45 +222,45 @@ impl NetLogTransport {
 /// A connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetLogConnection {
-    /// The log's number of it: the same for all requests that went over it.
+    /// The log's number for it: the same for all requests that used it.
     pub number: u64,
-    /// What carries it.
+    /// Its transport protocol.
     pub transport: NetLogTransport,
-    /// When it was begun, since the log's first event.
+    /// When it was started, since the log's first event.
     pub began: Option<Duration>,
-    /// Where it leads: "192.0.2.1:443".
+    /// The address that it is connected to: "192.0.2.1:443".
     pub remote: Option<String>,
-    /// It was begun since the first took long.
+    /// It was started because the first attempt took long.
     pub backup: bool,
-    /// How long the handshake of TLS, or of QUIC, took.
+    /// Duration of the TLS or QUIC handshake.
     pub handshake: Option<Duration>,
     /// "TLS 1.3".
     pub tls_version: Option<String>,
-    /// IANA's name.
+    /// IANA name.
     pub cipher_suite: Option<String>,
-    /// IANA's name.
+    /// IANA name.
     pub group: Option<String>,
     /// "h2".
     pub alpn: Option<String>,
-    /// It took up a session.
+    /// Whether it resumed a session.
     pub resumed: Option<bool>,
-    /// Data was sent before the handshake was over, and whether the server took it.
+    /// Set if data was sent before the handshake was complete: whether the server accepted it.
     pub early_data: Option<bool>,
-    /// The server asked for another ClientHello (RFC 8446 §4.1.4), and the round trip that it took.
+    /// Set if the server sent a HelloRetryRequest (RFC 8446 §4.1.4): the round trip that it cost.
     pub hello_retry: Option<Duration>,
-    /// The name in the ClientHello was encrypted.
+    /// Whether the name in the ClientHello was encrypted.
     pub encrypted_hello: Option<bool>,
-    /// An earlier connection to this host had been given a ticket that was still to be used.
+    /// An earlier connection to this host had received a ticket that was still unused.
     pub ticket_held: bool,
     /// The version of QUIC: "RFCv1".
     pub quic_version: Option<String>,
-    /// The server wanted another version of QUIC.
+    /// The server asked for another version of QUIC.
     pub version_negotiation: bool,
-    /// Packets that were taken for lost.
+    /// Packets that were declared lost.
     pub lost_packets: u64,
-    /// The server answered at all.
+    /// Whether the server answered at all.
     pub answered: bool,
-    /// Why it ended, by Chromium's name: of QUIC connections that failed.
+    /// Why it was closed, by Chromium's name; only for failed QUIC connections.
     pub closed_by: Option<String>,
 }
 
@@ -269,23 +269,23 @@ pub struct NetLogConnection {
 pub struct AddressAttempt {
     /// `[2001:db8::1]:443`.
     pub address: String,
-    /// When, since the log's first event.
+    /// When it was tried, since the log's first event.
     pub began: Duration,
-    /// Until it ended; absent where the log does not say.
+    /// Until it ended; absent if the log does not tell.
     pub took: Option<Duration>,
-    /// How.
+    /// How it ended.
     pub end: AttemptEnd,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// It is connected.
+    /// It connected.
     Connected,
-    /// It failed, by Chromium's name of the error.
+    /// It failed with this error, by Chromium's name.
     Failed(String),
-    /// It was given up: another one was there first.
+    /// It was given up, because another attempt connected first.
     GivenUp,
-    /// The log does not say.
+    /// The log does not tell.
     Unknown,
 }

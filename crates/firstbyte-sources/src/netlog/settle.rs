@@ -1,4 +1,4 @@
-//! A request that is over, in terms of the model: what was open becomes durations, names and findings.
+//! Converts a finished request to the model: open state becomes durations, names and findings.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::request::{
 };
 use super::tls_names;
 
-/// Chromium's name for what it ended itself.
+/// Chromium's error name for jobs that it ended itself.
 const ABORTED: &str = "ERR_ABORTED";
-/// No answer in so long is one.
+/// A lack of answers for this long counts as a failure.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// Names of errors, as the log's constants have them.
+/// Error names from the log's constants.
 pub trait ErrorNames {
-    /// That of a network error: "ERR_CONNECTION_REFUSED".
+    /// Name of a network error: "ERR_CONNECTION_REFUSED".
     fn net_error(&self, number: i64) -> Option<Rc<str>>;
-    /// That of one of QUIC's: "QUIC_PACKET_WRITE_ERROR".
+    /// Name of a QUIC error: "QUIC_PACKET_WRITE_ERROR".
     fn quic_error(&self, number: i64) -> Option<Rc<str>>;
 }
 
@@ -36,7 +36,7 @@ impl ErrorNames for super::net_export::NetExportReader {
     }
 }
 
-/// `request`, whose log began at `first_us`; nothing where its URL is not known.
+/// Converts `request` from a log that starts at `first_us`; `None` if its URL is unknown.
 pub(super) fn settled(
     request: &OpenRequest,
     first_us: i64,
@@ -108,10 +108,10 @@ pub(super) fn settled(
     Some(model)
 }
 
-/// How long the winner was held back while a job over QUIC was connecting.
+/// How long the winner was held back while a QUIC job was connecting.
 fn held_for_quic(jobs: &[std::cell::Ref<'_, OpenJob>], own: Option<&OpenJob>) -> Option<Duration> {
     let own = own.filter(|own| !own.quic)?;
-    // One that was not held back was begun when QUIC had failed, or did not wait for it.
+    // A winner that was not held back started after QUIC had failed, or did not wait for it.
     let connects = jobs.iter().filter_map(|job| Some(job.quic_tried()?.borrow().connect));
     let held = connects.filter(|connect| connect.begin.is_some()).map(|connect| {
         let end = connect.end.or(own.held.end);
@@ -120,7 +120,7 @@ fn held_for_quic(jobs: &[std::cell::Ref<'_, OpenJob>], own: Option<&OpenJob>) ->
     held.max().and_then(micros)
 }
 
-/// From when the pool was full until there was a socket, or one was begun.
+/// From when the pool was full until a socket was free or a new connection was started.
 fn stall(job: &OpenJob) -> Option<PoolStall> {
     let (limit, since) = job.stalled?;
     let begun = job.connect_job.as_ref().and_then(|made| made.borrow().begin);
@@ -147,17 +147,17 @@ fn origin(job: &OpenJob, connection: &OpenConnection, stream: Stretch, host: &st
     }
 }
 
-/// "example.com" of "pm/https://example.com <…>".
+/// "example.com" from "pm/https://example.com <…>".
 fn origin_of_group(group: &str) -> Option<String> {
     let group = group.split(' ').next()?;
     let scheme = ["https://", "http://"].iter().find_map(|scheme| group.find(scheme))?;
     Some(shown(&group[scheme..]).1)
 }
 
-/// A URL without user, query and fragment, and its host, with the port where it is not the scheme's own. Of what is no
-/// URL of the Web there is only the scheme.
+/// A URL without user, query and fragment, and its host, with the port unless it is the scheme's default. Other than
+/// for web URLs, only the scheme.
 fn shown(url: &str) -> (String, String) {
-    // "data:text/html,…://…" is none.
+    // "data:text/html,…://…" is not a web URL.
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let web = url.split_once("://").filter(|(scheme, _)| scheme.chars().all(is_scheme));
     let Some((scheme, rest)) = web else {
@@ -222,7 +222,7 @@ impl Settling<'_> {
         let silent = answered == Some(false) && tried.is_some_and(|tried| tried >= SILENCE);
         let outcome = match error {
             _ if won && is_bound && job.pool_error.is_none() => JobOutcome::Won,
-            // The browser ended it, since another was there, or at its own end.
+            // The browser aborted it, because another job won or because the browser was closing.
             Some(error) if self.net_error(error) == ABORTED && !silent => JobOutcome::Lost,
             Some(error) => JobOutcome::Failed(self.net_error(error)),
             None if won && is_bound => JobOutcome::Won,
@@ -255,7 +255,7 @@ impl Settling<'_> {
         Some(self.lookup(quic.lookup.as_ref()?, quic.connect.begin))
     }
 
-    /// A lookup that was of use from `used` on: not all answers need to be there for that.
+    /// A lookup whose result was used from `used` on, perhaps before all answers had arrived.
     fn lookup(&self, lookup: &OpenLookup, used: Option<i64>) -> NameLookup {
         let resolver = lookup.resolver.as_ref().map(|it| it.borrow());
         let ended = lookup.time.end.or_else(|| resolver.as_ref()?.end);
@@ -278,7 +278,7 @@ impl Settling<'_> {
             number.and_then(name).map(str::to_owned)
         };
         let retry = match connection.client_hellos[..] {
-            // The second hellos of both sides: what the first round trip was for nothing.
+            // From the second ClientHello to the second ServerHello: the round trip that the retry added.
             [_, again] => connection
                 .server_hellos
                 .get(1)

@@ -1,5 +1,5 @@
-//! What a log's requests come to: by host, by finding, and the requests that waited longest. Memory is bounded,
-//! however many requests there are.
+//! Aggregated requests of a log: by host, by finding, and the requests that waited longest. Memory is bounded, however
+//! many requests there are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,11 @@ use std::time::Duration;
 use super::findings::NetLogFindingKind;
 use super::request::{NetLogRequest, SocketOrigin};
 
-/// So many hosts are told apart; those behind them are one.
+/// Maximum number of separate hosts; all further ones are counted as one.
 const MOST_HOSTS: usize = 4096;
-/// What hosts are called that are not told apart.
 pub(super) const OTHER_HOSTS: &str = "(other hosts)";
 
-/// What requests come to.
+/// Summary of a log's requests.
 #[derive(Debug, Default)]
 pub struct NetLogSummary {
     hosts: BTreeMap<String, HostSum>,
@@ -23,64 +22,64 @@ pub struct NetLogSummary {
     without_network: u64,
 }
 
-/// What the requests to one host come to.
+/// Aggregate of the requests to one host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSum {
-    /// The host, with the port where it is not the scheme's own.
+    /// The host, with the port unless it is the scheme's default.
     pub host: String,
-    /// Requests that wanted a connection.
+    /// Requests that needed a connection.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Requests that failed.
     pub failed: u64,
-    /// Connections that were made for them, or in advance.
+    /// Connections that were opened for them, or in advance.
     pub opened: u64,
-    /// What all waited for a connection.
+    /// Total time that they waited for a connection.
     pub waited: Duration,
-    /// What one of them did, at most.
+    /// Longest time that one of them waited.
     pub longest: Duration,
-    /// What findings cost them.
+    /// Total cost of their findings.
     pub cost: Duration,
 }
 
-/// The same finding of several requests to one host.
+/// The same finding on several requests to one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingSum {
-    /// What.
+    /// The kind.
     pub kind: NetLogFindingKind,
     /// The host.
     pub host: String,
-    /// How many requests paid it.
+    /// Number of affected requests.
     pub requests: u64,
-    /// What they paid together; absent where the log says it of none.
+    /// Total cost; absent if no request has a known cost.
     pub cost: Option<Duration>,
-    /// What one paid, at most.
+    /// Highest cost for one request.
     pub longest: Option<Duration>,
-    /// What was seen, of the one that paid most.
+    /// Evidence for the request with the highest cost.
     pub evidence: String,
-    /// That one's URL.
+    /// URL of that request.
     pub url: String,
 }
 
-/// The same finding, wherever it was made.
+/// The same finding on all hosts.
 #[derive(Clone, Debug)]
 pub struct FindingGroup<'a> {
-    /// What.
+    /// The kind.
     pub kind: NetLogFindingKind,
-    /// How many requests paid it.
+    /// Number of affected requests.
     pub requests: u64,
-    /// What they paid together; absent where the log says it of none. They may have paid at the same time.
+    /// Total cost; absent if no request has a known cost. The requests may have waited at the same time.
     pub cost: Option<Duration>,
-    /// By host, the most costly first.
+    /// By host, highest cost first.
     pub hosts: Vec<&'a FindingSum>,
 }
 
 impl NetLogSummary {
-    /// One that keeps the `keep` requests that waited longest.
+    /// An empty summary that keeps the `keep` requests that waited longest.
     pub fn keeping(keep: usize) -> Self {
         Self { keep, ..Self::default() }
     }
 
-    /// Takes a request in.
+    /// Adds a request.
     pub fn add(&mut self, request: NetLogRequest) {
         self.requests += 1;
         let Some(stream) = request.stream.or(request.error.is_some().then_some(Duration::ZERO))
@@ -121,7 +120,7 @@ impl NetLogSummary {
                 sum.url.clone_from(&request.url);
             }
         }
-        // The longest first; of equal ones that which came first.
+        // Longest first; equal ones in order of arrival.
         let at = self.slowest.partition_point(|other| other.stream.unwrap_or_default() >= stream);
         if at < self.keep {
             self.slowest.insert(at, request);
@@ -129,27 +128,27 @@ impl NetLogSummary {
         }
     }
 
-    /// Requests that were taken in.
+    /// Number of requests added.
     pub const fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Those of them that asked for no connection: a cache had them.
+    /// Requests that needed no connection, because a cache answered.
     pub const fn without_network(&self) -> u64 {
         self.without_network
     }
 
-    /// The hosts, those first whose requests waited longest for connections.
+    /// The hosts, longest total wait for connections first.
     pub fn hosts(&self) -> Vec<&HostSum> {
         let mut hosts: Vec<&HostSum> = self.hosts.values().collect();
         hosts.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.host.cmp(&b.host)));
         hosts
     }
 
-    /// The findings, the most costly first; those of no known cost come last.
+    /// The findings, highest cost first; those without a known cost come last.
     pub fn findings(&self) -> Vec<FindingGroup<'_>> {
         let mut groups: Vec<FindingGroup<'_>> = Vec::new();
-        // In the order of kinds.
+        // The map is ordered by kind.
         for sum in self.findings.values() {
             if groups.last().is_none_or(|group| group.kind != sum.kind) {
                 groups.push(FindingGroup {
@@ -174,7 +173,7 @@ impl NetLogSummary {
         groups
     }
 
-    /// The requests that waited longest for a connection, the longest first.
+    /// The requests that waited longest for a connection, longest first.
     pub fn slowest(&self) -> &[NetLogRequest] {
         &self.slowest
     }

@@ -1,5 +1,5 @@
-//! Requests of logs whose truth is known (`fixtures/netlog/README.md`), and of what is left of them when they are cut,
-//! garbled, or of another version.
+//! Requests of logs whose truth is known (`fixtures/netlog/README.md`), and of the same logs truncated, malformed, or
+//! of another version.
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn read(bytes: &[u8]) -> Read {
     Read { requests, result, unnamed: reduction.unnamed() }
 }
 
-/// A log of `events`, each of a source, with names and numbers of its own.
+/// A log of `events`, each of one source, with its own names and numbers.
 fn log(events: &[Value]) -> Vec<u8> {
     let names: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
     let kinds: Vec<&str> =
@@ -108,7 +108,7 @@ fn a_name_server_that_takes_400_ms_is_a_slow_lookup() {
     assert_eq!(kinds(slow), ["slow-dns"]);
     assert_eq!(slow.findings[0].cost, Some(ms(402)));
     assert_eq!((slow.stream, slow.total), (Some(ms(407)), Some(ms(409))));
-    // Asked for again, it is known.
+    // A second lookup is answered from the cache.
     let again = log.request(":18461/again").lookup.as_ref().unwrap();
     assert_eq!(again.sources, [LookupSource::Cache]);
 }
@@ -123,7 +123,7 @@ fn addresses_that_fail_or_do_not_answer_are_tried_first() {
         [("[2001:db8::1]:18460", AttemptEnd::GivenUp), ("127.0.0.1:18460", AttemptEnd::Connected)]
     );
     assert_eq!((kinds(hole), hole.findings[0].cost), (vec!["fallback"], Some(ms(301))));
-    // One that refuses at once costs nothing: no finding.
+    // An address that refuses at once costs nothing: no finding.
     let six = log.request("//six.site.test:18460/");
     assert_eq!(six.attempts[0].end, AttemptEnd::Failed("ERR_CONNECTION_REFUSED".into()));
     assert_eq!(kinds(six), [""; 0]);
@@ -159,7 +159,7 @@ fn what_failed_says_why() {
     assert_eq!(lookup.sources, [LookupSource::Dns, LookupSource::System]);
 }
 
-/// Twelve pictures of 200 ms over HTTP/1.1: six go at once, six wait for them.
+/// Twelve images that take 200 ms each over HTTP/1.1: six are requested at once, the other six wait for them.
 #[test]
 fn six_requests_wait_for_the_six_before_them() {
     let log = read(STALL);
@@ -173,11 +173,11 @@ fn six_requests_wait_for_the_six_before_them() {
         assert_eq!(kinds(request), ["pool-stall"]);
         assert!(matches!(request.origin, Some(SocketOrigin::Idle { idle: Some(Duration::ZERO) })));
     }
-    // The page asked for "/slow/200?user=me&n=3".
+    // The page requested "/slow/200?user=me&n=3".
     assert!(log.requests.iter().all(|request| !format!("{request:?}").contains("user=me")));
 }
 
-/// Alt-Svc leads to a port where nobody listens; then the browser remembers.
+/// Alt-Svc leads to a port without a listener; afterwards the browser remembers the failure.
 #[test]
 fn quic_that_is_refused_costs_little_and_is_not_tried_again() {
     let log = read(QUIC_REFUSED);
@@ -199,7 +199,7 @@ fn quic_that_is_refused_costs_little_and_is_not_tried_again() {
     }
 }
 
-/// Alt-Svc leads to a port that swallows everything. TCP was not held back for it.
+/// Alt-Svc leads to a port that drops everything. TCP was not held back for it.
 #[test]
 fn quic_that_is_not_answered_is_told_though_nobody_waited() {
     let log = read(QUIC_UNANSWERED);
@@ -241,7 +241,7 @@ fn a_proxy_is_named_with_what_its_tunnel_took() {
     assert!(log.requests.iter().all(|request| request.proxy.is_some()));
 }
 
-/// The newer pool, which has attempts in the place of jobs, says the same of the same page.
+/// The newer pool, which has attempts in place of jobs, gives the same results for the same page.
 #[test]
 fn the_newer_pool_has_the_same_attempts_and_findings() {
     let log = read(NEWER);
@@ -263,14 +263,14 @@ fn the_newer_pool_has_the_same_attempts_and_findings() {
     assert_eq!(log.request(":18462/two").connection.as_ref().unwrap().resumed, Some(true));
     let page = |url: &str| log.request(url).origin;
     assert_eq!(page(":18459/"), Some(SocketOrigin::New));
-    // Which idle socket a request is given is not logged.
+    // The log does not tell which idle socket a request gets.
     assert_eq!(page("/slow/3000"), None);
     let none = log.request("//none.site.test:18460/");
     assert_eq!(none.error.as_deref(), Some("ERR_NAME_NOT_RESOLVED"));
     let quic = read(NEWER_QUIC);
     let job = quic.request("/next/1").jobs.iter().find(|job| job.quic).unwrap();
     assert_eq!((&job.outcome, job.answered), (&JobOutcome::Lost, Some(false)));
-    // The job is over before what it tried is.
+    // The job ends before its connection attempt does.
     assert_eq!(job.connect, None);
 }
 
@@ -307,7 +307,7 @@ fn hosts_are_told_apart_up_to_a_most() {
     assert_eq!((&*hosts[0].host, hosts[0].requests), (summary::OTHER_HOSTS, 904));
 }
 
-/// An older Chromium: other names for the same, several addresses in one socket.
+/// An older Chromium: other names for the same events, several addresses in one socket.
 #[test]
 fn names_of_older_versions_say_the_same() {
     let (request, controller, job) =
@@ -440,7 +440,7 @@ fn a_log_without_its_constants_is_none() {
     for bad in [&b"{\"events\":[{}]}"[..], b"{\"constants\":{]}", b"[]", b"{1:2}"] {
         assert!(read(bad).result.is_err(), "{bad:?}");
     }
-    // Constants that name nothing: no event is known.
+    // Constants without names: no event is known.
     let log = read(b"{\"constants\":{},\"events\":[{\"time\":\"1\",\"type\":1,\"phase\":1,\"source\":{\"id\":1,\"type\":1}}]}");
     assert_eq!((log.result, log.requests.len()), (Ok(true), 0));
 }
@@ -454,7 +454,7 @@ proptest! {
         prop_assert!(cut.result.is_ok());
         let whole = read(MIXED);
         prop_assert!(cut.requests.len() <= whole.requests.len());
-        // What is over by then is as it is in the whole.
+        // Requests that end before the cut are the same as in the whole log.
         for request in cut.requests.iter().filter(|request| request.total.is_some()) {
             let same = whole.requests.iter().any(|other| {
                 (&other.url, other.total, &other.error, other.stream)
@@ -488,7 +488,7 @@ proptest! {
         prop_assert!(log.requests.len() <= 400);
     }
 
-    /// Numbers that lead elsewhere: sources that are named by others, ends without beginnings.
+    /// Changed numbers: sources that others refer to wrongly, ends without beginnings.
     #[test]
     fn sources_that_are_mixed_up_end_no_program(shift in 1u64..40, every in 1usize..9) {
         let mut log: Value = serde_json::from_slice(QUIC_UNANSWERED).unwrap();

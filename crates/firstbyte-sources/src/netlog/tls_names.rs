@@ -1,7 +1,5 @@
-//! Names, as IANA has them, of the cipher suites and groups that Chromium offers. A number that is not among them stays
-//! unnamed.
+//! IANA names of the cipher suites and groups that Chromium offers. Other numbers have no name.
 
-/// The name of a cipher suite.
 pub(super) fn cipher_suite(number: i64) -> Option<&'static str> {
     Some(match number {
         0x1301 => "TLS_AES_128_GCM_SHA256",
@@ -25,7 +23,6 @@ pub(super) fn cipher_suite(number: i64) -> Option<&'static str> {
     })
 }
 
-/// The name of a key-exchange group.
 pub(super) fn group(number: i64) -> Option<&'static str> {
     Some(match number {
         23 => "secp256r1",

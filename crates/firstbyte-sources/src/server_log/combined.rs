@@ -1,5 +1,5 @@
-//! "combined" and "common" lines, as nginx and Apache write them where nobody asked for more; with the host before them
-//! (Apache's "vhost_combined"), too. What stands behind is passed over.
+//! "combined" and "common" lines, the default formats of nginx and Apache, optionally preceded by the host (Apache's
+//! "vhost_combined"). Anything after these fields is ignored.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ fn parts(line: &str) -> Option<LoggedRequest> {
     let mut numbers = rest.strip_prefix(' ')?.split(' ');
     let code = status(Some(numbers.next()?.parse().ok()?))?;
     let bytes = numbers.next()?;
-    // "-" is none, of Apache's %b.
+    // Apache's %b writes "-" for zero bytes.
     let bytes = if bytes == "-" { Some(0) } else { bytes.parse().ok() }?;
-    // A host with its port, or none, stands before address, identity and user.
+    // A host, with or without a port, may precede address, identity and user.
     let host = match who.split(' ').count() {
         3 => None,
         4 => who.split(' ').next().map(host_and_port),
@@ -36,7 +36,7 @@ fn parts(line: &str) -> Option<LoggedRequest> {
         port: host.as_ref().and_then(|(_, port)| *port),
         host: host.map(|(host, _)| host),
         protocol: version,
-        // What is no request (a scanner's bytes) has neither.
+        // If the request line is not HTTP (a scanner's bytes), it has neither.
         method: method.filter(|_| version.is_some()).and_then(said).map(str::to_owned),
         path: path.filter(|_| version.is_some()).map(without_query),
         status: Some(code),
@@ -45,7 +45,7 @@ fn parts(line: &str) -> Option<LoggedRequest> {
     })
 }
 
-/// What stands before the closing quotation mark, and behind it.
+/// Splits the text at the closing quotation mark.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let mut escaped = false;
     let end = text.bytes().position(|byte| {
@@ -56,7 +56,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     Some((&text[..end], &text[end + 1..]))
 }
 
-/// `23/Nov/2026:14:19:20 +0000` since 1970.
+/// Parses `23/Nov/2026:14:19:20 +0000` into the time since 1970.
 fn unix(date: &str) -> Option<Duration> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -77,7 +77,7 @@ fn unix(date: &str) -> Option<Duration> {
     if !zone.starts_with(['+', '-']) || day == 0 || month == 0 {
         return None;
     }
-    // Days from 1 March of the year 0 on (Howard Hinnant, "chrono-compatible low-level date algorithms").
+    // Days since 1 March of the year 0 (Howard Hinnant, "chrono-compatible low-level date algorithms").
     let year = if month <= 2 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = year * 365 + year / 4 - year / 100 + year / 400 + of_year - 719_468;

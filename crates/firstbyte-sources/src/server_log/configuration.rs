@@ -1,9 +1,9 @@
-//! What a server's configuration needs, so that its log says what can be read here.
+//! Server configuration that makes access logs readable here.
 
 use super::request::ServerKind;
 
-/// The configuration to paste: lines of JSON, without addresses of clients, queries and header fields. Its comments say where it
-/// goes.
+/// The configuration to paste: it logs JSON lines, without client addresses, queries and header fields. Its comments
+/// say where it goes.
 pub const fn configuration(server: ServerKind) -> &'static str {
     match server {
         ServerKind::Nginx => include_str!("nginx.conf"),

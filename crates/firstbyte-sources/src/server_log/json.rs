@@ -1,4 +1,4 @@
-//! Lines of JSON: in our formats for nginx and Apache, and Caddy's own.
+//! JSON lines: our formats for nginx and Apache, and Caddy's own format.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::request::{
 const MILLISECOND: Duration = Duration::from_millis(1);
 const MICROSECOND: Duration = Duration::from_micros(1);
 
-/// What our formats have: texts, since a server's variable may be empty.
+/// Fields of our formats. All are text, since a server's variable may be empty.
 #[derive(Deserialize)]
 #[serde(default)]
 struct OurLine<'a> {
@@ -91,12 +91,12 @@ impl Default for OurLine<'_> {
     }
 }
 
-/// A line that begins with a brace.
+/// Parses a line that begins with a brace.
 pub(super) fn parse(line: &str) -> Result<LoggedRequest, LogLineError> {
     let is_ours = line.starts_with("{\"firstbyte\":");
     let parsed = if is_ours { parse_ours(line) } else { parse_caddy(line) };
     parsed.or_else(|error| match error {
-        // Apache writes bytes that are no text as \x and two digits, which is no JSON.
+        // Apache writes bytes that are not text as \x and two digits, which is invalid in JSON.
         LogLineError::NotJson if is_ours && (line.contains("\\x") || line.contains("\\v")) => {
             parse_ours(&hexadecimal_escapes_as_json(line))
         }
@@ -119,7 +119,7 @@ fn not_read(error: serde_json::Error) -> LogLineError {
 }
 
 impl OurLine<'_> {
-    /// What both servers say in the same way.
+    /// Fields that both servers write in the same way.
     fn common(&self, form: LogForm) -> LoggedRequest {
         let text = |text: &str| said(text).map(str::to_owned);
         LoggedRequest {
@@ -171,7 +171,7 @@ impl OurLine<'_> {
             Some(LoggedTime { value, step: MICROSECOND })
         };
         let logged = self.time.parse().ok().map(Duration::from_micros);
-        // Over HTTP/2 every request is the first of what Apache takes for its connection.
+        // Over HTTP/2 Apache treats each request as the first on a connection of its own.
         let counted = common.protocol.is_some_and(|it| it.starts_with("HTTP/1"));
         let number = self.request.parse().ok().filter(|_| counted);
         LoggedRequest {
@@ -190,13 +190,14 @@ impl OurLine<'_> {
     }
 }
 
-/// A status that there can be.
+/// The status, if it is a valid code.
 pub(super) fn status(status: Option<u16>) -> Option<u16> {
     status.filter(|status| (100..1000).contains(status))
 }
 
-/// nginx' times of the upstreams that were tried, separated by commas and colons, added up. Where one of them is not known, the
-/// sum is not.
+/// Sum of nginx's times of the upstreams that were tried, separated by commas and colons.
+///
+/// Absent if one of them is unknown.
 fn of_upstreams(text: &str) -> Option<LoggedTime> {
     let mut sum = LoggedTime { value: Duration::ZERO, step: Duration::ZERO };
     for time in text.split([',', ':']) {
@@ -206,7 +207,7 @@ fn of_upstreams(text: &str) -> Option<LoggedTime> {
     Some(sum)
 }
 
-/// `\xHH` and `\v`, as Apache writes them, as JSON has them.
+/// Rewrites Apache's `\xHH` and `\v` as JSON escapes.
 fn hexadecimal_escapes_as_json(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 16);
     let mut chars = line.chars();
@@ -225,7 +226,7 @@ fn hexadecimal_escapes_as_json(line: &str) -> String {
     out
 }
 
-/// What of Caddy's line is read.
+/// Members of Caddy's line that are used.
 #[derive(Deserialize)]
 struct CaddyLine {
     #[serde(default)]
@@ -242,7 +243,7 @@ struct CaddyLine {
 
 #[derive(Deserialize)]
 struct CaddyRequest {
-    /// A text; with the address before it until Caddy 2.4.
+    /// The port as text; until Caddy 2.4, address and port.
     #[serde(default, alias = "remote_addr")]
     remote_port: Option<String>,
     proto: String,
@@ -271,7 +272,7 @@ fn parse_caddy(line: &str) -> Result<LoggedRequest, LogLineError> {
     if msg.is_some_and(|msg| msg != "handled request") {
         return Err(LogLineError::NotALog);
     }
-    // RFC 8446 §4.2.1: the numbers of versions. Over HTTP/3 Caddy 2.6 writes zeros: it does not know.
+    // Version numbers of RFC 8446 §4.2.1. Over HTTP/3 Caddy 2.6 writes zero, since it does not know the version.
     let tls = request.tls.as_ref().and_then(|tls| match tls.version? {
         0 => None,
         0x0303 => Some("TLSv1.2".to_owned()),
@@ -285,7 +286,7 @@ fn parse_caddy(line: &str) -> Result<LoggedRequest, LogLineError> {
         (Some(name), port)
     });
     let client_port = request.remote_port.as_deref();
-    // As many nanoseconds as a double-precision number of seconds is good for.
+    // As precise as a double-precision number of seconds allows.
     let time = |value: &Value| Duration::try_from_secs_f64(value.as_f64()?).ok();
     let request_time = time(&duration).map(|value| LoggedTime { value, step: NANOSECOND });
     Ok(LoggedRequest {
@@ -307,7 +308,7 @@ fn parse_caddy(line: &str) -> Result<LoggedRequest, LogLineError> {
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
-/// A Host field's parts.
+/// Splits a Host field into name and port.
 pub(super) fn host_and_port(host: &str) -> (String, Option<u16>) {
     let split =
         host.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']'));

@@ -1,9 +1,9 @@
-//! Access logs: what nginx, Apache and Caddy wrote down about the requests that they answered.
+//! Access logs of nginx, Apache and Caddy.
 //!
-//! Input: bytes of a log, in pieces: lines in the formats whose configuration is printed here ([`configuration`]), Caddy's own
-//! JSON, and "combined" lines. Output: [`LoggedRequest`]s, lines that are none with their numbers, and what all of it comes to
-//! ([`ServerLogSummary`]). Addresses of clients, queries and header fields are not read out. What a log does not say is absent.
-//! What its times mean: `docs/measurement.md`.
+//! Input: bytes of a log, in pieces, with lines in the formats whose configuration is printed here ([`configuration`]),
+//! Caddy's own JSON, or "combined" lines. Output: [`LoggedRequest`]s, the numbers of unreadable lines, and a summary
+//! ([`ServerLogSummary`]). Client addresses, queries and header fields are not read. Values that a log does not have
+//! are absent. The meaning of its times: `docs/measurement.md`.
 
 mod combined;
 mod configuration;

@@ -1,27 +1,27 @@
-//! Reads a log in pieces: a line at a time, whatever its length.
+//! Reads a log in pieces, line by line, with bounded memory.
 
 use std::fmt;
 
 use super::request::LoggedRequest;
 use super::{combined, json};
 
-/// A line that is longer is none: Caddy's are the longest, with all fields of request and response.
+/// Longer lines are rejected. Caddy's are the longest, with all fields of request and response.
 const LONGEST_LINE: usize = 256 << 10;
-/// So many lines at the beginning tell what a file is: the first may be another program's, or cut.
+/// Number of lines that are tried when recognising a log: the first may be another program's, or cut.
 const LINES_LOOKED_AT: usize = 5;
 
-/// Why a line is no request.
+/// Why a line cannot be read as a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLineError {
-    /// It begins as JSON, and is none, or is cut.
+    /// It begins like JSON, but is invalid or cut.
     NotJson,
-    /// It is no line of an access log that is known.
+    /// It is not a line of a known access log.
     NotALog,
-    /// It is of a format of ours that a later version has.
+    /// It is in a later version of our format.
     Version(String),
-    /// It has more than 256 kB.
+    /// It is longer than 256 kB.
     TooLong,
-    /// The file ends in it: it is being written, or was cut.
+    /// The file ends within it: it is still being written, or was cut.
     Cut,
 }
 
@@ -41,13 +41,13 @@ impl fmt::Display for LogLineError {
 
 impl std::error::Error for LogLineError {}
 
-/// Whether a file that begins so is an access log.
+/// Whether a file with these first bytes is an access log.
 pub fn begins_server_log(begin: &[u8]) -> bool {
     let mut lines = begin.split_inclusive(|byte| *byte == b'\n').take(LINES_LOOKED_AT);
     lines.any(|line| line.ends_with(b"\n") && parse(line).is_some_and(|parsed| parsed.is_ok()))
 }
 
-/// A line; `None` if it is empty.
+/// Parses a line; `None` if it is empty.
 fn parse(line: &[u8]) -> Option<Result<LoggedRequest, LogLineError>> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
@@ -61,16 +61,15 @@ fn parse(line: &[u8]) -> Option<Result<LoggedRequest, LogLineError>> {
 /// Reads a log.
 #[derive(Debug, Default)]
 pub struct ServerLogReader {
-    /// What was read of the line that is under way.
+    /// Bytes of the current line so far.
     line: Vec<u8>,
-    /// That one has more than it may have: what comes is passed over.
+    /// The current line is too long; the rest of it is skipped.
     is_too_long: bool,
-    /// Lines that were read.
     number: u64,
 }
 
 impl ServerLogReader {
-    /// Reads on: each line that is over goes to `take` with its number, from 1. Empty ones do not.
+    /// Reads more bytes and passes each complete line to `take` with its number, from 1. Skips empty lines.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -100,7 +99,7 @@ impl ServerLogReader {
         }
     }
 
-    /// Ends: what is left is a line only where it is whole as it is, which a line of JSON shows.
+    /// Ends reading. An unfinished last line counts only if it is visibly complete, which only JSON shows.
     pub fn finish(self, take: impl FnOnce(u64, Result<LoggedRequest, LogLineError>)) {
         let left =
             if self.is_too_long { Some(Err(LogLineError::TooLong)) } else { parse(&self.line) };

@@ -1,11 +1,11 @@
-//! A request, as the server that answered it wrote it down.
+//! A request as logged by the server that answered it.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A server's software.
+/// Server software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerKind {
@@ -17,21 +17,21 @@ pub enum ServerKind {
     Caddy,
 }
 
-/// The form that a line has.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogForm {
-    /// nginx, in our format.
+    /// Our format for nginx.
     Nginx,
-    /// Apache, in our format.
+    /// Our format for Apache.
     Apache,
     /// Caddy's JSON.
     Caddy,
-    /// "combined", or "common", of nginx or Apache.
+    /// "combined" or "common" lines of nginx or Apache.
     Combined,
 }
 
 impl LogForm {
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
@@ -41,7 +41,7 @@ impl LogForm {
         }
     }
 
-    /// The server, where the form says which.
+    /// The server, if the format identifies it.
     pub const fn server(self) -> Option<ServerKind> {
         match self {
             Self::Nginx => Some(ServerKind::Nginx),
@@ -63,33 +63,34 @@ impl fmt::Display for LogForm {
     }
 }
 
-/// A time as a server's clock had it: the time itself is less than one step away, either way.
+/// A time as read from a server's clock: the true time is less than one step away in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedTime {
-    /// As logged.
+    /// The logged value.
     pub value: Duration,
-    /// The clock's step; of a sum, all of its parts'.
+    /// Step of the clock; for a sum, the steps of all parts added up.
     pub step: Duration,
 }
 
 impl LoggedTime {
-    /// It is not less.
+    /// Lower bound of the true time.
     pub fn at_least(self) -> Duration {
         self.value.saturating_sub(self.step)
     }
 
-    /// It is not more.
+    /// Upper bound of the true time.
     pub fn at_most(self) -> Duration {
         self.value.saturating_add(self.step)
     }
 }
 
-/// A request, as it was logged.
+/// A logged request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
-    /// The form of its line.
+    /// Format of its line.
     pub form: LogForm,
-    /// When the server had done with it (combined lines of Apache: when it came), since 1970, by the server's clock.
+    /// When the server had finished the request (combined lines of Apache: when it arrived), since 1970, by the
+    /// server's clock.
     pub logged: Option<Duration>,
     /// The host asked for, without a port.
     pub host: Option<String>,
@@ -103,7 +104,7 @@ pub struct LoggedRequest {
     pub path: Option<String>,
     /// The response's status.
     pub status: Option<u16>,
-    /// Bytes sent: the head counts where the server counts it (not Caddy, not combined).
+    /// Bytes sent, with the header if the server counts it (not Caddy, not combined).
     pub bytes: Option<u64>,
     /// The client's port.
     pub client_port: Option<u16>,
@@ -115,24 +116,24 @@ pub struct LoggedRequest {
     pub tls: Option<String>,
     /// Whether the connection's session was resumed; absent without TLS.
     pub resumed: Option<bool>,
-    /// Whether the request came before the handshake was over; absent without TLS.
+    /// Whether the request arrived before the handshake was over; absent without TLS.
     pub early_data: Option<bool>,
-    /// From the request's first bytes read to the response's last handed over.
+    /// From reading the request's first bytes to handing over the response's last.
     pub request_time: Option<LoggedTime>,
-    /// From the request read to the response's first byte written.
+    /// From having read the request to writing the response's first byte.
     pub first_byte: Option<LoggedTime>,
-    /// Until the upstream was connected; of several that were tried, all.
+    /// Time until the upstream was connected, summed over all upstreams that were tried.
     pub upstream_connect: Option<LoggedTime>,
-    /// Until the upstream's header was read, connecting included; of several that were tried, all.
+    /// Time until the upstream's header was read, including connecting, summed over all upstreams that were tried.
     pub upstream_header: Option<LoggedTime>,
-    /// Until the upstream's response was read, connecting included; of several that were tried, all.
+    /// Time until the upstream's response was read, including connecting, summed over all upstreams that were tried.
     pub upstream_response: Option<LoggedTime>,
-    /// The kernel's smoothed round-trip time of the connection, at the end.
+    /// The kernel's smoothed round-trip time of the connection, when the request ended.
     pub rtt: Option<Duration>,
 }
 
 impl LoggedRequest {
-    /// One of which nothing is known.
+    /// A request without any known values.
     pub(super) const fn unknown(form: LogForm) -> Self {
         Self {
             form,
@@ -160,7 +161,7 @@ impl LoggedRequest {
     }
 }
 
-/// A protocol, as all servers are to call it.
+/// Normalizes the protocol names of all servers.
 pub(super) fn protocol(text: &str) -> Option<&'static str> {
     match text {
         "HTTP/1.0" => Some("HTTP/1.0"),
@@ -171,17 +172,16 @@ pub(super) fn protocol(text: &str) -> Option<&'static str> {
     }
 }
 
-/// A path without its query.
 pub(super) fn without_query(path: &str) -> String {
     path.split('?').next().unwrap_or_default().to_owned()
 }
 
-/// Where a log has nothing to say, it has a dash, or nothing.
+/// The text, unless it is empty or a dash, which logs write for absent values.
 pub(super) fn said(text: &str) -> Option<&str> {
     Some(text).filter(|text| !matches!(*text, "" | "-"))
 }
 
-/// A number of decimal seconds, exactly; below the nanosecond it is cut off.
+/// Parses decimal seconds exactly; digits below a nanosecond are cut off.
 pub(super) fn seconds(text: &str) -> Option<Duration> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -194,5 +194,5 @@ pub(super) fn seconds(text: &str) -> Option<Duration> {
     (seconds < LATEST_SECONDS).then(|| Duration::new(seconds, nanos))
 }
 
-/// The year 5138: what is later was no number of seconds.
+/// The year 5138: a larger number is not in seconds.
 pub(super) const LATEST_SECONDS: u64 = 100_000_000_000;

@@ -1,5 +1,5 @@
-//! What the requests of a log come to: by host, protocol, version of TLS and session, or as asked; and the paths that took
-//! longest. Memory is bounded, however many requests, hosts and paths there are.
+//! Aggregated requests of a log: by host, protocol, TLS version and session, or by the dimensions asked for; and the
+//! slowest paths. Memory is bounded, however many requests, hosts and paths there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,29 +7,29 @@ use std::time::Duration;
 use super::request::{LogForm, LoggedRequest, LoggedTime};
 use firstbyte_core::stats::ExponentialHistogram;
 
-/// So many groups are told apart; those behind them are one.
+/// Maximum number of separate groups; all further ones share one group.
 const MOST_GROUPS: usize = 256;
-/// What stands for all values of the groups that are not told apart.
+/// Value of every dimension in the group for the rest.
 const OTHERS: &str = "(others)";
-/// So many hosts are counted.
+/// Maximum number of hosts that are counted.
 const MOST_HOSTS: usize = 4096;
-/// So many paths are kept at a time.
+/// Maximum number of paths kept at a time.
 const MOST_PATHS: usize = 4096;
-/// The scale of paths' histograms: quantiles are right within 2.2 %.
+/// Scale of the histograms of paths: quantiles are accurate to 2.2 %.
 const PATH_SCALE: i8 = 4;
-/// Longer paths are cut.
+/// Longer paths are truncated.
 const PATH_BYTES: usize = 512;
 
-/// What requests can be told apart by.
+/// Dimension by which requests are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogDimension {
     /// The host asked for.
     Host,
-    /// HTTP's version.
+    /// HTTP version.
     Protocol,
-    /// TLS' version.
+    /// TLS version.
     Tls,
-    /// Full, resumed, with early data.
+    /// Full handshake, resumed, or early data.
     Session,
     /// The response's status.
     Status,
@@ -40,7 +40,7 @@ pub enum LogDimension {
 }
 
 impl LogDimension {
-    /// Each.
+    /// All dimensions.
     pub const ALL: [Self; 7] = [
         Self::Host,
         Self::Protocol,
@@ -51,10 +51,10 @@ impl LogDimension {
         Self::Path,
     ];
 
-    /// What requests are told apart by where nothing else is asked for.
+    /// Dimensions used by default.
     pub const USUAL: [Self; 4] = [Self::Host, Self::Protocol, Self::Tls, Self::Session];
 
-    /// What it is called.
+    /// Name of the dimension.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -67,12 +67,12 @@ impl LogDimension {
         }
     }
 
-    /// The one of this name.
+    /// Finds a dimension by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dimension| dimension.name() == name)
     }
 
-    /// A request's value; empty where it is not known, or there is none.
+    /// A request's value; empty if it is unknown or absent.
     fn value(self, request: &LoggedRequest) -> String {
         match self {
             Self::Host => request.host.clone().unwrap_or_default(),
@@ -97,12 +97,12 @@ fn path(request: &LoggedRequest) -> String {
     path[..end.unwrap_or_default()].to_owned()
 }
 
-/// How many of those that it is known of.
+/// How many of the requests (or connections) with a known answer have a property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogShare {
-    /// Those.
+    /// Number with a known answer.
     pub of: u64,
-    /// How many of them.
+    /// Number with the property.
     pub yes: u64,
 }
 
@@ -113,22 +113,22 @@ impl LogShare {
     }
 }
 
-/// What requests come to that have something in common.
+/// Aggregate of the requests in a group.
 #[derive(Clone, Debug, Default)]
 pub struct LogGroup {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// What they took, as logged.
+    /// Request times, as logged.
     pub request_time: ExponentialHistogram,
-    /// The time of the first byte.
+    /// Times to first byte.
     pub first_byte: ExponentialHistogram,
-    /// Upstreams' times.
+    /// Times until the upstream was connected.
     pub upstream_connect: ExponentialHistogram,
-    /// Upstreams' times.
+    /// Times until the upstream's header was read.
     pub upstream_header: ExponentialHistogram,
-    /// Upstreams' times.
+    /// Times until the upstream's response was read.
     pub upstream_response: ExponentialHistogram,
-    /// Round-trip times of their connections.
+    /// Round-trip times of the connections.
     pub rtt: ExponentialHistogram,
 }
 
@@ -153,12 +153,12 @@ impl LogGroup {
     }
 }
 
-/// What requests of one path come to.
+/// Aggregate of the requests for one path.
 #[derive(Clone, Debug, Default)]
 pub struct LogPath {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// What they took, as logged: those of which it is known.
+    /// Request times, as logged, of the requests that have one.
     pub request_time: ExponentialHistogram,
 }
 
@@ -168,13 +168,13 @@ impl LogPath {
     }
 }
 
-/// What the requests of a log come to.
+/// Summary of a log's requests.
 #[derive(Debug, Default)]
 pub struct ServerLogSummary {
     by: Vec<LogDimension>,
     groups: BTreeMap<Vec<String>, LogGroup>,
     paths: HashMap<String, LogPath>,
-    /// Paths were given up, those whose longest request was the shortest.
+    /// Whether paths were dropped, those with the shortest longest request first.
     paths_left_out: bool,
     all: LogGroup,
     forms: BTreeMap<LogForm, u64>,
@@ -189,12 +189,12 @@ pub struct ServerLogSummary {
 }
 
 impl ServerLogSummary {
-    /// One that tells requests apart by `by`.
+    /// An empty summary that groups requests by `by`.
     pub fn telling_apart(by: Vec<LogDimension>) -> Self {
         Self { by, ..Self::default() }
     }
 
-    /// Takes a request in.
+    /// Adds a request.
     pub fn add(&mut self, request: &LoggedRequest) {
         self.all.add(request);
         *self.forms.entry(request.form).or_default() += 1;
@@ -248,18 +248,18 @@ impl ServerLogSummary {
         }
     }
 
-    /// What requests are told apart by.
+    /// Dimensions by which requests are grouped.
     pub fn dimensions(&self) -> &[LogDimension] {
         &self.by
     }
 
-    /// All of them.
+    /// Aggregate of all requests.
     pub const fn all(&self) -> &LogGroup {
         &self.all
     }
 
-    /// The groups by their values: those with the same first value together, the one with the most requests first; those that
-    /// are not told apart come last.
+    /// The groups, ordered by their first value, with the most frequent first value first, then by number of requests.
+    /// The group for the rest comes last.
     pub fn groups(&self) -> Vec<(&[String], &LogGroup)> {
         let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
         let first = |key: &'_ Vec<String>| key.first().map_or("", String::as_str).to_owned();
@@ -275,7 +275,7 @@ impl ServerLogSummary {
         groups.into_iter().map(|(key, group)| (key.as_slice(), group)).collect()
     }
 
-    /// The paths, those first whose p95 is longest.
+    /// The paths, slowest p95 first.
     pub fn paths(&self) -> Vec<(&str, &LogPath)> {
         let p95 = |path: &LogPath| path.request_time.quantile(0.95).map(|it| it.value);
         let mut paths: Vec<(&str, &LogPath)> =
@@ -286,52 +286,52 @@ impl ServerLogSummary {
         paths
     }
 
-    /// Whether paths were given up, those whose longest request was the shortest.
+    /// Whether paths were dropped, those with the shortest longest request first.
     pub const fn paths_left_out(&self) -> bool {
         self.paths_left_out
     }
 
-    /// How many requests were logged in which form.
+    /// Number of requests by log format.
     pub const fn forms(&self) -> &BTreeMap<LogForm, u64> {
         &self.forms
     }
 
-    /// How many requests ended with which status.
+    /// Number of requests by status.
     pub const fn statuses(&self) -> &BTreeMap<u16, u64> {
         &self.statuses
     }
 
-    /// The coarsest step of the times' clocks; absent where there are no times.
+    /// Coarsest clock step among the times; absent if there are no times.
     pub const fn coarsest_step(&self) -> Option<Duration> {
         self.coarsest
     }
 
-    /// How many hosts were asked for, and whether there may be more, which are not counted.
+    /// Number of hosts that were asked for, and whether the limit was reached, so that there may be more.
     pub fn hosts(&self) -> (usize, bool) {
         (self.hosts.len(), self.hosts.len() == MOST_HOSTS)
     }
 
-    /// The first and the last time logged, since 1970.
+    /// First and last logged time, since 1970.
     pub const fn span(&self) -> Option<(Duration, Duration)> {
         self.span
     }
 
-    /// Requests that were the first of their connection, of those whose number is logged.
+    /// Requests that were the first on their connection, among those with a logged number.
     pub const fn first_requests(&self) -> LogShare {
         self.first_requests
     }
 
-    /// Requests over connections whose session was resumed.
+    /// Requests over connections with a resumed session.
     pub const fn resumed(&self) -> LogShare {
         self.resumed
     }
 
-    /// Connections whose session was resumed, of those whose first request is logged.
+    /// Connections with a resumed session, among those whose first request is logged.
     pub const fn resumed_connections(&self) -> LogShare {
         self.resumed_connections
     }
 
-    /// Requests that came as early data.
+    /// Requests that arrived as early data.
     pub const fn early_data(&self) -> LogShare {
         self.early_data
     }

@@ -1,4 +1,4 @@
-//! Lines as real servers wrote them (nginx 1.22.1, Apache 2.4.71, Caddy 2.6.2), and such as nobody should have.
+//! Lines of real servers (nginx 1.22.1, Apache 2.4.71, Caddy 2.6.2), and malformed ones.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const APACHE: &str = r#"{"firstbyte":"apache 1","time":"1795443560967187","host"
 const CADDY: &str = r#"{"level":"info","ts":1795443561.333542,"logger":"http.log.access.log1","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"44278","proto":"HTTP/2.0","method":"GET","host":"localhost:18464","uri":"/?secret=1","headers":{"User-Agent":["curl/7.88.1"],"Cookie":[]},"tls":{"resumed":false,"version":772,"cipher_suite":4865,"proto":"h2","server_name":"localhost"}},"user_id":"","duration":0.000098437,"size":3,"status":200,"resp_headers":{"Server":["Caddy"]}}"#;
 const COMBINED: &str = r#"127.0.0.1 - - [23/Nov/2026:14:19:20 +0000] "GET /p/a%20b%22%e9%0a?x=1 HTTP/2.0" 200 170 "-" "curl/7.88.1""#;
 
-/// What a log says, line by line.
+/// Reads a log in pieces of `step` bytes.
 fn read(log: &[u8], step: usize) -> Vec<(u64, Result<LoggedRequest, LogLineError>)> {
     let mut lines = Vec::new();
     let mut reader = ServerLogReader::default();
@@ -81,7 +81,7 @@ fn what_nginx_does_not_say_is_absent() {
     let header = |times: &str| {
         one(&NGINX.replace("\"0.024\",\"rtt\"", &format!("\"{times}\",\"rtt\""))).upstream_response
     };
-    // Two upstreams were tried, then the request was passed on inside nginx.
+    // Two upstreams were tried, then nginx redirected the request internally.
     assert_eq!(header("0.010, 0.020 : 0.003"), ms(33, 3));
     for unknown in ["", "-", "0.010, -", "x"] {
         assert_eq!(header(unknown), None, "{unknown}");
@@ -97,7 +97,7 @@ fn apache_says_what_it_has_and_its_bytes_are_read() {
     assert_eq!((request.request_time, request.first_byte), (us(22_538), us(22_248)));
     assert_eq!(request.logged, Some(Duration::from_micros(1_795_443_560_967_187)));
     assert_eq!((request.resumed, request.early_data, request.rtt), (Some(false), None, None));
-    // Over HTTP/2 Apache counts no requests of a connection.
+    // Over HTTP/2 Apache does not count the requests of a connection.
     assert_eq!(request.number, None);
     let second = one(&APACHE
         .replace("HTTP/2.0", "HTTP/1.1")
@@ -172,7 +172,8 @@ fn foreign_cut_and_long_lines_are_named_with_their_numbers() {
     for step in [1, 7, 4096] {
         assert_eq!(read(log.as_bytes(), step), whole, "{step}");
     }
-    // A whole line of JSON without an end of line is one; "200 17" of another may have been "200 170".
+    // A complete JSON line without a line ending counts; "200 17" at the end of another line may have been cut from
+    // "200 170".
     assert!(read(NGINX.as_bytes(), 10)[0].1.is_ok());
     assert_eq!(read(COMBINED.as_bytes(), 10)[0].1, Err(LogLineError::Cut));
 }
@@ -221,7 +222,7 @@ fn groups_and_paths_are_bounded_and_nothing_is_lost() {
     let groups = summary.groups();
     assert!(groups.len() <= 257, "{}", groups.len());
     assert_eq!(groups.iter().map(|(_, group)| group.requests).sum::<u64>(), 10_000);
-    // Those that are not told apart are most, and come last all the same.
+    // The group for the rest is the largest, but still comes last.
     assert_eq!(groups.last().unwrap().0, ["(others)"; 4]);
     assert_eq!(summary.hosts(), (1_000, false));
     let paths = summary.paths();

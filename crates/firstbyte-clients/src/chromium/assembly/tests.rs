@@ -1,4 +1,4 @@
-//! Recorded visits, whole and changed.
+//! Recorded visits, unchanged and modified.
 
 use firstbyte_core::timeline::{AttemptOutcome, Handshake, SessionMechanism};
 use serde_json::json;
@@ -10,12 +10,12 @@ const HTTP1: &[u8] = include_bytes!("../../../tests/traces/resumed-http1.perfett
 const HTTP2: &[u8] = include_bytes!("../../../tests/traces/early-data-http2.perfetto");
 const HTTP3: &[u8] = include_bytes!("../../../tests/traces/early-data-http3.perfetto");
 
-/// What the log alone says of the `nth` visit, without anything of DevTools'.
+/// The connection of the `nth` visit from the log alone, without DevTools events.
 fn visit(trace: &[u8], nth: usize) -> Connection {
     changed_visit(trace, nth, |_| true)
 }
 
-/// The same, of a log in which `keep` changed events, or left them out.
+/// The same from a modified log: `keep` may change events or drop them.
 fn changed_visit(
     trace: &[u8],
     nth: usize,
@@ -61,7 +61,7 @@ fn a_recorded_first_visit_over_http2() {
     assert_eq!((tls.tickets_received, tls.early_data), (Some(2), None));
     assert_eq!(connection.facts.local.unwrap().port(), 43582);
     assert_eq!(took(&connection, Mark::ConnectStart, Mark::TcpConnected), 116);
-    // Two ms to the ClientHello, a round trip, 14 ms of certificate checking, and its own Finished.
+    // 2 ms until the ClientHello, a round trip, 14 ms to verify the certificate, and the client's Finished.
     assert_eq!(took(&connection, Mark::TcpConnected, Mark::HandshakeComplete), 76_932 - 531);
     assert_eq!(took(&connection, Mark::RequestStart, Mark::ResponseStart), 123_825 - 78_567);
     assert_eq!(took(&connection, Mark::ResponseStart, Mark::ResponseEnd), 0);
@@ -103,7 +103,7 @@ fn a_recorded_resumption_over_http1() {
     assert_eq!(connection.facts.http.as_ref().unwrap().status, Some(200));
 }
 
-/// SSL_CONNECT ended with early data, and the server was not heard of any more.
+/// SSL_CONNECT ended with early data, and the server sent nothing more.
 #[test]
 fn what_was_only_offered_is_not_claimed() {
     let connection = changed_visit(HTTP2, 2, |event| {
@@ -149,7 +149,7 @@ fn attempts_are_won_by_what_connected() {
 #[test]
 fn an_interim_response_is_not_the_final_one() {
     let said = visit(HTTP2, 0).marks.at(Mark::ResponseStart);
-    // The body's first frame is another head: the one before it was an interim response's.
+    // Turn the first frame of the body into another header, so that the one before it is an interim response.
     let mut changed = false;
     let connection = changed_visit(HTTP2, 0, |event| {
         if &*event.name == "HTTP2_SESSION_RECV_DATA" && !std::mem::replace(&mut changed, true) {
@@ -186,7 +186,7 @@ fn whole(trace: &[u8]) -> NetLogRecord {
     log
 }
 
-/// Where no number is known of a connection, and no job: by its origin, and by that alone.
+/// If neither the connection's number nor its job is known, it is found by its origin, and only by that.
 #[test]
 fn a_connection_is_guessed_by_its_origin() {
     for (trace, own, other) in [
@@ -246,7 +246,7 @@ fn a_connection_is_guessed_at_a_default_port() {
     assert_eq!(found(&log, &Leg { url: "https://h/".to_owned(), ..leg }, None), None);
 }
 
-/// Of several visits in one log, the document's is the first from when DevTools says that it was asked for.
+/// If the log contains several visits, the document's is the first one at or after the time that DevTools reports.
 #[test]
 fn the_legs_are_those_of_the_document() {
     let log = whole(HTTP2);

@@ -1,4 +1,4 @@
-//! What is asked, line by line as curl reads it.
+//! Config files for various options, line by line as curl reads them.
 
 use std::sync::Arc;
 
@@ -131,7 +131,7 @@ fn tls_is_narrowed() {
         o.tls.min = TlsVersion::V1_3;
     });
     assert!(has(&newest, "tlsv1.3"));
-    // Nothing of it without TLS.
+    // Without TLS, no TLS options are written.
     let plain = lines_of(able(DEBIAN_12, HELP), "http://site.test/", None, |o| {
         o.tls.insecure = true;
     });

@@ -1,4 +1,4 @@
-//! Logs, library by library: those of 7.88.1 as printed here, others after documentation and what people posted.
+//! Logs by TLS library: those of 7.88.1 were recorded here, others follow documentation and users' posts.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn a_retry_request_is_a_second_server_hello() {
     assert_eq!(proven(&twice).handshake, Some(Handshake::FullWithHelloRetryRequest));
 }
 
-/// After what curl 8.18 with OpenSSL 3.5 was seen to print.
+/// Follows the output of curl 8.18 with OpenSSL 3.5.
 #[test]
 fn an_offer_is_no_resumption() {
     let offered = format!("* SSL reusing session with ALPN 'h2'\n{FULL}");
@@ -87,12 +87,12 @@ fn a_handshake_without_certificates_is_resumed() {
     assert_eq!(said.handshake, Some(Handshake::Resumed));
     assert_eq!(said.mechanism(), Some(SessionMechanism::Psk));
     assert_eq!(said.group.as_deref(), Some("X25519MLKEM768"));
-    // Not when it broke off before the server's Finished.
+    // Not if it stopped before the server's Finished.
     let broken: Vec<&str> = without.iter().copied().filter(|l| !l.contains("Finished")).collect();
     assert_eq!(proven(&broken.join("\n")).handshake, None);
 }
 
-/// Posted by a user of a later curl, over TLS 1.2: which of its two mechanisms is not said.
+/// Posted by a user of a later curl, over TLS 1.2: which of the two mechanisms was used is unknown.
 #[test]
 fn tls_1_2_is_resumed_without_saying_how() {
     let said = proven(
@@ -112,7 +112,7 @@ fn tls_1_2_is_resumed_without_saying_how() {
     assert_eq!(said.group, None);
 }
 
-/// After curl's source: libraries that print no messages.
+/// From curl's source: libraries that log no messages.
 #[test]
 fn other_libraries_leave_it_unknown() {
     let gnutls = proven(
@@ -136,7 +136,7 @@ fn other_libraries_leave_it_unknown() {
 
 #[test]
 fn a_kept_connection_and_a_refused_one() {
-    // Of 7.88, and of 8.x.
+    // Lines of 7.88 and of 8.x.
     assert!(proven("* Re-using existing connection #0 with host site.test").reused);
     assert!(proven("* Reusing existing https: connection with host site.test").reused);
     let refused = proven(
@@ -148,7 +148,7 @@ fn a_kept_connection_and_a_refused_one() {
     let later =
         proven("* connect to 127.0.0.1 port 1 from 127.0.0.1 port 33 failed: Connection refused");
     assert_eq!(later.not_connected.as_deref(), Some("Connection refused"));
-    // Before 7.77, without the port, and with it in brackets only from then on.
+    // Before 7.77 the line had no port; brackets exist only since then.
     assert_eq!(proven("*   Trying 127.0.0.1:80...").tried, Some("127.0.0.1:80".parse().unwrap()));
     assert_eq!(proven("*   Trying ::1:80...").tried, None);
 }
@@ -158,7 +158,7 @@ fn of_two_exchanges_the_second_counts() {
     let second = "* Re-using existing connection #0 with host site.test\n> GET / HTTP/2";
     let said = proven(&format!("{FULL}\n{second}"));
     assert!(said.reused && said.request_sent && !said.response_begun && said.headers.is_empty());
-    // What was settled when it was opened stays.
+    // Facts about the connection's set-up are kept.
     assert_eq!((said.handshake, said.tickets_received), (Some(Handshake::Full), Some(2)));
     let reopened = proven(&format!("{FULL}\n*   Trying 127.0.0.1:24443..."));
     assert_eq!(reopened.tried, Some("127.0.0.1:24443".parse().unwrap()));

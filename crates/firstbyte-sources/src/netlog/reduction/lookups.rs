@@ -1,4 +1,4 @@
-//! What those say who make connections, and the resolver to them.
+//! Events of connect jobs and QUIC jobs, and of the host resolver.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ impl NetLogReduction {
     }
 
     pub(super) fn quic_job_event(&mut self, event: &NetLogEvent) {
-        // In the newer pool the attempt ends before its parts do.
+        // In the newer pool an attempt ends before its parts; ignore their ends.
         if event.phase == NetLogPhase::End && !self.quic_jobs.contains_key(&event.source) {
             return;
         }
@@ -71,7 +71,7 @@ impl NetLogReduction {
         }
     }
 
-    /// What the resolver says to whoever asks it.
+    /// Applies a resolver event to the lookup of the source that asked.
     pub(super) fn resolvers_of(&mut self, event: &NetLogEvent, lookup: &mut Option<OpenLookup>) {
         let at = event.at_us;
         let begun = |lookup: &mut Option<OpenLookup>| {
@@ -136,7 +136,7 @@ impl NetLogReduction {
     }
 }
 
-/// An answer was there without asking anybody.
+/// The answer was available locally, without a query.
 fn known(lookup: &mut Option<OpenLookup>, source: LookupSource, at: i64) {
     if let Some(lookup) = lookup {
         lookup.known.get_or_insert(source);

@@ -1,7 +1,7 @@
-//! Events to requests: what each event says is noted with the source that it is of, and a request is given out when it
-//! is over, and so are the jobs that raced for it.
+//! Reduces events to requests: each event updates the state of its source, and a request is returned once it and the
+//! jobs that raced for it are over.
 //!
-//! Memory is that of what is under way at the same time, of which there is a most: what comes above it is not followed.
+//! Memory is proportional to the number of sources under way, which is limited: further ones are not followed.
 
 mod lookups;
 mod pool;
@@ -20,14 +20,14 @@ use super::settle::{ErrorNames, settled};
 use super::{NetLogEvent, NetLogPhase};
 use pool::Given;
 
-/// So many sources of one kind are followed at the same time.
+/// Maximum number of sources of one kind that are followed at the same time.
 const MOST_OPEN: usize = 1 << 15;
-/// So many requests that are over wait for their jobs.
+/// Maximum number of finished requests that wait for their jobs.
 const MOST_WAITING: usize = 1 << 10;
-/// Longer URLs are cut.
+/// Longer URLs are truncated.
 const LONGEST_URL: usize = 2048;
 
-/// Makes requests of events.
+/// Builds requests from events.
 #[derive(Debug, Default)]
 pub struct NetLogReduction {
     requests: HashMap<u64, OpenRequest>,
@@ -37,12 +37,12 @@ pub struct NetLogReduction {
     connect_jobs: HashMap<u64, Shared<OpenConnectJob>>,
     quic_jobs: HashMap<u64, Shared<OpenQuicJob>>,
     connections: HashMap<u64, Shared<OpenConnection>>,
-    /// Sessions of HTTP/2, each with its socket's connection.
+    /// HTTP/2 sessions, each with its socket's connection.
     sessions: HashMap<u64, Shared<OpenConnection>>,
     resolvers: HashMap<u64, Shared<OpenResolver>>,
-    /// The sockets that pools gave out last, by group.
+    /// The sockets that pools handed out last, by group.
     given: HashMap<u64, Given>,
-    /// Tickets that are left, by socket group.
+    /// Unused tickets, by socket group.
     tickets: HashMap<Rc<str>, u32>,
     first_us: Option<i64>,
     last_us: Option<i64>,
@@ -50,7 +50,7 @@ pub struct NetLogReduction {
     unnamed: u64,
 }
 
-/// The one of `map` under `number`; a new one where there is none and it has room.
+/// The entry of `map` for `number`; creates one if there is room.
 fn entry<T: Default>(
     map: &mut HashMap<u64, Shared<T>>,
     number: u64,
@@ -69,7 +69,7 @@ fn entry<T: Default>(
 }
 
 impl NetLogReduction {
-    /// Whether events of that name say something to it: for [`NetExportReader::only`](super::net_export::NetExportReader::only).
+    /// Whether it uses events of that name: for [`NetExportReader::only`](super::net_export::NetExportReader::only).
     pub fn wants(name: &str) -> bool {
         wanted::WANTED.contains(&name)
     }
@@ -79,17 +79,17 @@ impl NetLogReduction {
         self.last_us?.checked_sub(self.first_us?)?.try_into().ok()
     }
 
-    /// Sources that were not followed, since more were under way than any browser has.
+    /// Sources that were not followed, because more were under way than in any browser.
     pub const fn not_followed(&self) -> u64 {
         self.not_followed
     }
 
-    /// Requests without a URL: the log begins behind their beginning.
+    /// Requests without a URL: the log starts after their beginning.
     pub const fn unnamed(&self) -> u64 {
         self.unnamed
     }
 
-    /// Takes the next event. Requests that are over go to `sink`; `names` gives errors their names.
+    /// Processes the next event. Passes finished requests to `sink`; `names` resolves error numbers.
     pub fn push(
         &mut self,
         event: &NetLogEvent,
@@ -120,7 +120,7 @@ impl NetLogReduction {
         }
     }
 
-    /// The log is at its end: what is still under way goes to `sink` as far as it is known.
+    /// Ends the log: passes unfinished requests to `sink` as far as they are known.
     pub fn finish(&mut self, names: &dyn ErrorNames, sink: &mut dyn FnMut(NetLogRequest)) {
         let mut open: Vec<(u64, OpenRequest)> = self.requests.drain().collect();
         open.sort_by_key(|(number, request)| (request.whole.begin, *number));
@@ -142,7 +142,7 @@ impl NetLogReduction {
         }
     }
 
-    /// The request is over; it is given out once its jobs are.
+    /// Ends a request, which is returned once its jobs are over.
     fn end_request(
         &mut self,
         request: OpenRequest,
@@ -167,7 +167,7 @@ impl NetLogReduction {
         if event.begins("URL_REQUEST_START_JOB")
             && self.requests.get(&event.source).is_some_and(|known| known.send.begin.is_some())
         {
-            // A redirect: what came before it was a request by itself.
+            // A redirect: the part before it is a request of its own.
             if let Some(mut before) = self.requests.remove(&event.source) {
                 before.whole.end = Some(event.at_us);
                 self.end_request(before, names, sink);
@@ -375,6 +375,6 @@ fn cut(url: &str) -> String {
 fn status(event: &NetLogEvent) -> Option<u16> {
     let first = event.params.get("headers")?.as_array()?.first()?.as_str()?;
     let text = first.strip_prefix("HTTP/")?.split(' ').nth(1)?;
-    // HTTP/2 and HTTP/3 have it as a field.
+    // HTTP/2 and HTTP/3 log the status as a field.
     text.parse().ok()
 }

@@ -1,6 +1,7 @@
-//! What Chromium's newer pool says, in which there are no jobs over TCP and QUIC that race, but attempts that belong to a
-//! pool's group (feature `HappyEyeballsV3`): the manager of a group's attempts stands for the connect job, and a job of the pool
-//! for the job that got the connection.
+//! Events of Chromium's newer pool (feature `HappyEyeballsV3`).
+//!
+//! In it, jobs over TCP and QUIC do not race; instead attempts belong to a group of the pool. The manager of a group's
+//! attempts takes the place of the connect job, and a job of the pool that of the job that got the connection.
 
 use std::rc::Rc;
 
@@ -8,19 +9,19 @@ use super::super::open::{OpenController, OpenJob, OpenRequest, Shared, Sharing};
 use super::super::{NetLogEvent, NetLogPhase};
 use super::{MOST_OPEN, NetLogReduction, entry};
 
-/// What such jobs are called.
+/// Name of such jobs.
 const POOL: &str = "pool";
 /// `StreamSocketHandle::SocketReuseType::kReusedIdle`.
 const REUSED_IDLE: i64 = 2;
 
-/// A socket that a group gave out.
+/// A socket that a group handed out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     socket: u64,
     reused: bool,
 }
 
-/// The job of the pool by which the request got a connection: it has one, and nobody used it yet.
+/// The pool job that got the request its connection; counts the request as a use of that connection.
 pub(super) fn served(request: &OpenRequest) -> Option<Shared<OpenJob>> {
     let controllers = request.controllers.iter().rev();
     let jobs = controllers.flat_map(|controller| controller.borrow().jobs.clone());
@@ -33,7 +34,7 @@ pub(super) fn served(request: &OpenRequest) -> Option<Shared<OpenJob>> {
     Some(job)
 }
 
-/// The job of the pool that went for QUIC.
+/// The pool job that tried QUIC.
 pub(super) fn over_quic(request: &OpenRequest) -> Option<Shared<OpenJob>> {
     let jobs = request.controllers.iter().flat_map(|it| it.borrow().jobs.clone());
     jobs.into_iter().find(|job| {
@@ -43,7 +44,7 @@ pub(super) fn over_quic(request: &OpenRequest) -> Option<Shared<OpenJob>> {
 }
 
 impl NetLogReduction {
-    /// A job that a controller has the pool do, or a session that it found.
+    /// A job that a controller gave to the pool, or a session that it found.
     pub(super) fn pool_job(&mut self, event: &NetLogEvent, controller: &Shared<OpenController>) {
         let Some(number) = event.dependency() else { return };
         let found = event.name.ends_with("SESSION");
@@ -73,7 +74,7 @@ impl NetLogReduction {
                 manager.group_number = event.dependency();
                 manager.group = event.params.get("stream_key").and_then(|key| {
                     let text = |name: &str| key.get(name)?.as_str();
-                    // As the older pool has it: partitions that share no session are apart.
+                    // Named as in the older pool, so that partitions that share no sessions stay separate.
                     let privacy = if text("privacy_mode") == Some("disabled") { "" } else { "pm/" };
                     let partition = text("network_anonymization_key").unwrap_or_default();
                     Some(format!("{privacy}{} <{partition}>", text("destination")?).into())
@@ -120,7 +121,7 @@ impl NetLogReduction {
         }
     }
 
-    /// The pool's job is over: what its group gave out just before is its connection.
+    /// Ends a pool job: the socket that its group handed out just before is its connection.
     fn end_pool_job(&mut self, event: &NetLogEvent) {
         let Some(job) = self.jobs.remove(&event.source) else { return };
         let mut job = job.borrow_mut();
@@ -137,7 +138,7 @@ impl NetLogReduction {
         }
     }
 
-    /// An attempt belongs to a manager: what it tried is the manager's.
+    /// Events of an attempt, whose addresses are counted as its manager's.
     pub(super) fn stream_attempt_event(&mut self, event: &NetLogEvent) {
         match (&*event.name, event.phase) {
             ("TCP_BASED_ATTEMPT_BOUND_TO_POOL", _) => {
@@ -154,20 +155,20 @@ impl NetLogReduction {
                     }
                 }
                 manager.borrow_mut().attempts.extend(tried);
-                // What it tries from now on is the manager's at once.
+                // Its later events apply to the manager directly.
                 let (manager, is_over) = (Rc::clone(manager), own.borrow().is_over);
                 match is_over {
                     true => self.connect_jobs.remove(&event.source),
                     false => self.connect_jobs.insert(event.source, manager),
                 };
             }
-            // Of one with TLS the end of TCP is none.
+            // For an attempt with TLS, the end of TCP is not its end.
             ("TCP_STREAM_ATTEMPT_ALIVE", NetLogPhase::End)
                 if &*event.source_kind != "TCP_STREAM_ATTEMPT" => {}
             ("TLS_STREAM_ATTEMPT_ALIVE" | "TCP_STREAM_ATTEMPT_ALIVE", NetLogPhase::End) => {
                 let Some(own) = self.connect_jobs.get(&event.source).map(Rc::clone) else { return };
                 let mut own = own.borrow_mut();
-                // One that fails at once is over before it is bound.
+                // An attempt that fails at once ends before it is bound to the manager.
                 if own.group_number.is_some() || own.attempts.is_empty() {
                     self.connect_jobs.remove(&event.source);
                 } else {

@@ -1,4 +1,4 @@
-//! What sockets and sessions say: TCP, proxies' tunnels, TLS, HTTP/2, QUIC.
+//! Events of sockets and sessions: TCP, proxy tunnels, TLS, HTTP/2, QUIC.
 
 use std::rc::Rc;
 
@@ -6,13 +6,13 @@ use super::super::open::{AttemptError, OpenAttempt, OpenConnection, Shared, Stre
 use super::super::{NetLogEvent, NetLogPhase};
 use super::{MOST_OPEN, NetLogReduction, entry};
 
-/// A client keeps so many tickets of a host's, and uses each once.
+/// Maximum number of tickets that a client keeps for a host; it uses each once.
 const TICKETS_KEPT: u32 = 2;
 /// Handshake message types (IANA TLS HandshakeType).
 const CLIENT_HELLO: i64 = 1;
 const SERVER_HELLO: i64 = 2;
 const NEW_SESSION_TICKET: i64 = 4;
-/// `ssl_early_data_accepted` of BoringSSL's `ssl_early_data_reason_t`; smaller ones say that nothing was decided.
+/// `ssl_early_data_accepted` of BoringSSL's `ssl_early_data_reason_t`; smaller values mean that nothing was decided.
 const EARLY_DATA_ACCEPTED: i64 = 2;
 
 impl NetLogReduction {
@@ -36,7 +36,7 @@ impl NetLogReduction {
             ("TCP_CONNECT_ATTEMPT", NetLogPhase::Begin) => {
                 let job = socket.job.get_or_insert_with(Shared::default);
                 let attempts = &mut job.borrow_mut().attempts;
-                // A name has no more addresses that are worth a word.
+                // No name has more addresses that are worth showing.
                 if let Some(address) = event.text("address").filter(|_| attempts.len() < 64) {
                     attempts.push(OpenAttempt {
                         socket: event.source,
@@ -171,7 +171,7 @@ impl NetLogReduction {
                 session.handshake.end = session.handshake.end.or(at);
                 session.alpn = Some("h3".into());
             }
-            // Only with a session are the server's parameters of the last time there.
+            // Remembered server parameters exist only together with a session.
             ("QUIC_SESSION_TRANSPORT_PARAMETERS_RESUMED", _) => session.resumed = Some(true),
             ("QUIC_SESSION_ZERO_RTT_REJECTED", _) => session.early_data = Some(false),
             ("QUIC_SESSION_ZERO_RTT_STATE", _) => match event.text("state") {
@@ -187,7 +187,7 @@ impl NetLogReduction {
     }
 }
 
-/// The attempt that this socket is at.
+/// Applies `change` to the latest attempt of this socket.
 fn of_last_attempt(socket: &OpenConnection, change: impl FnOnce(&mut OpenAttempt)) {
     let Some(job) = &socket.job else { return };
     let mut job = job.borrow_mut();
@@ -197,7 +197,7 @@ fn of_last_attempt(socket: &OpenConnection, change: impl FnOnce(&mut OpenAttempt
     }
 }
 
-/// The socket is closed: what it was at is over.
+/// The socket is closed, which ends its current attempt.
 fn give_up(socket: &OpenConnection, event: &NetLogEvent) {
     of_last_attempt(socket, |attempt| {
         attempt.time.end.get_or_insert(event.at_us);

@@ -1,6 +1,5 @@
-//! Names of events that say something to the reduction: all others are passed over unread.
+//! Names of the events that the reduction uses; all others are skipped unread.
 
-/// Names of events that say something to the reduction.
 pub(super) const WANTED: &[&str] = &[
     "BOUND_TO_QUIC_SESSION_POOL_JOB",
     "BOUND_TO_QUIC_STREAM_FACTORY_JOB",
