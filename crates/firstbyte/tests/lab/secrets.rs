@@ -1,4 +1,5 @@
-//! `lab study` shows no secret of its plan. All other commands are in `tests/program/secrets.rs`, on loopback.
+//! `lab study` does not show secrets in its plan. All other commands are tested in `tests/program/secrets.rs`, on
+//! loopback.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
