@@ -31,7 +31,7 @@ pub(super) fn every_handshake_is_what_clients_and_server_logged(root: &Path) {
     table.end("mix");
 }
 
-/// Why the second ClientHello matters: the client answered a HelloRetryRequest.
+/// Whether the client answered a HelloRetryRequest.
 fn second_hello(observed: &Observed) -> bool {
     let hellos = observed
         .flights

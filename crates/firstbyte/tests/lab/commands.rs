@@ -199,7 +199,7 @@ fn a_program_with_a_capability_of_its_own_makes_labs_too() {
     let status = Command::new("setcap").arg("cap_net_raw=ep").arg(&program).status();
     assert!(status.unwrap().success(), "install setcap (libcap2-bin)");
     std::fs::copy(Scene::new(LINKS).file(), directory.path().join("capable.toml")).unwrap();
-    // Through a shell: a former root process keeps its rights until it executes another program.
+    // Through a shell: a process that was root still has its privileges when it executes the first program.
     let script = "umask 022; \"$0\" lab run ./capable.toml -- true && \"$0\" lab up ./capable.toml && \
                   \"$0\" lab status && \"$0\" lab exec capable -- true && \"$0\" lab down capable";
     let mut command = Command::new("sh");

@@ -196,7 +196,7 @@ fn half_a_second_for_eight_milliseconds_is_six_round_trips() {
     assert_eq!(explanation["server"][0]["witness"], "log");
 }
 
-/// A capture from either end, also one added later, shows the server's time.
+/// A capture from either end shows the server's time, also if it is added later.
 #[test]
 fn a_capture_from_either_end_is_a_witness() {
     let _permits = Permits::one();

@@ -71,7 +71,7 @@ fn think_time_is_the_servers_whatever_the_size_of_the_response() {
         let of_wait = phase(sample, "wait").map(|wait| &wait.parts);
         of_wait.map_or(0.0, |parts| (parts.server_ns + parts.variation_ns) as f64 / 1e6)
     };
-    // The application's other work also takes time, and more of it with larger responses.
+    // The application's other work takes some time too, and more on a busy machine.
     let is_wrong = |sample: &SampleRecord, think: i32| {
         let beyond = server_part(sample) - f64::from(think);
         !(-0.5..20.0).contains(&beyond)

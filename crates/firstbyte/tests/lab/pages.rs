@@ -16,7 +16,7 @@ use firstbyte_passive::{Analyzer, Carrier, Limits, Observed};
 use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const PAGE: &str = "https://www.page.test/";
-/// Visits per browser and protocol.
+/// Number of visits for each way to load the page.
 const VISITS: usize = 3;
 
 /// A browser's record of a page load, and the capture of it.

@@ -1,4 +1,5 @@
-//! Connections through proxies: Squid (CONNECT, plain and inside TLS) and Dante (SOCKS5), compared with curl and with captures.
+//! Connections through proxies: Squid (CONNECT, plain and inside TLS) and Dante (SOCKS5), compared with curl and with
+//! captures.
 
 use std::process::{Child, Stdio};
 use std::thread::sleep;

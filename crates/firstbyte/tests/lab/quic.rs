@@ -72,7 +72,7 @@ fn first_byte(samples: &[SampleRecord]) -> u64 {
     u64::try_from(fastest(samples, after_lookup).as_nanos()).unwrap()
 }
 
-/// Counted with less than a round trip of slack.
+/// Asserts the number of round trips, with less than a round trip of slack.
 #[track_caller]
 fn assert_round_trips(samples: &[SampleRecord], round_trips: u32) {
     let rtt = u64::try_from(RTT_V4.as_nanos()).unwrap();

@@ -13,7 +13,7 @@ const RTT: Duration = Duration::from_millis(112);
 /// A round takes twenty seconds: three images of three and a half, each after a visit that provides a session.
 const ROUNDS: usize = 3;
 
-/// A directory of programs without browsers, and with only the program that ends hanging tests.
+/// A directory for `PATH` that contains only `timeout`, which ends hanging tests, and therefore no browser.
 fn without_browsers(scene: &Scene) -> PathBuf {
     let directory = scene.path("programs");
     std::fs::create_dir(&directory).unwrap();

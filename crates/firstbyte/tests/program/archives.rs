@@ -105,7 +105,7 @@ fn a_page_is_drawn() {
     assert!(svg.contains("far.har.test") && !svg.contains("s3cret"));
 }
 
-/// Reports an archive of one valid entry and `entry`, and returns the output about the latter.
+/// An archive with one valid entry, followed by `entry`.
 fn one(entry: &str) -> String {
     let whole = r#"{"startedDateTime":"2026-01-02T03:04:05.006Z","time":50,"request":{"method":"GET","url":"https://a.test/"},"response":{"status":200,"httpVersion":"h2"},"timings":{"dns":1,"connect":20,"ssl":12,"send":1,"wait":20,"receive":8}}"#;
     format!(
