@@ -50,7 +50,8 @@ pub(crate) struct How {
 ///
 /// Results are kept in a directory below `how.keep`, if set; results already there are not measured again.
 ///
-/// # Errors If the lab does not run, or a file cannot be read.
+/// # Errors
+/// If the lab does not run, or a file cannot be read.
 pub(crate) fn measure(
     cases: &[Case],
     how: &How,

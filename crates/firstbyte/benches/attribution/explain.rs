@@ -178,7 +178,8 @@ pub(crate) fn drawn(seed: u64) -> (Case, Vec<Fault>) {
 
 /// Measures a case unchanged and without each of its faults in one lab, and runs `explain` on it.
 ///
-/// # Errors If the lab does not run, or its outputs cannot be read.
+/// # Errors
+/// If the lab does not run, or its outputs cannot be read.
 pub(crate) fn measure(seed: u64, zoo: &Zoo, kept: Option<&Path>) -> Result<Explained, String> {
     let (case, faults) = drawn(seed);
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -236,7 +237,8 @@ pub(crate) fn measure(seed: u64, zoo: &Zoo, kept: Option<&Path>) -> Result<Expla
 
 /// Runs a shell script in a lab with a server for each case. The files are in `directory`.
 ///
-/// # Errors If the lab does not run.
+/// # Errors
+/// If the lab does not run.
 pub(crate) fn run_in_lab(
     cases: &[Case],
     script: &str,
@@ -257,7 +259,8 @@ pub(crate) fn run_in_lab(
 
 /// Runs the current `explain` on the kept run of a case again.
 ///
-/// # Errors If the run cannot be explained.
+/// # Errors
+/// If the run cannot be explained.
 pub(crate) fn again(explained: &mut Explained, kept: &Path) -> Result<(), String> {
     let run = run_of(explained.seed, kept);
     let output =
@@ -300,7 +303,7 @@ fn is_judged(kind: &str) -> bool {
     Fault::ALL.iter().any(|fault| fault.kinds().contains(&kind))
 }
 
-/// Prints the findings that were correct, missing and false, and the error of their costs.
+/// Prints how many faults were found and missed, the false findings, and the errors of costs.
 pub(crate) fn print(all: &[Explained]) -> bool {
     let (mut found, mut missed, mut wrong) = ([0; 9], [0; 9], Vec::new());
     let (mut false_ones, mut costs, mut untold) = (0, Vec::new(), 0);

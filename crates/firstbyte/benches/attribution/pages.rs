@@ -86,7 +86,8 @@ impl PageExplanation {
 
 /// Explains all pages, prints the table, and returns whether at most one page is wrong in each run.
 ///
-/// # Errors If a lab does not run, or an explanation cannot be read.
+/// # Errors
+/// If a lab does not run, or an explanation cannot be read.
 pub(crate) fn measure(seed: u64, lanes: usize, zoo: &Zoo) -> Result<bool, String> {
     let mut cases = Vec::new();
     for (server, rtt_ms, sizes_kb) in PAGES {

@@ -95,7 +95,8 @@ pub(crate) fn store_bytes(step: Step, rollups: &[Rollup]) -> f64 {
 ///
 /// Calls `progress` for each day.
 ///
-/// # Errors If the store cannot be written.
+/// # Errors
+/// If the store cannot be written.
 pub(crate) fn generate(
     path: &Path,
     series: &[SeriesLabels],

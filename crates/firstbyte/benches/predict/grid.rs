@@ -68,7 +68,8 @@ impl Compared {
 impl Grid {
     /// Measures and predicts every cell.
     ///
-    /// # Errors A message that says what went wrong.
+    /// # Errors
+    /// A message that says what went wrong.
     pub(crate) fn compare(&self) -> Result<Vec<Compared>, String> {
         let hosts = self.hosts()?;
         let mut all = Vec::new();

@@ -48,7 +48,9 @@ fn run_script(script: &str) -> Vec<u8> {
 }
 
 /// The application's time is the server's part of `wait`, whatever the size of the response, and whether the time is
-/// shorter or longer than a round trip. A full window delays the last byte, but says nothing about the first.
+/// shorter or longer than a round trip.
+///
+/// A full window delays the last byte, but says nothing about the first.
 #[test]
 fn think_time_is_the_servers_whatever_the_size_of_the_response() {
     let _permits = Permits::one();

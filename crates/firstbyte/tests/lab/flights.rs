@@ -102,9 +102,10 @@ fn tls12_request_follows_the_servers_finished_at_once() {
     }
 }
 
-/// The response's first record fills two segments, and both arrive before the process reads either. The first packet
-/// must have the timestamp of the first segment; the record becomes readable at that of the second. (TLS 1.2, so that
-/// nothing else follows the request.)
+/// The response's first record fills two segments, and both arrive before the process reads either.
+///
+/// The first packet must have the timestamp of the first segment; the record becomes readable at that of the second.
+/// (TLS 1.2, so that nothing else follows the request.)
 #[test]
 fn the_first_packet_has_the_stamp_of_its_own_segment() {
     let _permits = Permits::all();

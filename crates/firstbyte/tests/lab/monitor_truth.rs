@@ -53,7 +53,7 @@ struct LevelTruth {
     statistic: &'static str,
     cause: &'static str,
     tags: &'static [(&'static str, &'static str)],
-    /// Value after minus value before: in milliseconds, or as a share between 0 and 1.
+    /// Value after minus value before: in milliseconds, or for shares as a fraction (1 is all).
     difference: f64,
 }
 

@@ -167,7 +167,7 @@ fn tell(name: &str, errors: &[Error]) -> Vec<f64> {
 #[track_caller]
 fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
     let Visit { page, load, .. } = visit;
-    // Six requests besides the document, and one redirect.
+    // Seven requests besides the document, and one redirect.
     let mut urls: Vec<&str> = load.requests.iter().map(|request| &*request.url).collect();
     urls.sort_unstable();
     let mut expected = [
@@ -207,8 +207,10 @@ fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
     assert!(load.end.since(firstbyte_core::timeline::Offset::ZERO) > Duration::from_millis(390));
 }
 
-/// Times of the page, as the median of some visits. On a busy machine a browser notes late that its first packet has
-/// left, or that an answer has arrived, so a single round trip may be reported as too short or too long.
+/// Times of the page, as the median of some visits.
+///
+/// On a busy machine a browser notes late that its first packet has left, or that an answer has arrived, so a single
+/// round trip may be reported as too short or too long.
 #[track_caller]
 fn known_times(visits: &[Visit]) {
     let median = |of: &dyn Fn(&Visit) -> f64| {

@@ -19,7 +19,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// All descendants of a process, without the process itself, and those of their namespaces that it is not in.
+    /// All descendants of a process, without the process itself, and their network namespaces except the test's own.
     pub(crate) fn below(ancestor: u32) -> Self {
         let all = all();
         let mut family = Self::default();

@@ -120,8 +120,10 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     joined
 }
 
-/// Compares equations term by term. On a busy host there are additional and uncertain terms (`± 2.0`): a term may
-/// differ by its own uncertainty, and an additional term is accepted if it may be zero within its uncertainty.
+/// Compares equations term by term.
+///
+/// On a busy host there are additional and uncertain terms (`± 2.0`): a term may differ by its own uncertainty, and an
+/// additional term is accepted if it may be zero within its uncertainty.
 pub(crate) fn is_alike(shown: &str, printed: &str) -> bool {
     let ((Some(shown), Some(printed)), true) =
         ((shown.split_once(" = "), printed.split_once(" = ")), shown.contains(" + "))

@@ -114,9 +114,10 @@ fn bar(think: u32) -> f64 {
     (f64::from(think) * 0.05).max(0.5)
 }
 
-/// A server configured to take no time still needs some, and that estimate is true as well. A cell's error is therefore
-/// its difference to that cell, round by round. On a busy machine the interval becomes wider, but neither end moves
-/// beyond the truth.
+/// A server configured to take no time still needs some, and that estimate is true as well.
+///
+/// A cell's error is therefore its difference to that cell, round by round. On a busy machine the interval becomes
+/// wider, but neither end moves beyond the truth.
 #[test]
 fn on_a_quiet_link_the_estimate_is_true() {
     let _permits = Permits::one();

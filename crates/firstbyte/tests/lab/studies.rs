@@ -234,9 +234,10 @@ fn clients_are_held_against_the_wire() {
     assert!(std::fs::read_to_string(page).unwrap().contains("minus the capture"));
 }
 
-/// A server's capacity according to a capture equals its capacity under load: nginx as one process. If the machine has
-/// no processor time to spare, the lab's links are late, and so is the capture. The test therefore runs only by name,
-/// and as root, whose links have priority.
+/// A server's capacity according to a capture equals its capacity under load: nginx as one process.
+///
+/// If the machine has no processor time to spare, the lab's links are late, and so is the capture. The test therefore
+/// runs only by name, and as root, whose links have priority.
 #[test]
 #[ignore = "by name, as root: it wants the machine for itself"]
 fn capacity_is_in_the_capture_what_it_is_under_load() {

@@ -155,7 +155,7 @@ pub(crate) fn firstbyte(arguments: &[&str]) -> Command {
     firstbyte_within(170, arguments)
 }
 
-/// Same as [`firstbyte`] with a different limit: `timeout` ends it after `seconds`.
+/// Same as `firstbyte` with a different limit: `timeout` ends it after `seconds`.
 pub(crate) fn firstbyte_within(seconds: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", &seconds.to_string(), PROGRAM]).args(arguments);

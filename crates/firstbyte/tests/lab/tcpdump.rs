@@ -12,7 +12,8 @@ const UNCHANGED: &str = "int initgroups(const char *user, unsigned group) { retu
 
 /// Builds a library in `directory`, and returns its path for the `LD_PRELOAD` of a tcpdump started with `-Z root`.
 ///
-/// # Panics Without a C compiler, which building firstbyte needs too.
+/// # Panics
+/// Without a C compiler, which building firstbyte needs too.
 pub(crate) fn unchanged_groups(directory: &Path) -> PathBuf {
     let library = directory.join("unchanged-groups.so");
     let mut compiler = Command::new("cc")

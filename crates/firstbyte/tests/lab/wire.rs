@@ -28,9 +28,10 @@ pub(crate) struct Run {
     pub(crate) last_ns: u64,
 }
 
-/// The connections in a capture, in the order in which they began. TCP retransmissions of bytes that already passed
-/// here are left out: the application wrote them only once, and on a busy machine a link may be late enough for the
-/// kernel to retransmit.
+/// The connections in a capture, in the order in which they began.
+///
+/// TCP retransmissions of bytes that already passed here are left out: the application wrote them only once, and on a
+/// busy machine a link may be late enough for the kernel to retransmit.
 pub(crate) fn connections(file: &Path) -> Vec<Vec<Segment>> {
     let mut connections: BTreeMap<u16, Vec<Segment>> = BTreeMap::new();
     for_each_packet(file, |at_ns, frame| {

@@ -148,7 +148,9 @@ fn a_thousand_clients_are_answered_and_measuring_goes_on() {
 }
 
 /// A monitor that is terminated while it reloads, answers, posts to an unreachable receiver and writes ends with code
-/// 0, and soon. After the next start every sample on the disk is in the store exactly once.
+/// 0, and soon.
+///
+/// After the next start every sample on the disk is in the store exactly once.
 #[test]
 fn told_to_end_in_the_middle_of_everything_it_ends_whole() {
     let directory = Directory::new();

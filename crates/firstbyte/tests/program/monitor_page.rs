@@ -208,7 +208,7 @@ fn check_overview_row(row: &Value, directory: &Path, past: &Past) {
     assert!(range.contains(&shown("medianNs")), "{row} {range:?}");
 }
 
-/// From a minute to its samples, one of them, its pictures, and back; then the comparison of two periods.
+/// Goes from a minute to its samples, to one sample with its pictures, and back; then compares two periods.
 fn check_samples(tab: &mut Tab, monitor: &Monitor, site: &str) {
     let minute = monitor.until("/api/v1/series?target=live&metric=total&step=minute", |answer| {
         let points = answer.json()["points"].as_array().cloned().unwrap_or_default();

@@ -18,9 +18,10 @@ use crate::support::files::Directory;
 use crate::support::peer::{Peer, read_head, send};
 use crate::support::run::firstbyte;
 
-/// Server think time of the application. Not 40 ms, the kernel's timer of delayed acknowledgements: on a link without
-/// delay, such an application cannot be distinguished from a server that waits for an acknowledgement
-/// (`docs/measurement.md`).
+/// Server think time of the application.
+///
+/// Not 40 ms, the kernel's timer of delayed acknowledgements: on a link without delay, such an application cannot be
+/// distinguished from a server that waits for an acknowledgement (`docs/measurement.md`).
 const THINK: Duration = Duration::from_millis(90);
 const THINK_NS: u64 = 90_000_000;
 

@@ -271,7 +271,8 @@ impl Zoo {
     /// Looks for all programs and compiles the zoo's own in `directory`, which must be an absolute path. Up-to-date
     /// files are kept.
     ///
-    /// # Errors If a program is not installed or does not compile.
+    /// # Errors
+    /// If a program is not installed or does not compile.
     pub(crate) fn build(directory: &Path) -> Result<Self, NoZoo> {
         for server in Server::ALL {
             if let Some((program, package)) = server.program() {

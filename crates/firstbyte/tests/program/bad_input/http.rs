@@ -30,7 +30,7 @@ fn long_head(fields: usize) -> &'static [u8] {
     format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n").into_bytes().leak()
 }
 
-/// Same as [`long_head`], over HTTP/2.
+/// Same as `long_head`, over HTTP/2.
 fn long_head_h2(fields: usize) -> &'static [u8] {
     h2_head(fields, 490).leak()
 }

@@ -102,7 +102,7 @@ fn their_example_loads_and_refuses_what_is_not_supported() {
     let config = get(port, "/config", "").2;
     assert!(config.contains("  # http_with_proxy is refused: line "), "{config}");
     assert!(get(port, "/metrics", "").2.contains("\nblackbox_module_unknown_total 0\n"));
-    // Each is named once at the start, and once after a reload.
+    // The refused module is named once at the start, and once after a reload.
     let mut named = |after: &str| {
         let mut text = String::new();
         while !text.contains(after) {
@@ -166,7 +166,7 @@ fn logs_are_written_as_the_flags_say() {
     let has = |name: &str, value: &str| lines.iter().any(|line| line[name] == value);
     assert!(has("level", "info") && has("level", "debug") && has("target", &closed), "{lines:?}");
     assert!(get(port, "/logs?id=0", "").2.contains("\"msg\":\"Beginning probe\""));
-    // Trim the configuration until no warnings are left.
+    // The check of a configuration respects the log level: a good one prints nothing.
     let outcome = firstbyte(
         directory.path(),
         &["exporter", "--config.file", "blackbox.yml", "--config.check", "--log.level", "warn"],

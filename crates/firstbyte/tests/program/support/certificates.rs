@@ -163,7 +163,7 @@ pub(crate) fn server(identity: &Identity, alpn: &[&str]) -> ServerConfig {
     versions(identity, alpn, rustls::ALL_VERSIONS)
 }
 
-/// Same as [`server`], with these TLS versions only.
+/// Same as `server`, with these TLS versions only.
 pub(crate) fn versions(
     identity: &Identity,
     alpn: &[&str],

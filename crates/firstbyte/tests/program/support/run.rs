@@ -27,7 +27,8 @@ pub(crate) fn firstbyte(directory: &Path, arguments: &[impl AsRef<str>]) -> Outc
 
 /// Runs `curl` in `directory`.
 ///
-/// # Panics If curl is not installed: the tests that need it cannot be skipped.
+/// # Panics
+/// If curl is not installed: the tests that need it cannot be skipped.
 pub(crate) fn curl(directory: &Path, arguments: &[impl AsRef<str>]) -> Outcome {
     let found = Command::new("curl").arg("--version").output().is_ok();
     assert!(found, "this test holds firstbyte against curl: install it (apt-get install curl)");
