@@ -191,7 +191,7 @@ impl Outcome {
         self.said[index(Part::Unexplained)] > (self.total * 0.03).max(1.0)
     }
 
-    /// No wrong part, and no evasion.
+    /// Whether no part is wrong, and the unexplained part is negligible.
     pub(crate) fn is_right(&self) -> bool {
         self.wrong().next().is_none() && self.wrong_phases().next().is_none() && !self.evades()
     }

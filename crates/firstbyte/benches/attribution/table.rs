@@ -180,7 +180,7 @@ fn wrong_rules(told: &[&Outcome]) {
     }
 }
 
-/// By phase, up to the response's first byte.
+/// Prints the errors by phase, up to the response's first byte.
 fn phases(told: &[&Outcome]) {
     println!("\nPhases up to the first byte, on quiet links and on others\n");
     println!(

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use options::Options;
 
-/// A part, whether it runs where none is named, and what does it; gives whether every bar is held.
+/// A part, whether it runs by default, and its function, which returns whether every bar is met.
 type Part = (&'static str, bool, fn(&Options) -> bool);
 
 const PARTS: [Part; 7] = [

@@ -1,4 +1,4 @@
-//! A store of a year, opened and read as its monitor's server, `monitor export` and `report` read it.
+//! A year's store, opened and read like the monitor's server, `monitor export` and `report` do.
 //!
 //! The file is written in time order and evicted from the page cache before it is first read, so reads go to the disk.
 

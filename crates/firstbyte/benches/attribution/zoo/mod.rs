@@ -307,7 +307,7 @@ impl Zoo {
         Self { directory: directory.to_owned() }
     }
 
-    /// A scenario's `server = …` for one host; `None` if that server cannot do what is wanted.
+    /// A scenario's `server = …` for one host; `None` if that server cannot do this.
     pub(crate) fn server(&self, server: Server, wanted: &Wanted) -> Option<String> {
         if wanted.early_data != EarlyData::Off && (wanted.tls == Tls::V12 || !wanted.sessions) {
             return None;
