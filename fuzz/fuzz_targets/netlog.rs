@@ -1,5 +1,5 @@
-//! A browser's network log in both envelopes: reading in one piece and in many gives the same events, within limits of
-//! memory and time.
+//! A browser's network log in both envelopes: one piece and many give the same events, within limits of memory and
+//! time.
 
 #![no_main]
 

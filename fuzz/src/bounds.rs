@@ -19,8 +19,7 @@ impl Bounds {
         Self { time: sys::thread_time(), live: sys::mark() }
     }
 
-    /// Asserts the limits after `input` bytes were read. `state` is the memory in bytes that the reader may always
-    /// hold.
+    /// Asserts the limits after `input` bytes were read. `state`: bytes that the reader may hold whatever the input.
     pub fn hold(self, input: usize, state: usize) {
         let took = sys::thread_time() - self.time;
         let most = AT_LEAST + Duration::from_nanos(NS_PER_BYTE * input as u64);

@@ -54,8 +54,8 @@ impl Fault {
         }
     }
 
-    /// The kinds that name the fault, and other kinds that are also true: data that waits because of a small window
-    /// would wait less if it were smaller.
+    /// The kinds that name the fault, and others that are also true: less data would wait if the small window were
+    /// smaller.
     const fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::ThinkTime => &["slow-server"],

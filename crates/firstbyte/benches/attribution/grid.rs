@@ -1,7 +1,6 @@
 //! Ordinary pages on quiet links, cell by cell: whether the server's part of `wait` equals the server's true time.
 //!
-//! The truth is measured at the server: from the arrival of the request's last byte to the departure of the response's
-//! first byte.
+//! The truth is measured at the server: from the arrival of the request's last byte to the response's first byte.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Findings of `firstbyte explain` on static pages whose only fault is their size.
 //!
-//! Each page is explained twice. The truth is its median total minus that of a 2 kB page from the same server over the
-//! same round trip, averaged over both runs. Slow start must cost that much, and no other finding may affect every
-//! visit.
+//! Each page is explained twice. The truth is its median total minus that of a 2 kB page of the same server and round
+//! trip, averaged over both runs. Slow start must cost that much, and no other finding may affect every visit.
 
 use std::path::Path;
 

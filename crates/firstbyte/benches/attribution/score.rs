@@ -114,8 +114,7 @@ impl Outcome {
         }
     }
 
-    /// Scores the reported parts of `connection`; if they are right, also notes which wrong rules would make them
-    /// wrong.
+    /// Scores the reported parts of `connection`; for right ones, also notes which wrong rules would make them wrong.
     pub(crate) fn score(case: &Case, sample: u32, connection: &Connection, truth: &Truth) -> Self {
         let right = Self::score_by(Rules::Right, case, sample, connection, truth);
         if !right.is_right() {

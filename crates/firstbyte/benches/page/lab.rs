@@ -233,8 +233,7 @@ pub(crate) fn load(job: &Path) -> Result<(), String> {
         let browser = BrowserProber::<RunningChromium>::asked(&loads.options);
         browsers.push((browser.map_err(|error| format!("{error:?}"))?, &loads.file, Vec::new()));
     }
-    // Interleaved, so that other work on the machine affects all of them. The first round starts the browsers as
-    // warm-up.
+    // Interleaved, so that other work on the machine affects all. The first round starts the browsers as warm-up.
     for visit in 0..=job.visits {
         for (browser, _, lines) in &mut browsers {
             let page =

@@ -233,8 +233,7 @@ impl Grid {
         run: &Run,
     ) -> Result<Vec<Compared>, String> {
         let none = || "no round trip was measured".to_owned();
-        // Same as `predict --from RUN`: delay that the lab's links and kernels add to the configured one belongs to the
-        // path.
+        // Same as `predict --from RUN`: extra delay of the lab's links and kernels belongs to the path.
         let over = Measured::from_run(run)?.rtt.ok_or_else(none)?;
         let mut setup = Setup::new(over, chain_of(chain)?);
         setup.server.congestion_control = self.congestion_control;

@@ -63,8 +63,7 @@ pub(crate) struct Pairs {
     pub(crate) used: [f64; 2],
     /// Speed-up: median over the pairs, minimum, maximum.
     pub(crate) times: [f64; 3],
-    /// Processor time on all cores as a multiple of that on one, which is the overhead of sharing the work: median,
-    /// minimum, maximum.
+    /// Processor time on all cores relative to one, the overhead of sharing the work: median, minimum, maximum.
     pub(crate) work: [f64; 3],
 }
 

@@ -48,8 +48,7 @@ fn assert_true(compared: &[Compared]) {
     assert!(count * 2 > compared.len(), "{count} of {} are close", compared.len());
 }
 
-/// Every third way on new connections, and the largest sizes. Kept connections rest between visits, which takes
-/// minutes.
+/// Every third way on new connections, and the largest sizes. Kept connections rest between visits: that takes minutes.
 #[test]
 fn some_ways_take_what_was_predicted() {
     let _permits = Permits::one();
@@ -131,8 +130,8 @@ fn several_requests_take_what_was_predicted() {
         for (cell, predicted) in (0u16..).zip(&predicted) {
             let of_cell = run.rows.iter().filter(|row| row.counts() && row.cell == cell);
             let totals = of_cell.filter_map(|row| row.metric(Metric::Total));
-            // The name is already known, so the lab's resolver has no part in it. A busy machine delays samples, so
-            // compare the fastest.
+            // The name is known, so the lab's resolver has no part in it. A busy machine delays samples: use the
+            // fastest.
             let measured = totals.min().unwrap() as f64 / 1e6;
             let predicted_ms = predicted["requests"]["total_ns"].as_f64().unwrap() / 1e6;
             let allowed = (measured * 0.05).max(5.0);

@@ -13,8 +13,7 @@ type Process = (u32, u64);
 pub(crate) struct Family {
     processes: BTreeSet<Process>,
     network_namespaces: BTreeSet<PathBuf>,
-    /// Keeps the namespaces open: otherwise the kernel would reuse the number of a deleted namespace for another
-    /// test's.
+    /// Keeps the namespaces open: the kernel would reuse the number of a deleted one for another test's.
     open_namespaces: Vec<File>,
 }
 

@@ -1,5 +1,4 @@
-//! Connections through proxies: Squid (CONNECT, plain and inside TLS) and Dante (SOCKS5), compared with curl and with
-//! captures.
+//! Connections through proxies: Squid (CONNECT, plain and in TLS) and Dante (SOCKS5), compared with curl and captures.
 
 use std::process::{Child, Stdio};
 use std::thread::sleep;

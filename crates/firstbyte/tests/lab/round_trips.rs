@@ -100,8 +100,7 @@ fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: 
     }
 }
 
-/// Checks nearly all samples: if the machine pauses for a round trip in the middle of a flight, an extra round trip is
-/// counted.
+/// Checks nearly all samples: if the machine pauses for a round trip during a flight, an extra round trip is counted.
 fn check_round_trips(samples: &[SampleRecord], tls_round_trips: u32) {
     let counted = |sample: &SampleRecord| {
         let of = |name| phase(sample, name).map_or(0, |phase| phase.round_trips);
@@ -120,8 +119,7 @@ fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
     let server = |name| fastest(samples, |s| phase(s, name).unwrap().parts.server_ns);
     let client = |name| fastest(samples, |s| phase(s, name).unwrap().parts.client_ns);
 
-    // A timestamp that is late by itself, for example in a paused virtual machine, shortens the phase that begins with
-    // it.
+    // A timestamp that is late by itself, as in a paused virtual machine, shortens the phase that begins with it.
     let about = |time, trips: u32, what| {
         assert_within(time, rtt * trips - MS, MS + rtt * trips / 8, what);
     };

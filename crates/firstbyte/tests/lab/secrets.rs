@@ -1,5 +1,4 @@
-//! `lab study` does not show secrets in its plan. All other commands are tested in `tests/program/secrets.rs`, on
-//! loopback.
+//! `lab study` shows no secrets of its plan. `tests/program/secrets.rs` tests all other commands, on loopback.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

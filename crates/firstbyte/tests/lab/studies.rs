@@ -124,8 +124,7 @@ fn curl_length_takes_six_round_trips() {
         Duration::from_nanos(times.into_iter().min().unwrap())
     };
     for (site, least_ms, most_ms) in [
-        // The margins are less than half a round trip of 82 and of 20 ms, and leave room for a transfer of 8 and 12 ms
-        // and a signature.
+        // Margins: less than half a round trip of 82 and of 20 ms, plus a transfer of 8 and 12 ms and a signature.
         ("far HTTP", 172, 200),
         ("far HTTPS", 500, 540),
         ("near HTTP", 40, 50),
@@ -141,8 +140,7 @@ fn curl_length_takes_six_round_trips() {
     assert_eq!(run.rows.iter().filter(|row| row.warmup).count(), 4);
 }
 
-/// Two systems that differ only in session resumption: a capture of both identifies which one does not resume, and its
-/// cost.
+/// Two systems that differ only in session resumption: a capture of both identifies the one without, and its cost.
 #[test]
 fn nam_names_the_system_that_does_not_resume() {
     let _permits = Permits::one();

@@ -1,5 +1,4 @@
-//! A monitor in trouble: a target that drips bytes, a thousand clients at once, termination in the middle of
-//! everything.
+//! A monitor in trouble: a target that drips bytes, a thousand clients at once, termination at any moment.
 
 use std::collections::BTreeMap;
 use std::fs;

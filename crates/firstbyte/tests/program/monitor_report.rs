@@ -30,8 +30,7 @@ fn report(directory: &Directory, words: &str) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// A whole day, or a whole hour, is one rollup of the export; a longer period has as many samples as its hours
-/// together.
+/// A whole day or hour is one rollup of the export; a longer period has as many samples as its hours together.
 #[test]
 fn its_figures_are_those_of_the_export() {
     let directory = past(3);

@@ -25,8 +25,7 @@ use crate::support::files::Directory;
 
 /// Nothing takes this long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Number of answered samples of each target; the next one stays pending until the test ends, so that figures do not
-/// change.
+/// Answered samples of each target; the next one stays pending until the test ends, so that figures do not change.
 const ANSWERED: u64 = 3;
 /// A hostile target name.
 const HOSTILE: &str = r#"a\"\\b} 1\u202e"#;
@@ -196,8 +195,7 @@ impl Scene {
         }
     }
 
-    /// Results of a query for each of `jobs`, once there is one series of each and `is_right` holds: a scrape may be
-    /// late.
+    /// Results of a query for each of `jobs`, once each has one series and `is_right` holds: a scrape may be late.
     fn until_each(
         &mut self,
         query: &str,

@@ -360,8 +360,7 @@ fn a_body_that_dawdles_is_given_up() {
     assert_eq!(refused(&all, "too-slow"), 1);
 }
 
-/// A client that is sending when the server is told to stop has a moment to finish, and is told that its beacon was
-/// kept.
+/// A client that is sending when the server stops has a moment to finish, and learns that its beacon was kept.
 #[test]
 fn a_beacon_that_is_being_received_at_the_end_is_kept() {
     let directory = Directory::new();

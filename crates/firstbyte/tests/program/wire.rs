@@ -292,8 +292,7 @@ fn what_is_chosen_is_what_is_written() {
     assert!(nothing.contains(said), "{nothing}");
 }
 
-/// Whichever connection ends first, and even if there is none: when reading with several threads, by rows, and at the
-/// end.
+/// Whichever connection ends first, and even if there is none: reading with several threads, by rows, and at the end.
 #[test]
 fn zeek_s_log_opens_with_the_capture_s_first_packet() {
     let directory = Directory::new();

@@ -18,8 +18,7 @@ mod sys;
 
 use live::{Carrier, Stage, follow};
 
-/// Slightly more than fit into tables of 4096 buckets, so that the tables are at their largest relative to their
-/// content.
+/// Slightly more than fit into tables of 4096 buckets, so that the tables are largest relative to their content.
 const CONNECTIONS: u32 = 3700;
 const MOST_BYTES: usize = 1024;
 /// Includes hellos, flights and, over QUIC, keys, which are kept only during the handshake.

@@ -1,5 +1,4 @@
-//! Configurations that the exporter accepts or refuses, compared with Debian's blackbox_exporter, and its additions:
-//! failure reasons, logs.
+//! Configurations that the exporter accepts, compared with Debian's blackbox_exporter; its failure reasons and logs.
 
 use std::fs;
 use std::io::BufRead;

@@ -76,8 +76,7 @@ impl Tab {
         self.call("Page.navigate", &json!({ "url": url }));
     }
 
-    /// The browser's back key. The browser goes back after this call is answered, because a document that is left
-    /// answers nothing.
+    /// The browser's back key. It takes effect after this call, because a document that is left answers nothing.
     pub(crate) fn back(&mut self) {
         self.value("void setTimeout(() => history.back())");
     }
