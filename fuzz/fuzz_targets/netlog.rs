@@ -1,5 +1,4 @@
-//! A browser's network log in both envelopes: one piece and many give the same events, within limits of memory and
-//! time.
+//! A browser's network log in both envelopes: one piece and many give the same events; memory and time have limits.
 
 #![no_main]
 

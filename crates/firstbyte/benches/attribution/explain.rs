@@ -54,8 +54,7 @@ impl Fault {
         }
     }
 
-    /// The kinds that name the fault, and others that are also true: less data would wait if the small window were
-    /// smaller.
+    /// The kinds that name the fault, and others also true: less data would wait if a small window were smaller.
     const fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::ThinkTime => &["slow-server"],

@@ -60,7 +60,7 @@ struct Contender<'a> {
     name: String,
     /// Makes the given number of connections and returns their cost.
     work: Box<dyn FnMut(u32) -> Result<Cost, String> + 'a>,
-    /// Starting a process for each connection is slow, and fewer of them show as much.
+    /// Divides the number of connections: a process for each is slow, and fewer show as much.
     share: u32,
     costs: Vec<[f64; 2]>,
 }

@@ -47,7 +47,7 @@ pub(crate) struct Compared {
     pub(crate) metric: Metric,
     /// Median.
     pub(crate) measured: Duration,
-    /// The fastest sample: it did not wait for a processor.
+    /// The fastest sample: others may have waited for a processor.
     pub(crate) fastest: Duration,
     pub(crate) predicted: Duration,
 }

@@ -101,8 +101,7 @@ fn assert_attributed_as_both_ends_show(outcomes: &[Outcome]) {
         told.len()
     );
     let shown: Vec<String> = wrong.iter().flat_map(|samples| samples.iter()).map(shown).collect();
-    // At most one in fifty on quiet links, and one in eight overall: jitter, losses and slow links require some
-    // guessing.
+    // At most one in fifty on quiet links, one in eight overall: jitter, losses and slow links require some guessing.
     let quiet = |samples: &&Vec<&Outcome>| samples.first().is_some_and(|outcome| outcome.quiet);
     let (wrong_quiet, all_quiet) =
         (wrong.iter().copied().filter(quiet).count(), cases.values().filter(quiet).count());

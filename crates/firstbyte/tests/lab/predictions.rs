@@ -130,8 +130,7 @@ fn several_requests_take_what_was_predicted() {
         for (cell, predicted) in (0u16..).zip(&predicted) {
             let of_cell = run.rows.iter().filter(|row| row.counts() && row.cell == cell);
             let totals = of_cell.filter_map(|row| row.metric(Metric::Total));
-            // The name is known, so the lab's resolver has no part in it. A busy machine delays samples: use the
-            // fastest.
+            // The name is known, so the resolver has no part in it. A busy machine delays samples: use the fastest.
             let measured = totals.min().unwrap() as f64 / 1e6;
             let predicted_ms = predicted["requests"]["total_ns"].as_f64().unwrap() / 1e6;
             let allowed = (measured * 0.05).max(5.0);

@@ -81,7 +81,7 @@ fn measure(cells: &[Cell], rounds: usize) -> Vec<Estimated> {
     }
     let script = format!("for round in $(seq {rounds}); do\n{round}done");
     let mut command = firstbyte(&["lab", "run"]);
-    // At hundreds of milliseconds per visit, the table takes a long time.
+    // At hundreds of milliseconds per visit, the table needs a longer timeout.
     command = {
         let mut longer = std::process::Command::new("timeout");
         longer.args(["--kill-after=5", "590", PROGRAM]).args(command.get_args().skip(3));

@@ -346,7 +346,7 @@ fn a_rate_limit_is_told_wherever_times_are_pooled() {
     let explained = run(&["explain", "-n", "5"]);
     let warning = "warning: the answers differ: as it is: ";
     assert!(explained.stderr.contains(warning), "{}", explained.stderr);
-    // Errors neither meet nor fail a condition.
+    // Errors leave a condition undecided: it is neither met nor passed.
     let check = ["check", "--from", "a.run", "--fail-if", "tls=1.2: total > 10s"];
     let checked = firstbyte(directory.path(), &check);
     assert!(

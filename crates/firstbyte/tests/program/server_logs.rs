@@ -163,8 +163,7 @@ fn assert_reconciled(said: &Value, form: &str) {
     assert!(resumed["logged_yes"].as_u64().unwrap() >= 5, "{said}");
     assert!(resumed["compared"].as_u64().unwrap() >= 15, "{said}");
     assert_eq!(resumed["compared"], resumed["agree"], "{said}");
-    // On loopback the Finished may arrive before the request is read: then only we report early data, never only the
-    // server.
+    // On loopback the Finished may precede the request: then only we report early data, never only the server.
     let [compared, agree, early] =
         ["compared", "agree", "logged_yes"].map(|name| log["early_data"][name].as_u64().unwrap());
     assert!(early + (compared - agree) <= 5, "{said}");
