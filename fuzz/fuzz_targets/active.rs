@@ -1,4 +1,4 @@
-//! What the active half reads itself: HTTP/2 frames, and the lines of run files.
+//! Parsers of the active half: HTTP/2 frames, and the lines of run files.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Whole captures through the whole passive half: frames, connections, groups.
+//! Whole captures through the entire passive half: frames, connections, groups.
 
 #![no_main]
 

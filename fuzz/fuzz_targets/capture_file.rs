@@ -1,4 +1,4 @@
-//! pcap and pcapng: in one piece and in many, the same frames; every step goes on.
+//! pcap and pcapng: reading in one piece and in many gives the same frames, and every step makes progress.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 type Seen = (Option<i64>, u16, usize, u32, u64);
 
-/// Reads `data`, of which `more(have)` bytes are there when `have` were not enough.
+/// Reads `data` piecewise: whenever the first `have` bytes are not enough, `more(have)` bytes are added.
 fn frames(data: &[u8], mut more: impl FnMut(usize) -> usize) -> (Vec<Seen>, bool) {
     let mut reader = CaptureReader::default();
     let (mut begin, mut end) = (0, more(0).min(data.len()));

@@ -1,4 +1,4 @@
-//! Captures as files, packed or not, and the views of what is in them: lines of JSON, tables.
+//! Capture files, compressed or not, and the views of their contents: lines of JSON, tables.
 
 #![no_main]
 
@@ -42,6 +42,6 @@ fuzz_target!(|data: &[u8]| {
         + &wire::connections(&all, &style);
     let control = |c: char| c.is_control() && c != '\n';
     assert!(!text.contains(control), "what a capture says reaches the terminal: {text:?}");
-    // A packed file may be many times as long unpacked; never more is held than a frame.
+    // A compressed file may expand many times, but the reader never holds more than one frame.
     bounds.hold(data.len() + unpacked, 16 << 20);
 });

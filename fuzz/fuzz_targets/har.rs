@@ -1,4 +1,4 @@
-//! HTTP Archives: whatever comes, what is cleaned is JSON, and says of its entries what the file said.
+//! HTTP Archives: whatever the input, cleaned output is valid JSON with no more entries than were counted in the file.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let cleaned = cleaned.unwrap();
     let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
     let entries = value["log"]["entries"].as_array().map_or(0, Vec::len);
-    // Of members with one name, a JSON reader keeps the last.
+    // If names are duplicated, a JSON reader keeps the last member, so there may be fewer entries.
     assert!(entries as u64 <= cleaned.entries);
     bounds.hold(data.len(), 16 << 20);
 });

@@ -1,4 +1,4 @@
-//! Link layers, tunnels, IP, fragments: frames of any link type, one after the other.
+//! Link layers, tunnels, IP, fragments: frames of any link type in sequence.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use firstbyte_passive::Time;
 use firstbyte_passive::layers::{self, Transport};
 use libfuzzer_sys::fuzz_target;
 
-/// NULL, Ethernet, raw, PPP, SLL, SLL2, and others by their number.
+/// NULL, Ethernet, raw, PPP, SLL, SLL2, and others by number.
 const LINKS: [u16; 16] = [1, 0, 12, 101, 113, 276, 9, 50, 51, 108, 228, 229, 14, 109, 104, 107];
 
 fuzz_target!(|data: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let mut at = 1_000_000_000;
     for step in steps(data) {
         let link = LINKS.get(usize::from(step.detail)).copied().unwrap_or(step.detail.into());
-        // Some are cut by the snap length: more was on the wire.
+        // Some frames are cut by the snap length: the original was longer.
         let beyond = if step.side() == 1 { 1 + 100 * u32::from(step.kind()) } else { 0 };
         at += step.pause_ns();
         let frame = Frame {

@@ -1,4 +1,4 @@
-//! A browser's network log, in both envelopes: in one piece and in many, the same events; memory and time have limits.
+//! A browser's network log in both envelopes: one piece and many give the same events; memory and time have limits.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use firstbyte_clients::netlog::{NetLogEvent, NetLogRecord};
 use firstbyte_fuzz::bounds::Bounds;
 use libfuzzer_sys::fuzz_target;
 
-/// What `feed` gives of `data`, in pieces of `step` bytes, and whether it was read to its end.
+/// The events that `feed` emits for `data` in pieces of `step` bytes, and whether it was read to its end.
 fn events(
     data: &[u8],
     step: usize,
@@ -44,6 +44,6 @@ fuzz_target!(|data: &[u8]| {
             assert!(record.of_source(*source).next().is_some());
         }
     }
-    // Events own what they say: names are shared, parameters are trees.
+    // Events own their data: names are shared, parameters are trees.
     bounds.hold(data.len(), 16 << 20);
 });

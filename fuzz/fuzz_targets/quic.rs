@@ -1,4 +1,4 @@
-//! Datagrams of any bytes, to the readers of both halves.
+//! Datagrams of arbitrary bytes for the parsers of both halves.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! QUIC behind the AEAD: Initials sealed with the right keys around any frames, and all that may stand
-//! between them: Retry, Version Negotiation, other versions, connection IDs that change, closed packets.
+//! QUIC behind the AEAD: Initials sealed with the right keys around any frames, and everything that may come between
+//! them: Retry, Version Negotiation, other versions, changing connection IDs, packets that cannot be opened.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ struct Talk {
     ids: [Vec<u8>; 2],
     number: u32,
     port: u16,
-    /// How far each side's CRYPTO stream went on.
+    /// Current offset of each side's CRYPTO stream.
     offset: [u16; 2],
 }
 
@@ -26,16 +26,16 @@ impl Talk {
         let bytes = &step.bytes[..step.bytes.len().min(8_000)];
         self.number = self.number.wrapping_add(1);
         match step.kind() {
-            // Frames as they are.
+            // Unmodified frames.
             0 => self.sealer.initial(side, &to, &from, self.number, bytes),
-            // The stream of CRYPTO goes on, by the bytes of the step; the detail may lead astray.
+            // The CRYPTO stream continues with the bytes of the step; the detail may make the offset wrong.
             1 => {
                 let astray = if step.detail < 0x80 { 0 } else { u16::from(step.detail) };
                 let frame = crypto(self.offset[side].wrapping_add(astray), bytes);
                 self.offset[side] = self.offset[side].wrapping_add(bytes.len() as u16);
                 self.sealer.initial(side, &to, &from, u32::from(step.detail), &frame)
             }
-            // In pieces, the last one first, in one packet.
+            // In pieces, last one first, in one packet.
             2 => {
                 let piece = usize::from(step.detail).max(8);
                 let begin = self.offset[side];
@@ -62,7 +62,7 @@ impl Talk {
                 short.extend(bytes);
                 short
             }
-            // Retry: the server's new connection ID, a token, a tag that nobody can check.
+            // Retry: the server's new connection ID, a token, and a tag that nobody can check.
             5 => {
                 let new = vec![step.detail; 8];
                 let mut retry = self.sealer.head(3, &self.ids[0], &new);
@@ -72,7 +72,7 @@ impl Talk {
                 self.sealer = Sealer::new(V1, &self.ids[1]);
                 retry
             }
-            // A version the server picked, or the list of those it has.
+            // A version chosen by the server, or the list of its versions.
             6 if bytes.len().is_multiple_of(4) => {
                 let mut list = vec![0x80 | step.detail, 0, 0, 0, 0];
                 for id in [&self.ids[0], &self.ids[1]] {
@@ -87,7 +87,7 @@ impl Talk {
                 self.sealer = Sealer::new(version, &self.ids[1]);
                 self.sealer.initial(side, &to, &from, self.number, bytes)
             }
-            // One end moves, or takes another connection ID.
+            // One end changes its port, or takes another connection ID.
             _ => {
                 match step.detail % 3 {
                     0 => self.port = self.port.wrapping_add(1).max(1024),
@@ -119,7 +119,7 @@ fuzz_target!(|data: &[u8]| {
     let mut made = 0;
     for step in steps(data).take(256) {
         datagram.extend(talk.packet(&step));
-        // Every pause that is the shortest puts the next packet into the same datagram.
+        // A pause of zero puts the next packet into the same datagram.
         if step.operation >> 4 == 0 && datagram.len() < 4_000 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Run files: read whole, row by row, sample by sample.
+//! Run files: read as a whole, by row, and by sample.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Access logs of web servers: in one piece and in many, the same requests; every line is counted once; memory and time have
-//! limits.
+//! Access logs of web servers: reading in one piece and in many gives the same requests; every line is counted once;
+//! memory and time have limits.
 
 #![no_main]
 
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     for (_, line) in &whole {
         let Ok(request) = line else { continue };
         requests += 1;
-        // What lets somebody in stands behind the question mark.
+        // Credentials may follow the question mark.
         assert!(request.path.as_ref().is_none_or(|path| !path.contains('?')));
         if let Some(time) = request.request_time {
             assert!(time.at_least() <= time.value && time.value <= time.at_most());

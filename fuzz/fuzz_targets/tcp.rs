@@ -1,7 +1,7 @@
-//! One TCP connection, its segments in any order, lost, repeated, cut, overlapping, contradicting each other.
+//! One TCP connection whose segments are reordered, lost, repeated, cut, overlapping, or contradictory.
 //!
-//! With nothing but other cuts, repetitions and another order within a run of one direction, what is read
-//! of TLS is what is read without them.
+//! If segments are only cut differently, repeated, or reordered within a run of one direction, the TLS results must
+//! equal those without these changes.
 
 #![no_main]
 
@@ -49,7 +49,7 @@ impl Talk {
         self.sent[side] = self.sent[side].wrapping_add(step.bytes.len() as u32);
     }
 
-    /// What may happen to the bytes of a step. The first four change nothing that can be read.
+    /// Applies a step's change to its bytes. The first four kinds must not change the results.
     fn treated(&mut self, step: &Step<'_>) {
         let side = step.side();
         let begin = self.sent[side];
@@ -84,7 +84,7 @@ impl Talk {
                 }
             }
             4 => {
-                // Every other piece is lost, and the rest acknowledged.
+                // Every other piece is lost, but everything is acknowledged.
                 for (sequence, piece) in pieces.iter().step_by(2) {
                     self.send(side, ACK, *sequence, piece, 0);
                 }
@@ -98,14 +98,14 @@ impl Talk {
                 }
             }
             6 => {
-                // Somewhere else in the stream, with the clock where it likes to be.
+                // At another place in the stream, with a clock that may go back.
                 self.at += step.pause_ns() - 100_000_000;
                 let elsewhere = begin.wrapping_add(u32::from(step.detail) << (step.detail & 31));
                 self.send(side, ACK, elsewhere, step.bytes, 0);
                 return;
             }
             _ => {
-                // Flags of any kind: opened again, closed, reset, with or without data.
+                // Arbitrary flags: opens again, closes, resets, with or without data.
                 self.send(side, step.detail, begin, step.bytes, 0);
                 return;
             }
@@ -114,19 +114,19 @@ impl Talk {
     }
 }
 
-/// What does not depend on times.
+/// The results that do not depend on times.
 fn timeless(all: &[Observed], alerts: bool) -> Option<TlsSeen> {
     let mut tls = all.first()?.tls.as_deref()?.clone();
     tls.alert = None;
-    // An alert is a flight of its own where it came later than what was sent before it.
+    // An alert is a separate flight if it came later than the data before it.
     tls.server_flight_bytes.take_if(|_| alerts);
     // Inferred from the time between records.
     tls.tickets_inferred = None;
     Some(tls)
 }
 
-/// Whether there is an alert among records; nothing where there is anything else than whole records, the
-/// first of them of a handshake.
+/// Whether the stream contains an alert; `None` if it has anything but whole records, the first being a handshake
+/// record.
 fn alerts(mut stream: &[u8]) -> Option<bool> {
     if !stream.starts_with(&[22]) {
         return stream.is_empty().then_some(false);
@@ -163,14 +163,14 @@ fuzz_target!(|data: &[u8]| {
         let [one] = &all[..] else { panic!("{} connections", all.len()) };
         let mut seen = [one.sent.bytes, one.received.bytes];
         let mut missing = [one.sent.missing_bytes, one.received.missing_bytes];
-        // Who is the client may be the hello's say.
+        // The ClientHello may decide which end is the client.
         if one.client.socket_addr().port() == 443 {
             seen.swap(0, 1);
             missing.swap(0, 1);
         }
         assert_eq!((seen, missing), (bytes, [0, 0]), "{one:?}");
-        // Where the place of records is lost, or they are none, they are looked for at the beginnings of
-        // segments: it matters where these are.
+        // If record boundaries are lost, or the stream does not consist of records, the reader looks for records at the
+        // beginnings of segments, so the segment boundaries matter.
         let [one, other] = streams.each_ref().map(|stream| alerts(stream));
         let lost = all.iter().chain(&plain).any(|one| one.doubts.any(Doubts::RECORDS_LOST));
         if let (Some(one), Some(other), false) = (one, other, lost) {

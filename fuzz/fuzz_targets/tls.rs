@@ -1,6 +1,6 @@
-//! TLS: records, handshake messages, hellos, with lengths that are right as often as not.
+//! TLS: records, handshake messages, hellos, with lengths that are often right.
 //!
-//! The readers of the active half get the same bytes; they must not see what depends on the pieces.
+//! The active half's parsers get the same bytes; their results must not depend on how the bytes are split.
 
 #![no_main]
 
@@ -20,14 +20,14 @@ fn bytes(step: &Step<'_>) -> Vec<u8> {
         2 => record(22, &message(step.detail, step.bytes)),
         3 => record(22, &hello(1, step)),
         4 => record(22, &hello(2, step)),
-        // In pieces, over several records.
+        // Split over several records.
         5 => message(step.detail, step.bytes).chunks(40).flat_map(|p| record(22, p)).collect(),
-        // Several messages in a record.
+        // Several messages in one record.
         6 => record(
             22,
             &step.bytes.chunks(30).flat_map(|p| message(step.detail, p)).collect::<Vec<_>>(),
         ),
-        // A record longer than what there is.
+        // A record with a wrong length, which may exceed the available bytes.
         _ => {
             let mut bytes = record(20 + step.detail % 4, step.bytes);
             bytes[3] ^= 1;
@@ -51,7 +51,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A hello whose frame is right and whose extensions are the step's: type, length (one byte), value.
+/// A hello with a valid frame; its extensions come from the step: type, length (one byte), value.
 fn hello(kind: u8, step: &Step<'_>) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend([step.detail; 32]);
@@ -71,7 +71,7 @@ fn hello(kind: u8, step: &Step<'_>) -> Vec<u8> {
     let mut rest = step.bytes;
     while let [kind, length, behind @ ..] = rest {
         let (value, behind) = behind.split_at(usize::from(*length).min(behind.len()));
-        // Beyond the ones with small numbers: ECH, renegotiation_info, ALPS, GREASE.
+        // Extensions with large numbers: ECH, renegotiation_info, ALPS, GREASE.
         let kind = match *kind {
             250 => 0xfe0d,
             251 => 0xff01,

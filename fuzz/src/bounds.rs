@@ -1,16 +1,16 @@
-//! Limits of time and memory, as multiples of the input.
+//! Limits on time and memory, as multiples of the input size.
 
 use std::time::Duration;
 
 use crate::sys;
 
-/// Measures from its making to [`Bounds::hold`].
+/// Measures from its creation to [`Bounds::hold`].
 pub struct Bounds {
     time: Duration,
     live: usize,
 }
 
-/// Instrumented code is some twenty times as slow as what is shipped.
+/// Instrumented code is about twenty times as slow as the shipped program.
 const NS_PER_BYTE: u64 = 20_000;
 const AT_LEAST: Duration = Duration::from_millis(200);
 
@@ -19,7 +19,7 @@ impl Bounds {
         Self { time: sys::thread_time(), live: sys::mark() }
     }
 
-    /// `input` bytes were read. `state` is what the reader may hold whatever the input, bytes.
+    /// Asserts the limits after `input` bytes were read. `state`: bytes that the reader may hold whatever the input.
     pub fn hold(self, input: usize, state: usize) {
         let took = sys::thread_time() - self.time;
         let most = AT_LEAST + Duration::from_nanos(NS_PER_BYTE * input as u64);

@@ -1,11 +1,11 @@
-//! What holds of any capture, however it was made.
+//! Invariants of any capture, however it was made.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use firstbyte_passive::{Doubts, Failed, Hygiene, Limits, Observed, Time};
 
-/// Holds all connections of a capture against what was counted.
+/// Checks all connections of a capture against the counters.
 pub fn hold(all: &[Observed], hygiene: &Hygiene, limits: &Limits) {
     let read = hygiene.tcp_packets
         + hygiene.udp_packets
@@ -78,7 +78,7 @@ fn one(observed: &Observed, hygiene: &Hygiene, limits: &Limits) {
     if hygiene.clock_steps == 0 && hygiene.out_of_order_times == 0 {
         let most = span * exchanges.answered.max(1);
         assert!(exchanges.time <= Some(most), "exchanges of {:?}: {exchanges:?}", exchanges.time);
-        // Half of the path lies outside of what the tap saw, before and after.
+        // Half of the round trip lies outside of the tap's view, before and after.
         let whole = observed.handshake_time.map_or(Duration::ZERO, |time| time.total());
         assert!(whole <= span * 2, "a handshake of {whole:?} in {span:?}: {observed:?}");
     }

@@ -1,8 +1,7 @@
-//! What the fuzz targets share: bytes taken apart into steps, packets made of them, laws held.
+//! Shared parts of the fuzz targets: splitting bytes into steps, making packets of them, checking invariants.
 //!
-//! A target turns its bytes into calls of one reader. It fails when the reader panics, and when one of
-//! the laws in [`laws`] or [`bounds`] does not hold: time and memory have limits, counts agree, no time lies
-//! outside the capture.
+//! A target turns its bytes into calls of one parser. It fails if the parser panics, or if an invariant in [`laws`] or
+//! [`bounds`] does not hold: time and memory have limits, counts agree, and no time lies outside of the capture.
 
 pub mod bounds;
 pub mod laws;

@@ -1,17 +1,17 @@
-//! Frames made of segments and datagrams, and an analyzer that is held to the laws.
+//! Frames made of segments and datagrams, and an analyzer whose results are checked against the laws.
 
 use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::laws;
 
-/// Few connections and little memory: limits are reached within a small input. A part may hold what a stream of
-/// 32 kB takes that arrives backwards.
+/// Few connections and little memory, so that a small input reaches the limits. Each shard may hold the memory needed
+/// for a stream of 32 kB that arrives backwards.
 pub fn small() -> Limits {
     Limits { connections: 48, half_open: 8, held_bytes: 2 << 16, shards: 2, ..Limits::default() }
 }
 
-/// An analyzer, with what it gave out.
+/// An analyzer, with the connections it emitted.
 pub struct Tap {
     analyzer: Analyzer,
     limits: Limits,
@@ -29,7 +29,7 @@ impl Tap {
         assert!(self.analyzer.live() <= 2 * self.limits.connections, "more than may be live");
     }
 
-    /// A frame on an Ethernet.
+    /// Feeds an Ethernet frame.
     pub fn ethernet(&mut self, at_ns: i64, frame: &[u8], cut: usize) {
         let at = Some(Time::from_unix_ns(at_ns));
         let wire_bytes = frame.len() as u32;
@@ -37,7 +37,7 @@ impl Tap {
         self.frame(&Frame { at, link: LinkType(1), captured, wire_bytes });
     }
 
-    /// The capture is over: all connections, held to the laws.
+    /// Ends the capture, checks the laws, and returns all connections.
     pub fn end(mut self) -> Vec<Observed> {
         let all = &mut self.all;
         self.analyzer.finish(&mut |observed| all.push(observed.clone()));
@@ -48,7 +48,7 @@ impl Tap {
     }
 }
 
-/// A TCP segment to be made.
+/// A TCP segment to generate.
 #[derive(Clone, Copy)]
 pub struct Segment<'a> {
     pub side: usize,
@@ -58,7 +58,7 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// An IPv4 packet in an Ethernet frame; the identification tells retransmissions from copies.
+/// An IPv4 packet in an Ethernet frame; the identification distinguishes retransmissions from copies.
 pub fn tcp(segment: &Segment<'_>, identification: u16) -> Vec<u8> {
     let mut body = Vec::with_capacity(20 + segment.payload.len());
     let ports = [50_000u16, 443];

@@ -1,4 +1,4 @@
-//! QUIC's Initials sealed as an endpoint would (RFC 9001 §5), so that their frames are read.
+//! Seals QUIC Initials like an endpoint (RFC 9001 §5), so that their frames are read.
 
 use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -38,10 +38,10 @@ impl Sealer {
         frames: &[u8],
     ) -> Vec<u8> {
         let mut packet = self.head(0, to, from);
-        // No token.
+        // Empty token.
         packet.push(0);
         let mut payload = frames.to_vec();
-        // Too short a packet has no sample for its header's protection.
+        // A packet that is too short has no sample for header protection.
         payload.resize(payload.len().max(4), 0);
         packet.extend((0x4000 | (4 + payload.len() + 16) as u16 & 0x3fff).to_be_bytes());
         let number_at = packet.len();
@@ -56,7 +56,7 @@ impl Sealer {
         packet
     }
 
-    /// A packet with a long header that cannot be opened: 1 is 0-RTT, 2 Handshake.
+    /// A packet with a long header that cannot be decrypted: `kind` 1 is 0-RTT, 2 Handshake.
     pub fn closed(&self, kind: u8, to: &[u8], from: &[u8], payload: &[u8]) -> Vec<u8> {
         let mut packet = self.head(kind, to, from);
         packet.extend((0x4000 | payload.len() as u16 & 0x3fff).to_be_bytes());
@@ -66,7 +66,7 @@ impl Sealer {
 
     /// Version and connection IDs of a long header.
     pub fn head(&self, kind: u8, to: &[u8], from: &[u8]) -> Vec<u8> {
-        // RFC 9369 §3.2 numbers them anew.
+        // RFC 9369 §3.2 renumbers the packet types.
         let kind = if self.version == V2 { (kind + 1) & 3 } else { kind };
         let mut packet = vec![0xc3 | kind << 4];
         packet.extend(self.version.to_be_bytes());

@@ -1,4 +1,4 @@
-//! A file for readers that want a path; nothing of it is left when the process is over, however it ends.
+//! A file for readers that need a path; nothing is left of it when the process ends, however it ends.
 
 use std::fs::{self, File};
 use std::os::fd::IntoRawFd;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
     let path = std::env::temp_dir().join(format!("firstbyte-fuzz.{}", std::process::id()));
     let file = File::create(&path).expect("a file");
-    // It has no name any more, and stays as long as it is open.
+    // The file has no name any more, and exists as long as it is open.
     fs::remove_file(&path).expect("the file just made");
     PathBuf::from(format!("/proc/self/fd/{}", file.into_raw_fd()))
 });

@@ -1,7 +1,7 @@
-//! `seeds CORPUS FILE…`: makes first inputs for the targets out of captures, run files and curl's tables.
+//! `seeds CORPUS FILE…`: makes seed inputs for the targets from captures, run files and curl's tables.
 //!
-//! Of a capture, per connection its first packets, as a capture, as segments, as records, as datagrams. Nothing
-//! else is written than below CORPUS.
+//! Of a capture it takes the first packets of each connection, as a capture, as segments, as records, as datagrams. It
+//! writes only below CORPUS.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use firstbyte_core::pcap::{CaptureReader, Frame, Read};
 use firstbyte_fuzz::steps;
 use firstbyte_passive::layers::{self, Transport};
 
-/// Packets of a connection that are taken: its handshake, and some of what follows.
+/// Packets taken of a connection: its handshake, and some after it.
 const PACKETS: usize = 24;
-/// Connections of a capture that are taken.
+/// Connections taken of a capture.
 const CONNECTIONS: usize = 24;
 const LONGEST: usize = 24_000;
 
@@ -38,14 +38,14 @@ fn main() -> io::Result<()> {
             continue;
         }
         if bytes.starts_with(b"{") {
-            // Whole lines: the first of them says what the file is.
+            // Whole lines: the first one identifies the file.
             let lines = &bytes[..bytes.len().min(LONGEST)];
             let end = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
             write(&corpus, "run_file", place, 0, &lines[..end])?;
             write(&corpus, "active", place, 0, &[&[100], &lines[..end]].concat())?;
             continue;
         }
-        // As it is, for the reader of files: its blocks are part of what is to be read.
+        // Unchanged for the file reader, since its blocks are part of the input to test.
         let begin = &bytes[..bytes.len().min(LONGEST)];
         write(&corpus, "capture_file", place, 0, &[&[7], begin].concat())?;
         write(&corpus, "files", place, 0, begin)?;
@@ -117,12 +117,12 @@ impl Seeds {
         self.pcap(frame);
         let link = if frame.link.0 == 1 { 0 } else { u8::try_from(frame.link.0).unwrap_or(0) };
         steps::write(0x20, link, frame.captured, &mut self.layers);
-        // A pause of some microseconds, the side.
+        // The side, and a pause of some microseconds.
         let operation = 0x10 | side as u8;
         match transport {
             Transport::Tcp(segment) if !segment.payload.captured.is_empty() => {
                 let bytes = segment.payload.captured;
-                // In turn in order, in pieces, twice, backwards: mutations find the rest.
+                // In turn: in order, in pieces, twice, backwards. Mutations find the rest.
                 let kind = (self.packets % 4) as u8;
                 steps::write(operation | kind << 1, 200, bytes, &mut self.tcp);
                 steps::write(operation, 0, bytes, &mut self.tls);

@@ -1,8 +1,8 @@
-//! Bytes as a list of steps: an operation, a length, that many bytes.
+//! Bytes as a list of steps: an operation, a detail, a length, that many bytes.
 //!
-//! A mutation inside one step leaves the others as they are, and steps from different inputs go together.
+//! A mutation inside one step leaves the other steps unchanged, and steps from different inputs can be combined.
 
-/// One step.
+/// One step of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     pub operation: u8,
@@ -15,12 +15,12 @@ impl Step<'_> {
         usize::from(self.operation & 1)
     }
 
-    /// The next three bits: what is done.
+    /// The next three bits: the kind of step.
     pub fn kind(&self) -> u8 {
         self.operation >> 1 & 7
     }
 
-    /// The upper four bits as a time from nothing to half a second.
+    /// The upper four bits, as a time between zero and half a second.
     pub fn pause_ns(&self) -> i64 {
         match self.operation >> 4 {
             0 => 0,
@@ -29,7 +29,7 @@ impl Step<'_> {
     }
 }
 
-/// All steps of an input; what is left at the end is cut.
+/// All steps of an input; the last one may be truncated.
 pub fn steps(mut data: &[u8]) -> impl Iterator<Item = Step<'_>> {
     std::iter::from_fn(move || {
         let [operation, detail, low, high] = *data.first_chunk::<4>()?;

@@ -1,4 +1,4 @@
-//! What of this has to be unsafe: an allocator that counts, and the time a thread has used.
+//! The unsafe code of the fuzz targets: a counting allocator, and a thread's processor time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,11 +17,11 @@ fn more(bytes: usize) {
     PEAK.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every call is handed to the system's allocator as it is.
+// SAFETY: every call is passed unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         more(layout.size());
-        // SAFETY: the caller's promises are the system's conditions.
+        // SAFETY: the caller guarantees the system allocator's requirements.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,19 +45,19 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that are allocated; the peak begins here again.
+/// Resets the peak; returns the bytes currently allocated.
 pub(crate) fn mark() -> usize {
     let live = LIVE.load(Relaxed);
     PEAK.store(live, Relaxed);
     live
 }
 
-/// The most that was allocated since [`mark`].
+/// The peak of allocated bytes since [`mark`].
 pub(crate) fn peak() -> usize {
     PEAK.load(Relaxed)
 }
 
-/// Processor time of this thread: how busy the machine is does not count.
+/// Processor time of this thread, which does not depend on the machine's load.
 pub(crate) fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists on Linux, and `time` may be written to.

@@ -1,9 +1,9 @@
 //! How long it takes to report a long run: `cargo bench -p firstbyte --bench report [-- ROUNDS CELLS]`.
 //!
-//! Writes a run of 100,000 rounds of 12 cells to a temporary directory, as firstbyte would but
-//! without waiting for the disk, then runs `firstbyte report` on it as a user would, and prints wall
-//! clock, processor time and the largest resident set. Fails where those of terminal and HTML, or the time of
-//! an export, exceed their limits, which are for 1.2 million samples on two idle processors.
+//! Writes a run of 100,000 rounds of 12 cells to a temporary directory, as firstbyte would but without waiting for the
+//! disk, then runs `firstbyte report` on it as a user would, and prints wall clock, processor time and the largest
+//! resident set. Fails if the terminal or HTML report, or the time of an export, exceeds its limit; the limits are for
+//! 1.2 million samples on two idle processors.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 mod visits;
@@ -24,9 +24,9 @@ use firstbyte_core::run::{Cell, Factor, Shortfall, Standing, Taken};
 use nix::sys::resource::{UsageWho, getrusage};
 use visits::Visit;
 
-/// What a report of the whole may take.
+/// Time limit of a report of the whole run.
 const WALL: Duration = Duration::from_secs(5);
-/// What an export takes, in which every sample is read whole.
+/// Time limit of an export, which reads every sample completely.
 const CSV_WALL: Duration = Duration::from_secs(8);
 const PARQUET_WALL: Duration = Duration::from_secs(10);
 const MEMORY_BYTES: u64 = 500 << 20;
@@ -72,7 +72,7 @@ fn seconds(begun: Monotonic) -> f64 {
     Monotonic::now().since(begun).as_secs_f64()
 }
 
-/// Runs `firstbyte report`, and says whether it kept to its limits.
+/// Runs `firstbyte report` and returns whether it stayed within its limits.
 fn report(name: &str, path: &Path, arguments: &[&str], limit: Duration) -> bool {
     let before = processor_time();
     let begun = Monotonic::now();
@@ -85,7 +85,7 @@ fn report(name: &str, path: &Path, arguments: &[&str], limit: Duration) -> bool 
         .unwrap();
     let wall = Monotonic::now().since(begun);
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    // The largest of all children so far: later ones can only look worse than they are.
+    // This is the largest of all children so far, so later reports can only look worse than they are.
     let memory = u64::try_from(usage.max_rss()).unwrap() * 1024;
     println!(
         "{name}: {:.2} s, processor {:.2} s, memory {:.0} MB",
@@ -96,7 +96,7 @@ fn report(name: &str, path: &Path, arguments: &[&str], limit: Duration) -> bool 
     status.success() && wall <= limit && memory <= MEMORY_BYTES
 }
 
-/// Of all children, seconds.
+/// Processor time of all children, seconds.
 fn processor_time() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
     let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;

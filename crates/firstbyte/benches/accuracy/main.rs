@@ -1,10 +1,8 @@
 //! How far firstbyte and curl are from the wire.
 //!
-//! Both measure connections over the lab's `accuracy` scenario, in turn, while the client's link is
-//! captured by packet sockets of the lab: in one process and in a process each, alone and with many
-//! connections in flight and both cores busy. Printed is tool minus wire. Definitions:
-//! `docs/measurement.md`, "Accuracy".
-//!
+//! Both measure connections over the lab's `accuracy` scenario, in turn, while the lab's packet sockets capture the
+//! client's link. They run in one process and in one process per connection, alone and with many connections in flight
+//! and both cores busy. Prints tool minus wire. Definitions: `docs/measurement.md`, "Accuracy".
 //!     cargo bench -p firstbyte --bench accuracy -- [--connections N] [--in-flight N]
 //!         [--each | --loop] [--alone | --loaded] [--unprivileged]
 //!     cargo bench -p firstbyte --bench accuracy -- --paired [--pairs N]
@@ -38,20 +36,20 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 const URL: &str = "https://server.accuracy.test/";
 const STAGES: [&str; 4] = ["connect", "tls", "wait", "first byte"];
 
-/// What a tool said of one connection: its local port, and the stages in microseconds.
+/// One connection as reported by a tool: its local port, and the stages in microseconds.
 struct Said {
     port: u16,
     stages: [f64; 4],
 }
 
-/// What is measured together.
+/// One measurement configuration.
 #[derive(Clone, Copy)]
 struct Case {
-    /// Every connection is the first of a process.
+    /// Every connection gets a new process.
     each: bool,
-    /// Without `CAP_NET_RAW`: where every connection has a process.
+    /// Without `CAP_NET_RAW`; only used with one process per connection.
     unprivileged: bool,
-    /// One is alone; more of them have a busy loop on each core beside them.
+    /// With more than one connection in flight, a busy loop also runs on each core.
     in_flight: usize,
     tls: &'static str,
     http: &'static str,
@@ -212,7 +210,7 @@ fn take(case: Case, connections: usize, ca: &str) -> Results {
     vec![("firstbyte", firstbyte), ("curl", curl)]
 }
 
-/// As many processes at once as connections are to be in flight.
+/// Runs as many processes at once as connections should be in flight.
 fn processes(case: Case, arguments: &[&str]) -> Vec<Said> {
     let start = |_| -> Child {
         let mut command = Command::new(if case.unprivileged { "setpriv" } else { PROGRAM });
@@ -227,7 +225,7 @@ fn processes(case: Case, arguments: &[&str]) -> Vec<Said> {
     outputs.filter_map(|output| said_in(&output.stdout)).collect()
 }
 
-/// What a process printed.
+/// Parses the output of a process.
 fn said_in(output: &[u8]) -> Option<Said> {
     let sample: SampleRecord = serde_json::from_slice(output).ok()?;
     let connection = &sample.connection;
@@ -264,7 +262,7 @@ fn said(connection: &Connection) -> Option<Said> {
     })
 }
 
-/// One curl with as many transfers in flight, or a curl for each.
+/// Runs one curl with all transfers in flight, or one curl per transfer.
 fn run_curl(case: Case, ca: &str, http: &str) -> Vec<Said> {
     const FORMAT: &str = "%{local_port} %{time_namelookup} %{time_connect} %{time_appconnect} \
                           %{time_pretransfer} %{time_starttransfer}\\n";

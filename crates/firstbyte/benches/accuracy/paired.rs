@@ -1,7 +1,7 @@
-//! Totals of firstbyte and curl over the same path, in turn: reading must not change what the peer does.
+//! Totals of firstbyte and curl over the same path, in turn: measuring must not change how the peer behaves.
 //!
-//! Where a client acknowledges small segments later than another one, a server whose window is full, or that waits by
-//! Nagle's algorithm, sends later.
+//! If a client acknowledges small segments late, a server whose window is full, or that waits because of Nagle's
+//! algorithm, sends later.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// nginx, as it is installed, at both round trips; and a server without session tickets.
+    /// nginx in its default configuration at both round trips, and a server without session tickets.
     fn all() -> Vec<Self> {
         let mut cells = Vec::new();
         for http in ["1.1", "2"] {
@@ -73,8 +73,9 @@ fn scenario() -> String {
     text
 }
 
-/// Measures every cell `pairs` times with each of the two, and prints the medians of their totals; whether all but one of forty
-/// are within 1 ms or 1 % of each other.
+/// Measures every cell `pairs` times with each program and prints the median totals.
+///
+/// Returns whether the medians are within 1 ms or 1 % of each other in all but one of forty cells.
 pub(crate) fn measure(pairs: usize) -> Result<bool, String> {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().map_err(|e| e.to_string())?;
     std::fs::write(file.path(), scenario()).map_err(|e| e.to_string())?;
@@ -92,7 +93,7 @@ pub(crate) fn measure(pairs: usize) -> Result<bool, String> {
 /// The totals of one cell as text: firstbyte's, then curl's, in milliseconds.
 fn line(cell: &Cell, pairs: usize) -> String {
     let mut times = [Vec::new(), Vec::new()];
-    // The first pair reads both programs from disk and does not count.
+    // The first pair only loads both programs from disk.
     for pair in 0..=pairs {
         for (of, program) in times.iter_mut().zip([PROGRAM, "curl"]) {
             let total = total(program, cell);
@@ -106,8 +107,8 @@ fn line(cell: &Cell, pairs: usize) -> String {
     format!("{host} {http} {think_ms} {body} {ours} {curl}\n")
 }
 
-/// From the end of the handshake to the last byte: before that curl takes 2 ms to look up the name in a thread of its own and
-/// to make its TLS library ready.
+/// From the end of the handshake to the last byte: before that, curl takes 2 ms to look up the name in a separate
+/// thread and to initialise its TLS library.
 fn total(program: &str, cell: &Cell) -> Option<f64> {
     let mut command = Command::new(program);
     command.args([

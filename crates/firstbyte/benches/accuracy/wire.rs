@@ -1,7 +1,6 @@
-//! What was on the wire: the times of connections, read from a capture of the client's link.
+//! Times of connections on the wire, read from a capture of the client's link.
 //!
-//! Nothing of the measuring half is used here but the names of TLS record types: this is the other
-//! witness.
+//! Uses nothing of the measuring code except the names of TLS record types, so that it is an independent witness.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +36,7 @@ struct Flow {
     received: Vec<Segment>,
 }
 
-/// A record as it stood on the stream.
+/// A TLS record in the stream.
 struct Record {
     first_byte: i64,
     last_byte: i64,
@@ -45,15 +44,15 @@ struct Record {
     bytes: u16,
 }
 
-/// The record with the body is longer than this, session tickets and the encrypted handshake messages
-/// that can follow the request are shorter: the page is 2,000 bytes, a ticket about 250.
+/// The record with the body is longer than this. Session tickets and the encrypted handshake messages that can follow
+/// the request are shorter: the page is 2,000 bytes, a ticket about 250.
 const BODY_RECORD: u16 = 1_000;
 
-/// A record of HTTP/2 with a head is longer than this; one with an acknowledgement of settings (9 bytes), or a
-/// window update (13), and what encryption adds (17 or 24) is shorter.
+/// An HTTP/2 record with a head is longer than this. A SETTINGS acknowledgement (9 bytes) or a window update (13) is
+/// shorter, even with the encryption overhead (17 or 24).
 const HEAD_RECORD: u16 = 40;
 
-/// Reads the connections in `file` to port 443, by the client's port.
+/// Reads the connections to port 443 in `file`, keyed by client port.
 pub(crate) fn read(file: &Path, http2: bool) -> HashMap<u16, Wire> {
     let mut flows: HashMap<u16, Flow> = HashMap::new();
     for_each_packet(file, |at, frame| {
@@ -104,8 +103,8 @@ impl Flow {
             .filter(of_application)
             .find(|r| r.bytes > HEAD_RECORD && begun.is_some_and(|at| r.last_byte < at))
             .map(|r| r.last_byte);
-        // TLS 1.3 sends ApplicationData only after the server's hello; the first one of the client
-        // is its Finished. TLS 1.2 ends with an encrypted Handshake record of the server.
+        // TLS 1.3 sends ApplicationData only after the ServerHello; the client's first one is its Finished. In TLS 1.2
+        // an encrypted Handshake record of the server comes last.
         let server_finished =
             received.iter().find(|r| r.content_type == ContentType::Handshake).map(|r| r.last_byte);
         let client_finished = sent
@@ -117,20 +116,20 @@ impl Flow {
             syn_ack: self.syn_ack,
             handshake_complete: server_finished.or(client_finished),
             request_end,
-            // It can be read when its record is whole.
+            // A record can only be decrypted once it is complete.
             response_start: head.map(|at| answered[at].last_byte),
         }
     }
 }
 
-/// The records in `segments` that are encrypted or no handshake, in order.
+/// The records in `segments` that are encrypted or not handshake records, in order.
 fn records(segments: &[Segment]) -> Vec<Record> {
     let mut scanner = RecordScanner::default();
     let mut records = Vec::new();
     let mut next = segments.first().map_or(0, |s| s.sequence);
     let mut started = None;
     for segment in segments {
-        // Retransmitted bytes were seen already.
+        // Skip retransmitted bytes.
         let seen = next.wrapping_sub(segment.sequence) as usize;
         let Some(mut bytes) = segment.payload.get(seen..).filter(|b| !b.is_empty()) else {
             continue;

@@ -1,5 +1,4 @@
-//! Measures cases in one lab: each case has a server host with a path of its own, and the captures of
-//! both ends say what was true.
+//! Measures cases in one lab. Each case has a server host with its own path; captures at both ends give the truth.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,43 +16,42 @@ use crate::strace::{self, Witness, Writes};
 use crate::taps::{Tap, Taps};
 use crate::zoo::Zoo;
 
-/// What is done with a sample of a case, by its number, and its truth.
+/// Called with each sample of a case: the case, the sample's number, the connection and its truth.
 pub(crate) type Show<'a> = &'a dyn Fn(&Case, u32, &Connection, &Truth);
 
-/// In a lab's directory, when all of it is there.
+/// File in a lab's directory; written once the lab's measurements are complete.
 const MEASURED: &str = "measured";
 
-/// Servers of one lab.
+/// Servers per lab.
 const HOSTS: usize = 12;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// Cases by labs of twelve; those whose name service is late have labs of their own.
+/// Groups cases into labs of twelve; cases with a slow name service get separate labs.
 pub(crate) fn batches(cases: Vec<Case>) -> Vec<Vec<Case>> {
     let (late, others): (Vec<Case>, Vec<Case>) =
         cases.into_iter().partition(|case| case.names.are_late());
     others.chunks(HOSTS).chain(late.chunks(HOSTS)).map(<[Case]>::to_vec).collect()
 }
 
-/// How cases are measured.
+/// Measurement options.
 #[derive(Clone, Debug)]
 pub(crate) struct How {
     pub(crate) samples: u32,
-    /// So many of them at a time.
+    /// Number of cases measured at a time.
     pub(crate) lanes: usize,
-    /// One of so many is traced; zero for none.
+    /// Traces one case in this many; zero traces none.
     pub(crate) trace: u64,
-    /// Where captures and runs stay, each lab's in a directory of its own; what is there is not measured again.
+    /// Directory for captures and runs, one subdirectory per lab. Labs already there are not measured again.
     pub(crate) keep: Option<PathBuf>,
 }
 
-/// Measures `cases`, and scores each of their samples. `show` is given each.
+/// Measures `cases` and scores each of their samples. Calls `show` for each.
 ///
-/// What is measured is kept in a directory below `how.keep`, if there is one; what is there already is not measured
-/// again.
+/// Results are kept in a directory below `how.keep`, if set; results already there are not measured again.
 ///
 /// # Errors
-/// What kept the lab from running, or a file from being read.
+/// If the lab does not run, or a file cannot be read.
 pub(crate) fn measure(
     cases: &[Case],
     how: &How,
@@ -72,7 +70,7 @@ pub(crate) fn measure(
     let cases = &cases[..];
     if !is_measured(cases, &directory)? {
         std::fs::create_dir_all(&directory).map_err(|e| e.to_string())?;
-        // Of a lab that was interrupted: a run is not written over, and is of captures that are gone.
+        // An interrupted lab may have left run files. They cannot be overwritten, and their captures are gone.
         for index in 0..cases.len() {
             let _ = std::fs::remove_file(directory.join(format!("s{index}.run")));
         }
@@ -96,20 +94,20 @@ pub(crate) fn measure(
     Ok(outcomes)
 }
 
-/// Where what was measured of `cases` is kept: the first one's seed is its name.
+/// Directory for the results of `cases`, named after the first case's seed.
 fn kept(keep: &Path, cases: &[Case]) -> PathBuf {
     let (seed, late) = cases.first().map_or((0, false), |c| (c.seed, c.names.are_late()));
-    // One seed, drawn for each server, may be in both kinds of labs.
+    // A seed is drawn once per server, so the same seed can occur in both kinds of labs.
     keep.join(format!("{seed}{}", if late { "-late" } else { "" }))
 }
 
-/// What `measured` holds: cases are the same by their seed and server.
+/// Contents of the `measured` file. Seed and server identify a case.
 fn named(cases: &[Case]) -> String {
     cases.iter().map(|case| format!("{} {}\n", case.seed, case.server.name())).collect()
 }
 
-/// Whether `cases` were measured in `directory` to the end. That others were is an error: captures would be scored as
-/// those of another path.
+/// Whether `cases` were completely measured in `directory`. It is an error if other cases were: their captures would be
+/// scored as those of a different path.
 fn is_measured(cases: &[Case], directory: &Path) -> Result<bool, String> {
     let measured = directory.join(MEASURED);
     match std::fs::read_to_string(&measured) {
@@ -120,7 +118,7 @@ fn is_measured(cases: &[Case], directory: &Path) -> Result<bool, String> {
     }
 }
 
-/// Runs the lab: captures and run files are in `directory` then.
+/// Runs the lab, which leaves captures and run files in `directory`.
 fn run(cases: &[Case], how: &How, directory: &Path, zoo: &Zoo) -> Result<(), String> {
     let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
     std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
@@ -155,7 +153,7 @@ pub(crate) fn scenario(cases: &[Case], zoo: &Zoo) -> Result<String, String> {
     Ok(text)
 }
 
-/// A shell script: `lanes` lists of commands side by side. A visit that fails is data.
+/// A shell script with `lanes` lists of commands in parallel. A failed visit is a valid result.
 fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> String {
     let mut lists = vec![String::new(); lanes.max(1)];
     let count = lists.len();
@@ -163,7 +161,7 @@ fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> Str
         let run = directory.join(format!("s{index}.run"));
         let mut words = Vec::new();
         if case.http == "3" {
-            // Without them nobody knows what a datagram carried.
+            // The QUIC secrets are needed to read what each datagram carried.
             words.push("env".to_owned());
             words.push(format!("SSLKEYLOGFILE={}", keys(directory, index).display()));
         }
@@ -179,12 +177,12 @@ fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> Str
     lists.concat() + "wait\n"
 }
 
-/// Where the client of a case logs its secrets.
+/// The file for a case's TLS secrets, logged by the client.
 fn keys(directory: &Path, index: usize) -> PathBuf {
     directory.join(format!("s{index}.keys"))
 }
 
-/// The run's connections that count, with their sample's number.
+/// The run's connections except warm-up, with their sample numbers.
 fn connections(run: &Path) -> Result<Vec<(u32, Connection)>, String> {
     let read = Run::read(run).map_err(|error| said(run).unwrap_or_else(|| error.to_string()))?;
     let mut connections = Vec::new();
@@ -197,7 +195,7 @@ fn connections(run: &Path) -> Result<Vec<(u32, Connection)>, String> {
     Ok(connections)
 }
 
-/// The last line of what the command said.
+/// The last line of the command's output.
 fn said(run: &Path) -> Option<String> {
     let said: PathBuf = run.with_extension("said");
     let text = std::fs::read_to_string(said).ok()?;
@@ -270,7 +268,7 @@ fn score(
         .collect()
 }
 
-/// What the server wrote, where that was written down.
+/// The server's writes, if they were traced.
 fn writes_of(case: &Case) -> Result<Writes, String> {
     match &case.trace {
         Some(file) if case.server.can_be_traced() => Writes::read(file),
@@ -278,7 +276,7 @@ fn writes_of(case: &Case) -> Result<Writes, String> {
     }
 }
 
-/// What the passive reader says of the connection at each tap, beside what is true.
+/// The passive reader's results for the connection at each tap, with the truth.
 fn read(
     connection: &Connection,
     captured: &Captured,

@@ -1,16 +1,16 @@
-//! One drawn case: a path, a server, a way to connect, an exchange. The same number draws the same case.
+//! One drawn case: a path, a server, a way to connect, an exchange. The same seed draws the same case.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::zoo::{EarlyData, Server, Tls, Wanted, Zoo};
 
-/// A direction of the path.
+/// One direction of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Way {
     pub(crate) delay_us: u64,
     pub(crate) jitter_us: u64,
-    /// Of a thousand packets.
+    /// Packets lost per thousand.
     pub(crate) loss_permille: u32,
     pub(crate) kbit: Option<u32>,
 }
@@ -48,23 +48,23 @@ impl Way {
     }
 }
 
-/// How the answer is written.
+/// How the server writes the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     /// Head and body together.
     One,
-    /// The head by itself, the body at once behind it.
+    /// The head alone, followed immediately by the body.
     HeadThenBody,
-    /// The head by itself; the body after a time.
+    /// The head alone, then the body after a pause.
     FlushThenThink { ms: u32 },
-    /// Head and body in so many writes.
+    /// Head and body in `count` writes.
     Many { count: u32 },
-    /// So many, each after a time.
+    /// `count` writes, each after a pause.
     Paused { count: u32, ms: u32 },
 }
 
 impl Writes {
-    /// The parts of the body, as the zoo's servers take them.
+    /// The body's parts in the notation of the zoo's servers.
     fn parts(self, body: u64) -> String {
         match self {
             Self::One => format!("{body}"),
@@ -81,7 +81,7 @@ impl Writes {
         }
     }
 
-    /// What the application stands still for.
+    /// Total time the application pauses within the response.
     fn pauses_ms(self) -> u32 {
         match self {
             Self::FlushThenThink { ms } => ms,
@@ -101,7 +101,6 @@ impl Writes {
     }
 }
 
-/// A case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
     pub(crate) seed: u64,
@@ -122,40 +121,40 @@ pub(crate) struct Case {
     pub(crate) handshake_us: u64,
     pub(crate) nagle: bool,
     pub(crate) names: Names,
-    /// The server wants a group that the client has no share for (HelloRetryRequest).
+    /// The server wants a group for which the client sent no key share (HelloRetryRequest).
     pub(crate) other_group: bool,
     /// QUIC begins with a Retry.
     pub(crate) retry: bool,
-    /// The server resumes no session, and issues none.
+    /// The server neither resumes nor issues sessions.
     pub(crate) no_sessions: bool,
     pub(crate) first_syn_lost: bool,
     pub(crate) rsa: bool,
-    /// Where what the server writes is written down.
+    /// File for a trace of the server's writes.
     pub(crate) trace: Option<PathBuf>,
 }
 
-/// How the client comes to the address.
+/// How the client gets the server's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// It is told the address.
+    /// From its options, without a lookup.
     Told,
-    /// It asks the name service.
+    /// From the name service.
     Asked,
-    /// It asks, and the IPv6 address, which is tried first, does not answer.
+    /// From the name service; the IPv6 address, which is tried first, does not answer.
     DeadIpv6,
-    /// It asks a name service that takes its time.
+    /// From a slow name service.
     Late,
-    /// The same, which takes longer still for the IPv6 address. That one does not answer either.
+    /// From a name service that is slow, and slower still for the IPv6 address, which does not answer either.
     LateIpv6,
 }
 
 impl Names {
-    /// The host has an IPv6 address.
+    /// Whether the host has an IPv6 address.
     fn has_ipv6(self) -> bool {
         matches!(self, Self::DeadIpv6 | Self::LateIpv6)
     }
 
-    /// A scenario has one name service: these cases have theirs.
+    /// Whether the name service is slow. A scenario has one name service, so these cases need separate labs.
     pub(crate) fn are_late(self) -> bool {
         matches!(self, Self::Late | Self::LateIpv6)
     }
@@ -179,7 +178,7 @@ impl Draw {
         self.0.u32(0..100) < percent
     }
 
-    /// From `low` to `high`, every factor as often as every other.
+    /// Log-uniform from `low` to `high`.
     fn log(&mut self, low: f64, high: f64) -> f64 {
         (low.ln() + self.0.f64() * (high.ln() - low.ln())).exp()
     }
@@ -241,14 +240,14 @@ impl Case {
             Some(nagle) => nagle,
             None => http != "3" && draw.chance(30),
         };
-        // Over QUIC addresses are tried one after the other, and with early data the first alone.
+        // Over QUIC, addresses are tried one after the other; with early data, only the first is tried.
         let dead = http != "3" && !reused;
         let names = match draw.0.u32(0..100) {
             0..20 => Names::Asked,
             20..30 if dead => Names::DeadIpv6,
             _ => Names::Told,
         };
-        // Pages larger than a window, whose think time is shorter than a round trip.
+        // Pages larger than a window, with a think time shorter than a round trip.
         let (body, think_us, writes) = match keeps && draw.chance(15) {
             true => {
                 let rtt_us = (up.delay_us + down.delay_us) as f64;
@@ -285,7 +284,7 @@ impl Case {
         }
     }
 
-    /// A page on a quiet link, from a server as it is installed.
+    /// A page on a quiet link, from a server in its default configuration.
     pub(crate) fn quiet(
         seed: u64,
         server: Server,
@@ -322,7 +321,7 @@ impl Case {
         }
     }
 
-    /// The same with what else the shipped scenarios do to connections, drawn as well.
+    /// Adds the other faults of the shipped scenarios, drawn at random.
     pub(crate) fn with_faults(self) -> Self {
         let mut draw = Draw(fastrand::Rng::with_seed(!self.seed));
         let names = match (self.names, draw.0.u32(0..100)) {
@@ -344,18 +343,18 @@ impl Case {
         }
     }
 
-    /// Early data is answered when the client's Finished is there.
+    /// Whether early data is answered only after the client's Finished has arrived.
     pub(crate) fn answers_after_finished(&self) -> bool {
         let by_itself = match self.server {
             Server::HaProxy | Server::Openssl => true,
-            // As often so as so.
+            // Half of the cases each way.
             Server::Builtin => self.seed.is_multiple_of(2) && self.http != "3",
             _ => false,
         };
         self.session == "0rtt" && by_itself
     }
 
-    /// The congestion window that the server's QUIC begins with: quic-go's 32 datagrams, quinn's ten.
+    /// The initial congestion window of the server's QUIC: 32 datagrams for quic-go, ten for quinn.
     pub(crate) const fn quic_window(&self) -> u64 {
         const DATAGRAM: u64 = 1_200;
         match self.server {
@@ -368,25 +367,25 @@ impl Case {
         self.up.delay_us + self.down.delay_us
     }
 
-    /// Whether the application stands still within the answer.
+    /// Whether the application pauses within the response.
     pub(crate) fn pauses(&self) -> bool {
         self.writes.pauses_ms() > 0
     }
 
-    /// A link without jitter, loss and rate.
+    /// Whether the link has no jitter, loss or rate limit.
     pub(crate) fn is_quiet(&self) -> bool {
         [self.up, self.down]
             .iter()
             .all(|way| way.jitter_us == 0 && way.loss_permille == 0 && way.kbit.is_none())
     }
 
-    /// The host's table in a scenario.
+    /// The host's table in the scenario file.
     pub(crate) fn host(&self, index: usize, zoo: &Zoo) -> Result<String, String> {
         let wanted = Wanted {
             tls: if self.tls == "1.2" { Tls::V12 } else { Tls::V13 },
             sessions: !self.no_sessions,
             early_data: match (self.session, self.answers_after_finished()) {
-                // Over QUIC Caddy takes it without being told.
+                // Caddy accepts early data over QUIC without any setting.
                 ("0rtt", _) if self.server == Server::Caddy => EarlyData::Off,
                 ("0rtt", true) => EarlyData::AfterFinished,
                 ("0rtt", false) => EarlyData::AtOnce,
@@ -400,7 +399,7 @@ impl Case {
             trace: self.trace.clone().filter(|_| self.server.can_be_traced()),
             ..Wanted::default()
         };
-        // Static pages: `/` has the size of the body too.
+        // For static pages: `/` is as large as the body too.
         let page = format!("page_bytes = {}", self.body);
         let mut keys: Vec<&str> = vec![page.as_str()];
         keys.extend(self.rsa.then_some("key = \"rsa2048\""));
@@ -435,7 +434,7 @@ impl Case {
         format!("https://s{index}.oracle.test{path}")
     }
 
-    /// The words that have `firstbyte compare` measure it.
+    /// The arguments that make `firstbyte compare` measure this case.
     pub(crate) fn command(&self, index: usize, samples: u32) -> Vec<String> {
         let url = self.url(index);
         let connection = if self.reused { "reused" } else { "new" };
@@ -454,7 +453,7 @@ impl Case {
         words
     }
 
-    /// Every axis with the value that was drawn, for counting.
+    /// Every axis with its drawn value, for counting.
     pub(crate) fn axes(&self) -> Vec<(&'static str, String)> {
         let some = |name: &str, on: bool| if on { name.to_owned() } else { "none".to_owned() };
         let [up, down] = [self.up, self.down];
@@ -522,7 +521,7 @@ fn path(draw: &mut Draw) -> [Way; 2] {
 }
 
 impl Case {
-    /// What the application was told to take, in all.
+    /// Total time the application was configured to take.
     pub(crate) fn application(&self) -> std::time::Duration {
         let pauses = u64::from(self.writes.pauses_ms()) * 1_000;
         std::time::Duration::from_micros(self.think_us + self.handshake_us + pauses)

@@ -1,17 +1,17 @@
-//! One sample's critical path beside the course that firstbyte gives, step by step.
+//! One sample's true critical path next to the steps that firstbyte reports.
 
 use firstbyte_core::split::{Split, hypotheses};
 use firstbyte_core::timeline::{Connection, Direction, Offset};
 use firstbyte_truth::Truth;
 
-/// Prints the critical path, the course that firstbyte gives, and what arrived when.
+/// Prints the critical path, the steps that firstbyte reports, and the arrival times.
 pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
     let ms = |ns: i64| ns as f64 / 1e6;
     println!("\nsample {number}, true, in ms:");
     let mut steps = truth.path.iter().peekable();
     while let Some(step) = steps.next() {
         let mut to = step.to;
-        // Steps of one kind are one line.
+        // Merges consecutive steps of one kind into one line.
         while let Some(next) =
             steps.next_if(|next| next.part == step.part && next.rule == step.rule)
         {
@@ -64,7 +64,7 @@ pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
     }
 }
 
-/// What is known of a datagram.
+/// The known contents of a datagram.
 fn carried(connection: &Connection, direction: Direction, at: Offset) -> String {
     let quic = connection.facts.quic.as_ref();
     let mut datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);

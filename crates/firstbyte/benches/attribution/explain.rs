@@ -1,10 +1,10 @@
-//! Findings of `firstbyte explain` held against what removing each fault saves.
+//! Compares the findings of `firstbyte explain` with the time that removing each fault saves.
 //!
-//! A case has up to three faults. It is measured as it is, and without each of them alone: what that takes less is the
-//! fault's true cost. A fault is expected to be found when the median total falls by more than 1 ms and 3 %. A pause that
-//! the first byte waits for is the server's response time for whoever looks from outside, so that part of its cost is
-//! expected as a slow server. The case as it is is measured twice, before `explain` and after: where both differ by more
-//! than a finding has to cost, the case says nothing.
+//! A case has up to three faults. It is measured unchanged, and once without each fault; the difference is the fault's
+//! true cost. A fault should be found if its removal lowers the median total by more than 1 ms and 3 %. From outside, a
+//! pause that the first byte waits for cannot be told from the server's response time, so that part of its cost is
+//! expected as a slow server. The unchanged case is measured twice, before `explain` and after: if the two differ by
+//! more than the minimum cost of a finding, the case is inconclusive.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use crate::zoo::{Server, Zoo};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// What can be removed.
+/// A fault that can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Fault {
     ThinkTime,
@@ -44,7 +44,7 @@ impl Fault {
         Self::Pause,
     ];
 
-    /// Findings that name it.
+    /// Kinds of findings that name the fault.
     const fn names(self) -> &'static [&'static str] {
         match self {
             Self::SmallWindow => &["small-window"],
@@ -54,7 +54,7 @@ impl Fault {
         }
     }
 
-    /// The same, and those that are true beside it: what a small window keeps waiting would wait less if it were smaller.
+    /// The kinds that name the fault, and others also true: less data would wait if a small window were smaller.
     const fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::ThinkTime => &["slow-server"],
@@ -76,7 +76,7 @@ impl Fault {
             Self::Nagle => case.nagle,
             Self::SmallWindow => case.window < 10,
             Self::LargeChain => case.chain > 0,
-            // Many small writes fill a window of packets as well.
+            // Many small writes also fill a window that is counted in packets.
             Self::LargeBody => case.body > 12_000 || matches!(case.writes, Writes::Many { .. }),
             Self::Tls12 => case.tls == "1.2",
             Self::SlowLink => case.down.kbit.is_some(),
@@ -104,22 +104,22 @@ impl Fault {
     }
 }
 
-/// What was expected and what was said of one case.
+/// The expected and the reported findings of one case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Explained {
     pub(crate) seed: u64,
     /// The median total, ms.
     pub(crate) total: f64,
-    /// The faults with what they truly cost.
+    /// The faults with their true costs.
     pub(crate) faults: Vec<Cost>,
     /// Uncertainty of the medians, ms: the larger of half the distance between the middle samples (the mean over the
     /// servers), and the difference between both measurements of the unchanged case.
     pub(crate) noise: f64,
-    /// Findings that concern every visit, with their cost, ms.
+    /// Findings that affect every visit, with their costs in ms.
     pub(crate) said: Vec<(String, f64)>,
 }
 
-/// A fault's cost, ms: the decrease of the total, and of the time to the first byte, when it alone is removed.
+/// A fault's cost, ms: how much the total, and the time to the first byte, fall when only that fault is removed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
     pub(crate) fault: Fault,
@@ -127,15 +127,15 @@ pub(crate) struct Cost {
     pub(crate) first_byte: f64,
 }
 
-/// A finding that some of a case's faults make true.
+/// A finding that is expected because of one or more of a case's faults.
 struct Expected {
     fault: Fault,
     cost: f64,
 }
 
 impl Explained {
-    /// The findings that are expected, with their costs. The first byte of the response does not tell a pause before it from
-    /// think time.
+    /// The expected findings, with their costs. The time of the response's first byte cannot distinguish a pause before
+    /// it from think time.
     fn expected(&self) -> Vec<Expected> {
         let mut expected: Vec<Expected> = Vec::new();
         let mut think = 0.0;
@@ -154,7 +154,7 @@ impl Explained {
     }
 }
 
-/// A case for `explain`: a full handshake on a path that loses nothing, with at most three faults.
+/// A case for `explain`: a full handshake on a path without loss, with at most three faults.
 pub(crate) fn drawn(seed: u64) -> (Case, Vec<Fault>) {
     let mut random = fastrand::Rng::with_seed(!seed);
     let servers = [Server::Builtin, Server::Builtin, Server::Nginx, Server::Go, Server::Python];
@@ -175,10 +175,10 @@ pub(crate) fn drawn(seed: u64) -> (Case, Vec<Fault>) {
     (case, faults)
 }
 
-/// Measures a case as it is and without each of its faults, in one lab, and has it explained.
+/// Measures a case unchanged and without each of its faults in one lab, and runs `explain` on it.
 ///
 /// # Errors
-/// What kept the lab from running, or its outputs from being read.
+/// If the lab does not run, or its outputs cannot be read.
 pub(crate) fn measure(seed: u64, zoo: &Zoo, kept: Option<&Path>) -> Result<Explained, String> {
     let (case, faults) = drawn(seed);
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -234,10 +234,10 @@ pub(crate) fn measure(seed: u64, zoo: &Zoo, kept: Option<&Path>) -> Result<Expla
     Ok(Explained { seed, total: totals[0], faults: costs, noise, said: findings(&said)? })
 }
 
-/// Runs a shell script in a lab with a server for each case. `directory` has its files.
+/// Runs a shell script in a lab with a server for each case. The files are in `directory`.
 ///
 /// # Errors
-/// What kept the lab from running.
+/// If the lab does not run.
 pub(crate) fn run_in_lab(
     cases: &[Case],
     script: &str,
@@ -256,10 +256,10 @@ pub(crate) fn run_in_lab(
     Ok(())
 }
 
-/// Has what was kept of a case explained once more, by the findings of today.
+/// Runs the current `explain` on the kept run of a case again.
 ///
 /// # Errors
-/// What kept that from being done.
+/// If the run cannot be explained.
 pub(crate) fn again(explained: &mut Explained, kept: &Path) -> Result<(), String> {
     let run = run_of(explained.seed, kept);
     let output =
@@ -274,7 +274,7 @@ fn run_of(seed: u64, kept: &Path) -> PathBuf {
     kept.join(format!("{seed}.run"))
 }
 
-/// The median, and half of what those beside it differ by.
+/// The median, and half of the distance between its neighbours.
 fn median_time(metric: Metric, run: &Path) -> Result<(f64, f64), String> {
     let run = firstbyte::runs::Run::read(run).map_err(|e| e.to_string())?;
     let rows = run.rows.iter().filter(|row| !row.warmup);
@@ -287,7 +287,7 @@ fn median_time(metric: Metric, run: &Path) -> Result<(f64, f64), String> {
     Ok((median, (beside(middle + 1) - beside(middle.saturating_sub(1))) / 2.0))
 }
 
-/// Kinds and costs of the findings that concern every visit.
+/// Kinds and costs of the findings that affect every visit.
 pub(crate) fn findings(text: &str) -> Result<Vec<(String, f64)>, String> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let all = value["findings"].as_array().ok_or("explain --json has no findings")?;
@@ -297,31 +297,31 @@ pub(crate) fn findings(text: &str) -> Result<Vec<(String, f64)>, String> {
         .collect())
 }
 
-/// Findings of faults that cases have: others are not judged.
+/// Whether some fault of the cases causes this kind of finding. Other kinds are not judged.
 fn is_judged(kind: &str) -> bool {
     Fault::ALL.iter().any(|fault| fault.kinds().contains(&kind))
 }
 
-/// Prints what was found, missed and false, and the error of costs.
+/// Prints how many faults were found and missed, the false findings, and the errors of costs.
 pub(crate) fn print(all: &[Explained]) -> bool {
     let (mut found, mut missed, mut wrong) = ([0; 9], [0; 9], Vec::new());
     let (mut false_ones, mut costs, mut untold) = (0, Vec::new(), 0);
     for case in all {
         let least = (case.total * 0.03).max(1.0);
         if case.noise > least {
-            // Whether anything saves as much as a finding has to cost is not known there.
+            // The noise hides whether any fault reaches the minimum cost of a finding.
             untold += 1;
             continue;
         }
         let mut explained: Vec<&str> = Vec::new();
-        // A fault that only delays the first byte exists as well.
+        // A fault that only delays the first byte also explains a finding.
         for cost in case.faults.iter().filter(|cost| cost.first_byte > least / 2.0 - case.noise) {
             explained.extend(cost.fault.kinds());
         }
         for Expected { fault, cost } in case.expected() {
             let names = fault.names();
             let index = Fault::ALL.iter().position(|f| *f == fault).unwrap_or_default();
-            // A fault that costs little may be found or not.
+            // A fault of small cost may or may not be found.
             if cost > least / 2.0 - case.noise {
                 explained.extend(fault.kinds());
             }
@@ -335,7 +335,7 @@ pub(crate) fn print(all: &[Explained]) -> bool {
                 continue;
             };
             found[index] += 1;
-            // What the medians do not tell cannot be told better.
+            // Errors below the noise of the medians do not count.
             let off = ((said - cost).abs() - case.noise).max(0.0);
             costs.push(off / cost);
             if off > cost * 0.1 {

@@ -1,8 +1,8 @@
-//! The faults of a case, by the shipped scenarios that have them.
+//! The faults of a case, named after the shipped scenarios that contain them.
 
 use crate::case::{Case, Names, Writes};
 
-/// The faults, each with the scenario that ships it, or none.
+/// The faults, each with the shipped scenario that contains it, or `none`.
 pub(crate) const FAULTS: [(&str, &str); 16] = [
     ("large chain", "big-chain"),
     ("small window", "curl-length"),
@@ -22,7 +22,7 @@ pub(crate) const FAULTS: [(&str, &str); 16] = [
     ("early data late", ""),
 ];
 
-/// Which of them `case` has, in their order.
+/// The faults of `case`, in the order of the table.
 pub(crate) fn faults_in(case: &Case) -> Vec<String> {
     let ways = [case.up, case.down];
     let has = [

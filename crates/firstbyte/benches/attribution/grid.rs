@@ -1,6 +1,6 @@
-//! Ordinary pages on quiet links, cell by cell: whether the server's part of `wait` is what the server took.
+//! Ordinary pages on quiet links, cell by cell: whether the server's part of `wait` equals the server's true time.
 //!
-//! The truth is from its own end: the last byte of the request came in, the first byte of the response went out.
+//! The truth is measured at the server: from the arrival of the request's last byte to the response's first byte.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const ROUND_TRIPS_MS: [u64; 3] = [20, 80, 200];
 const THINK_MS: [u64; 3] = [0, 8, 50];
 const BODY_BYTES: [u64; 6] = [500, 2_000, 14_000, 40_000, 100_000, 200_000];
 
-/// Every cell, its number in the seed.
+/// Every cell; the cell's number goes into the case's seed.
 pub(crate) fn cases(seed: u64) -> Vec<Case> {
     let mut cases = Vec::new();
     for server in SERVERS {
@@ -37,7 +37,7 @@ pub(crate) fn cases(seed: u64) -> Vec<Case> {
     cases
 }
 
-/// The server's part of `wait` as the program says it, its true value, and `wait`: medians over a cell's samples, milliseconds.
+/// The server's part of `wait` as reported, its true value, and `wait`: medians over a cell's samples, milliseconds.
 struct Cell {
     said: f64,
     truth: f64,
@@ -68,7 +68,7 @@ impl Cell {
     }
 }
 
-/// Prints the table; whether 99 % of the cells are right.
+/// Prints the table and returns whether 99 % of the cells are right.
 pub(crate) fn print(cases: &[Case], outcomes: &[Outcome]) -> bool {
     let mut rows: BTreeMap<(&str, &str), Vec<(bool, usize)>> = BTreeMap::new();
     let (mut wrong, mut untold, mut right) = (Vec::new(), 0, 0);

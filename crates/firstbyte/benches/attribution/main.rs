@@ -1,20 +1,20 @@
-//! Whose the time was: every part of measured connections held against captures at both ends.
+//! Compares every part of measured connections with captures at both ends.
 //!
-//! Draws cases (path, server, way to connect, exchange), measures each in the lab with
-//! `firstbyte compare`, and holds the parts that it says against the truth that
-//! `firstbyte_truth` reads from the packets at both ends. Definitions: `docs/measurement.md`,
-//! "Accuracy of the parts".
+//! Draws cases (path, server, way to connect, exchange), measures each in the lab with `firstbyte compare`, and
+//! compares the reported parts with the truth that `firstbyte_truth` reads from the packets at both ends. Definitions:
+//! `docs/measurement.md`, "Accuracy of the parts".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N] [--trace N]
+//!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N]
+//!         [--trace N]
 //!     cargo bench -p firstbyte --bench attribution -- --grid [--seed N] [--lanes N] [--samples N]
 //!     cargo bench -p firstbyte --bench attribution -- --pages [--seed N] [--lanes N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME [--keep DIR] | --explain-case SEED
 //!
-//! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is
-//! not measured again. Captures and runs are kept in DIR; those that are there are scored again, by what the program
-//! says of them now, and not measured again. What `explain` measured is kept there too, and explained again with
-//! `--again`: truths do not change when findings do.
+//! One case in N is traced (`--trace`, 10; 0 disables). Scored samples are appended to FILE; cases already in it are
+//! not measured again. Captures and runs are kept in DIR; those already there are scored again with the current
+//! program, and not measured again. The measurements for `explain` are kept there too, and explained again with
+//! `--again`: the truth does not change when findings do.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -146,7 +146,7 @@ fn run() -> Result<bool, String> {
     Ok(explain::print(&explained) && met)
 }
 
-/// Has `count` cases explained, `lanes` at a time. Those in the file of results are not measured again.
+/// Runs `explain` on `count` cases, `lanes` at a time. Cases in the results file are not measured again.
 fn explanations(
     seed: u64,
     count: usize,
@@ -191,7 +191,7 @@ fn explanations(
     Ok(all)
 }
 
-/// The cases of this run: each server as often as every other.
+/// The cases of this run: the same number for each server.
 fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     let named = argument("--server");
     let servers: Vec<Server> = Server::ALL
@@ -212,7 +212,7 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     if !http.as_deref().is_none_or(|http| ["1.1", "2", "3"].contains(&http)) {
         return Err("--http: it is one of 1.1, 2, 3".to_owned());
     }
-    // A server may not speak the version at all: so many are drawn at most.
+    // A server may not support the requested version at all, so limit the number of draws.
     let most = count.saturating_mul(20).saturating_mul(servers.len());
     let all = (0..most).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults());
     let wanted = all.filter(|case| http.as_deref().is_none_or(|http| case.http == http));

@@ -1,5 +1,5 @@
-//! Captures as the packets of each connection. Nothing of the measuring half is used here: this is the
-//! other witness.
+//! Captures as the packets of each connection. Uses nothing of the measuring code, so that it is an independent
+//! witness.
 
 use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher as _};
@@ -12,7 +12,7 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 
 use crate::secrets::{self, Log, Raw};
 
-/// A connection: the server's address, the client's port, whether it is TCP.
+/// A connection: the server's address, the client's port, and whether it is TCP.
 pub(crate) type Key = ([u8; 4], u16, bool);
 
 /// A frame of a connection.
@@ -25,18 +25,18 @@ pub(crate) struct Kept {
 /// Packets by connection, in the order of their times.
 #[derive(Default)]
 pub(crate) struct Flows {
-    /// All of them as they were captured.
+    /// All frames in capture order.
     pub(crate) frames: Vec<Kept>,
     pub(crate) packets: HashMap<Key, Vec<Packet>>,
-    /// What datagrams held, by their packets' numbers.
+    /// Payloads of datagrams, by packet number.
     pub(crate) payloads: HashMap<u64, Vec<u8>>,
-    /// SYNs over IPv6: the host's number, and when.
+    /// SYNs over IPv6: the host's number, and the time.
     pub(crate) ipv6_attempts: Vec<(u16, i64)>,
 }
 
 const HTTPS: u16 = 443;
 
-/// The packets of a capture file that the lab wrote.
+/// Reads the packets of a capture file written by the lab.
 pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     let failed = |detail: &dyn std::fmt::Debug| format!("{}: {detail:?}", path.display());
     let file = std::fs::File::open(path).map_err(|e| failed(&e))?;
@@ -45,7 +45,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     loop {
         match reader.next() {
             Ok((consumed, PcapBlockOwned::NG(Block::EnhancedPacket(block)))) => {
-                // The lab's captures count nanoseconds.
+                // The lab's captures have nanosecond timestamps.
                 let at = (i64::from(block.ts_high) << 32) | i64::from(block.ts_low);
                 let frame = block.packet_data();
                 if let Some((key, packet, payload)) = packet(at, frame) {
@@ -59,7 +59,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
             Ok((consumed, _)) => reader.consume(consumed),
             Err(PcapError::Eof) => break,
             Err(PcapError::Incomplete(_)) => reader.refill().map_err(|e| failed(&e))?,
-            // The others hold all that is left of the file.
+            // Other errors contain the rest of the file, so do not print them.
             Err(_) => return Err(failed(&"not as the lab writes captures")),
         }
     }
@@ -70,7 +70,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     Ok(flows)
 }
 
-/// A packet, its connection, and what a datagram held.
+/// A packet, its connection, and the payload if it is a datagram.
 fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet, Option<Vec<u8>>)> {
     let sliced = SlicedPacket::from_ethernet(frame).ok()?;
     let Some(NetSlice::Ipv4(ip)) = &sliced.net else { return None };
@@ -81,7 +81,7 @@ fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet, Option<Vec<u8>>)> {
     let (source, destination, tcp) = match sliced.transport.as_ref()? {
         TransportSlice::Tcp(tcp) => {
             tcp.payload().hash(&mut id);
-            // The checksum may be left to the device.
+            // The checksum is not hashed: it may be left to the network device.
             (tcp.sequence_number(), tcp.acknowledgment_number()).hash(&mut id);
             (tcp.syn(), tcp.fin(), tcp.rst(), tcp.ack(), tcp.options()).hash(&mut id);
             let segment = Segment {
@@ -109,7 +109,7 @@ fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet, Option<Vec<u8>>)> {
     Some(((server, port, tcp.is_some()), packet, payload))
 }
 
-/// Opens what the connection's datagrams held, by the secrets that the client has logged.
+/// Decrypts the connection's datagrams with the secrets that the client logged.
 pub(crate) fn open(captured: &mut Captured, [client, server]: [&Flows; 2], log: &Log) {
     let raw = |packets: &[Packet], from: End, flows: &'_ Flows| {
         let sent = packets.iter().filter(|packet| packet.from == from && packet.tcp.is_none());
@@ -129,7 +129,7 @@ pub(crate) fn open(captured: &mut Captured, [client, server]: [&Flows; 2], log: 
     }
 }
 
-/// The last part of the address that a SYN goes to over IPv6.
+/// The last group of the destination address of a SYN over IPv6.
 fn ipv6_attempt(frame: &[u8]) -> Option<u16> {
     let sliced = SlicedPacket::from_ethernet(frame).ok()?;
     let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Tcp(tcp))) =

@@ -1,7 +1,7 @@
-//! Findings of `firstbyte explain` on static pages without any fault but their size.
+//! Findings of `firstbyte explain` on static pages whose only fault is their size.
 //!
 //! Each page is explained twice. The truth is its median total minus that of a 2 kB page of the same server and round
-//! trip, in the mean of both runs. Slow start must cost that much, and no other finding may concern every visit.
+//! trip, averaged over both runs. Slow start must cost that much, and no other finding may affect every visit.
 
 use std::path::Path;
 
@@ -31,9 +31,9 @@ const RUNS: usize = 2;
 
 /// One run's explanation of a page, milliseconds.
 struct PageExplanation {
-    /// The median total of visits as they are.
+    /// The median total of the unchanged visits.
     total: f64,
-    /// Findings that concern every visit and their costs, by kind.
+    /// Findings that affect every visit and their costs, by kind.
     findings: Vec<(String, f64)>,
 }
 
@@ -83,10 +83,10 @@ impl PageExplanation {
     }
 }
 
-/// Explains all pages and prints the table; whether at most one page is wrong in each run.
+/// Explains all pages, prints the table, and returns whether at most one page is wrong in each run.
 ///
 /// # Errors
-/// What kept a lab from running, or an explanation from being read.
+/// If a lab does not run, or an explanation cannot be read.
 pub(crate) fn measure(seed: u64, lanes: usize, zoo: &Zoo) -> Result<bool, String> {
     let mut cases = Vec::new();
     for (server, rtt_ms, sizes_kb) in PAGES {
@@ -105,7 +105,7 @@ pub(crate) fn measure(seed: u64, lanes: usize, zoo: &Zoo) -> Result<bool, String
     Ok(print(&cases, &explained))
 }
 
-/// Explains the pages of one lab, `lanes` at a time, and all of them once more.
+/// Explains the pages of one lab, `lanes` at a time, then all of them again.
 fn explain_pages(
     cases: &[Case],
     lanes: usize,
@@ -136,11 +136,11 @@ fn explain_pages(
     (0..cases.len()).map(|index| Ok([read(index, 0)?, read(index, 1)?])).collect()
 }
 
-/// Where the server has a file of the case's size; Go has no files.
+/// URL of the server's file of the case's size; the Go server has no files.
 fn page_url(case: &Case, index: usize) -> String {
     let path = match case.server {
         Server::Go => format!("/bytes/{}", case.body),
-        // It is configured without mod_dir.
+        // Apache is configured without `mod_dir`.
         Server::Apache => "/index.html".to_owned(),
         _ => "/".to_owned(),
     };

@@ -1,11 +1,11 @@
-//! The table of faults that were drawn together.
+//! Table of faults that were drawn together.
 
 use std::collections::BTreeMap;
 
 use crate::faults::FAULTS;
 use crate::score::Outcome;
 
-/// How often each was drawn, and each two together.
+/// Prints how often each fault was drawn, and each pair.
 pub(crate) fn print(outcomes: &[Outcome]) {
     let mut cases: BTreeMap<(u64, &str), &[String]> = BTreeMap::new();
     for outcome in outcomes {

@@ -1,4 +1,4 @@
-//! What the passive reader says of a connection at a tap, beside the truth from both ends.
+//! The passive reader's results for a connection at a tap, compared with the truth from both ends.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::score::ms;
 use crate::taps::Tap;
 
-/// What is said of a connection.
+/// A quantity that the reader reports for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Quantity {
@@ -52,16 +52,16 @@ pub(crate) struct Reading {
     pub(crate) tap: u8,
     pub(crate) quantity: Quantity,
     pub(crate) said: Option<f64>,
-    /// The truth; two where it is an interval.
+    /// The true value; the two ends of an interval if it is not exact.
     pub(crate) truth: [f64; 2],
-    /// What 3 % are taken of.
+    /// The value that the 3 % tolerance refers to.
     pub(crate) whole: f64,
-    /// The reader itself doubts it.
+    /// The reader marked its own value as doubtful.
     pub(crate) doubted: bool,
 }
 
 impl Reading {
-    /// Said less true; absent where nothing is said.
+    /// Reported minus true value; absent if nothing was reported.
     pub(crate) fn error(&self) -> Option<f64> {
         let [low, high] = self.truth;
         self.said.map(|said| if said < low { said - low } else { (said - high).max(0.0) })
@@ -75,13 +75,13 @@ impl Reading {
         self.error().is_some_and(|error| error.abs() > self.allowed())
     }
 
-    /// Confident, and wrong: in multiples of what is allowed.
+    /// The error of a confident value, in multiples of the tolerance.
     pub(crate) fn badness(&self) -> f64 {
         if self.doubted { 0.0 } else { self.error().map_or(0.0, f64::abs) / self.allowed() }
     }
 }
 
-/// What `observed` says, beside the truth.
+/// The values in `observed`, each with its truth.
 pub(crate) fn readings(tap: Tap, observed: &Observed, truth: &Passage) -> Vec<Reading> {
     let connection = model::connection(observed);
     let between = |from: Mark, to: Mark| {
@@ -105,7 +105,7 @@ pub(crate) fn readings(tap: Tap, observed: &Observed, truth: &Passage) -> Vec<Re
     let open = ms(truth.handshake.open);
     let network = ms(truth.handshake.network);
     let server = ms(truth.handshake.server);
-    // A SYN that was lost before the tap cannot be known there.
+    // A tap cannot know of a SYN that was lost before it.
     let earliest = if tap == Tap::Client { truth.connect } else { truth.connect_last };
     let connect = [earliest, truth.connect].map(|time| ms(time.unwrap_or_default()));
     use Quantity as Q;

@@ -1,4 +1,4 @@
-//! What was said of a sample held against what was true.
+//! Compares the reported parts of a sample with the truth.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct PhaseOutcome {
     pub(crate) took: f64,
     pub(crate) truth: [f64; 9],
     pub(crate) said: [f64; 9],
-    /// The error that is allowed: ± and the unexplained part.
+    /// The tolerated error: ± and the unexplained part.
     pub(crate) uncertainty: f64,
 }
 
@@ -34,7 +34,7 @@ impl PhaseOutcome {
         }
     }
 
-    /// The part that is most wrong, if one is by more than 1 ms, 3 %, ± and what the truth itself leaves open.
+    /// The part with the largest error, if it exceeds 1 ms, 3 %, ± and the uncertainty of the truth.
     pub(crate) fn wrong(&self, open: f64) -> Option<Part> {
         let error = |part: &Part| (self.said[index(*part)] - self.truth[index(*part)]).abs();
         let parts = Part::ALL.into_iter().filter(|part| *part != Part::Unexplained);
@@ -54,11 +54,11 @@ pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) server: String,
     pub(crate) sample: u32,
-    /// Why there is no truth, or no measurement.
+    /// Why there is no truth or no measurement.
     pub(crate) untold: Option<String>,
     pub(crate) quiet: bool,
     pub(crate) axes: Vec<(String, String)>,
-    /// Those of shipped scenarios that it has.
+    /// Faults of shipped scenarios in this case.
     #[serde(default)]
     pub(crate) faults: Vec<String>,
     pub(crate) total: f64,
@@ -66,18 +66,18 @@ pub(crate) struct Outcome {
     pub(crate) truth: [f64; 9],
     pub(crate) said: [f64; 9],
     pub(crate) uncertainty: Option<f64>,
-    /// By how much server and pause may truly be more, and network less.
+    /// How much larger server and pause may truly be, and how much smaller network.
     pub(crate) open: f64,
-    /// Up to the response's first byte.
+    /// Phases up to the response's first byte.
     #[serde(default)]
     pub(crate) phases: Vec<PhaseOutcome>,
-    /// The wrong rules by which this sample, which is right, would not be.
+    /// The deliberately wrong rules that would make this sample wrong although it is right.
     #[serde(default)]
     pub(crate) notices: Vec<String>,
-    /// What the passive reader says at the taps.
+    /// The passive reader's results at the taps.
     #[serde(default)]
     pub(crate) wire: Vec<Reading>,
-    /// What the server's application wrote, in one case of some.
+    /// The server application's writes; traced in some of the cases.
     #[serde(default)]
     pub(crate) witness: Option<Witness>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Where a part stands in the lists.
+/// Index of a part in the arrays.
 pub(crate) fn index(part: Part) -> usize {
     Part::ALL.iter().position(|other| *other == part).unwrap_or_default()
 }
@@ -114,7 +114,7 @@ impl Outcome {
         }
     }
 
-    /// What the program says of `connection`; and by which wrong rules it would be wrong.
+    /// Scores the reported parts of `connection`; for right ones, also notes which wrong rules would make them wrong.
     pub(crate) fn score(case: &Case, sample: u32, connection: &Connection, truth: &Truth) -> Self {
         let right = Self::score_by(Rules::Right, case, sample, connection, truth);
         if !right.is_right() {
@@ -148,14 +148,14 @@ impl Outcome {
         }
     }
 
-    /// What was drawn that is not usual.
+    /// The drawn values that are not the usual ones.
     pub(crate) fn drawn(&self) -> String {
         let usual = |value: &str| matches!(value, "none" | "new" | "1500" | "usual");
         let of = self.axes.iter().filter(|(_, value)| !usual(value));
         of.map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Said less true; where the truth is an interval, from its nearer end.
+    /// Reported minus true value; measured from the nearer end if the truth is an interval.
     pub(crate) fn error(&self, part: Part) -> f64 {
         let (said, truth) = (self.said[index(part)], self.truth[index(part)]);
         let [low, high] = match part {
@@ -166,56 +166,56 @@ impl Outcome {
         if said < low { said - low } else { (said - high).max(0.0) }
     }
 
-    /// What may be wrong: 1 ms, 3 %, the ± that is printed, and what is said to be unexplained.
+    /// The tolerated error: 1 ms, 3 %, the printed ±, and the part reported as unexplained.
     pub(crate) fn allowed(&self) -> f64 {
         let honest = self.uncertainty.unwrap_or(0.0).max(self.said[index(Part::Unexplained)]);
         (self.total * 0.03).max(1.0).max(honest)
     }
 
-    /// Parts that are wrong by more than is allowed.
+    /// Parts whose error exceeds the tolerance.
     pub(crate) fn wrong(&self) -> impl Iterator<Item = Part> + '_ {
-        // Who says that a time is unexplained has not said a wrong name.
+        // Reporting time as unexplained is not a wrong attribution.
         Part::ALL
             .into_iter()
             .filter(|part| *part != Part::Unexplained && self.error(*part).abs() > self.allowed())
     }
 
-    /// Phases with a part that is wrong, and which.
+    /// Phases with a wrong part, and that part.
     pub(crate) fn wrong_phases(&self) -> impl Iterator<Item = (&PhaseOutcome, Part)> {
         self.phases.iter().filter_map(|phase| Some((phase, phase.wrong(self.open)?)))
     }
 
-    /// Said to be unknown, more than is negligible.
+    /// Whether the unexplained part is not negligible.
     pub(crate) fn evades(&self) -> bool {
         self.said[index(Part::Unexplained)] > (self.total * 0.03).max(1.0)
     }
 
-    /// No wrong part, and no evasion.
+    /// Whether no part is wrong, and the unexplained part is negligible.
     pub(crate) fn is_right(&self) -> bool {
         self.wrong().next().is_none() && self.wrong_phases().next().is_none() && !self.evades()
     }
 
-    /// In multiples of what is allowed: the part that is most wrong.
+    /// The largest error of any part, in multiples of the tolerance.
     pub(crate) fn badness(&self) -> f64 {
         let errors = Part::ALL.into_iter().filter(|part| *part != Part::Unexplained);
         errors.map(|part| self.error(part).abs()).fold(0.0, f64::max) / self.allowed()
     }
 
-    /// The largest part as it was, and as it was said to be.
+    /// The truly largest part, and the part reported as the largest.
     pub(crate) fn largest(&self) -> (Part, Part) {
         let most = |values: &[f64; 9]| {
             let largest = (0..9).max_by(|a, b| values[*a].total_cmp(&values[*b]));
             Part::ALL[largest.unwrap_or_default()]
         };
         let (truth, said) = (most(&self.truth), most(&self.said));
-        // Two that are as large are both the largest.
+        // If two parts are about equally large, both count as the largest.
         let close = self.truth[index(truth)] - self.truth[index(said)] <= self.allowed();
         if close { (said, said) } else { (truth, said) }
     }
 
     /// Whether the ± covers the truth of the server's share.
     pub(crate) fn covered(&self) -> Option<bool> {
-        /// A capture's stamps and the socket's are taken at two places in the kernel.
+        /// The capture and the socket take their timestamps at different places in the kernel.
         const STAMPS: f64 = 0.05;
         let error = self.error(Part::Server).abs();
         self.uncertainty.map(|uncertainty| error <= uncertainty + STAMPS)

@@ -1,7 +1,7 @@
-//! Datagrams of QUIC opened by the secrets that the client has logged (SSLKEYLOGFILE): what each carried.
+//! Decrypts QUIC datagrams with the secrets that the client logged (SSLKEYLOGFILE).
 //!
-//! Input: the datagrams of one connection, and the log. Output: each one's packet numbers, pieces and
-//! acknowledgements, where it could be opened. Nothing of the measuring half's own QUIC is used.
+//! Input: the datagrams of one connection, and the log. Output: packet numbers, stream pieces and acknowledgements of
+//! each datagram that could be decrypted. Uses nothing of the measuring code's QUIC.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use firstbyte_core::wire::frames::{Frame, Space, frames};
 use firstbyte_core::wire::quic::{PacketKind, packets};
 use firstbyte_truth::{Datagram, End, Lane, Piece};
 
-/// Secrets by the ClientHello's random: label and secret.
+/// Labels and secrets, keyed by the ClientHello's random.
 pub(crate) type Log = HashMap<Vec<u8>, Vec<(String, Vec<u8>)>>;
 
-/// The log in `file`; empty where there is none.
+/// Reads the log in `file`; empty if there is no file.
 pub(crate) fn log(file: &Path) -> Log {
     let mut log = Log::new();
     let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -35,18 +35,18 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     (0..hex.len()).step_by(2).map(byte).collect()
 }
 
-/// One datagram as its sender's device had it.
+/// One datagram as captured at its sender.
 pub(crate) struct Raw<'a> {
     pub(crate) id: u64,
     pub(crate) from: End,
     pub(crate) payload: &'a [u8],
 }
 
-/// Opens the datagrams of a connection, given in the order of each sender's departures.
+/// Decrypts the datagrams of a connection, given in the order in which each sender sent them.
 pub(crate) fn open(raw: &[Raw<'_>], log: &Log) -> HashMap<u64, Arc<Datagram>> {
     let mut opener = Opener::default();
     let mut opened = HashMap::new();
-    // The client's first: they tell the keys.
+    // Look at the client's first: they tell which keys to use.
     for from in [End::Client, End::Server] {
         for raw in raw.iter().filter(|raw| raw.from == from) {
             opener.learn(raw, log);
@@ -65,7 +65,7 @@ struct Opener {
     keys: Vec<Keys>,
     /// Connection IDs that were used for Initial keys.
     ids: Vec<Vec<u8>>,
-    /// How long the connection IDs are that the client and the server have chosen.
+    /// Lengths of the connection IDs chosen by the client and the server.
     chosen: HashMap<End, usize>,
     /// The largest packet number by sender and space.
     largest: HashMap<(End, Space), u64>,
@@ -78,7 +78,7 @@ struct Keys {
     packet: LessSafeKey,
     iv: [u8; 12],
     header: HeaderProtectionKey,
-    /// What the keys after an update follow from, and the header's key, which stays.
+    /// Secret from which the keys after an update are derived; the header key does not change.
     secret: Vec<u8>,
     header_key: Vec<u8>,
     algorithms: (&'static aead::Algorithm, &'static quic::Algorithm),
@@ -130,7 +130,7 @@ impl Keys {
         })
     }
 
-    /// Those after a key update, which leaves the header's (RFC 9001 §6).
+    /// The keys after a key update, which keeps the header protection key (RFC 9001 §6).
     fn next(&self) -> Option<Self> {
         let secret = Prk::new_less_safe(hash(&self.secret), &self.secret);
         let next = expand(&secret, "quic ku", self.secret.len())?;
@@ -141,7 +141,7 @@ impl Keys {
         Some(Self { header, header_key, ..keys })
     }
 
-    /// The packet's number and what it holds.
+    /// Decrypts a packet; gives its number and payload.
     fn open(&self, packet: &[u8], number_at: usize, expected: u64) -> Option<(u64, Vec<u8>)> {
         let mut packet = packet.to_vec();
         let sample = packet.get(number_at + 4..number_at + 20)?;
@@ -165,7 +165,7 @@ impl Keys {
     }
 }
 
-/// A packet number from its last bits (RFC 9000 §A.3).
+/// Decodes a packet number from its least significant bits (RFC 9000 §A.3).
 fn whole(expected: u64, truncated: u64, bits: u32) -> u64 {
     let window = 1u64 << bits;
     let candidate = (expected & !(window - 1)) | truncated;
@@ -178,7 +178,7 @@ fn whole(expected: u64, truncated: u64, bits: u32) -> u64 {
     }
 }
 
-/// RFC 9001 §5.2.
+/// Initial salt (RFC 9001 §5.2).
 const SALT: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
@@ -209,7 +209,7 @@ impl Opener {
         }
     }
 
-    /// The random of the ClientHello, which its first bytes hold.
+    /// The random of the ClientHello, which is within the first bytes.
     fn hello(&self, raw: &Raw<'_>) -> Option<Vec<u8>> {
         let packet = &raw.payload[..packets(raw.payload).next()?.bytes];
         let at = number_at(packet)?;
@@ -230,7 +230,7 @@ impl Opener {
             "SERVER_TRAFFIC_SECRET_0" => (End::Server, PacketKind::OneRtt),
             _ => return,
         };
-        // The suite is not in the log; only one of them opens anything.
+        // The log does not name the cipher suite, so all are tried; only the right one decrypts anything.
         if secret.len() == 48 {
             self.keys.extend(Keys::new(from, kind, secret, &aead::AES_256_GCM, &quic::AES_256));
             return;
@@ -257,11 +257,11 @@ impl Opener {
             let keys = self.keys.iter().filter(fit);
             let mut opened = keys.filter_map(|keys| keys.open(bytes, at, expected)).next();
             if opened.is_none() && packet.kind == PacketKind::OneRtt {
-                // Quic-go updates its keys after a hundred packets.
+                // quic-go updates its keys after a hundred packets.
                 let mut next = self.keys.iter().filter(fit).filter_map(Keys::next);
                 let next = next.find(|keys| keys.open(bytes, at, expected).is_some());
                 opened = next.as_ref().and_then(|keys| keys.open(bytes, at, expected));
-                // A later one's header is protected as ever: it stays among the others.
+                // Header protection does not change, so the updated keys stay in the same list.
                 self.keys.extend(next);
             }
             let Some((number, plain)) = opened else { continue };
@@ -306,7 +306,7 @@ fn ids(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((destination, source))
 }
 
-/// Where the packet number of a packet with a long header is.
+/// Offset of the packet number in a packet with a long header.
 fn number_at(packet: &[u8]) -> Option<usize> {
     const INITIAL: u8 = 0;
     let (destination, source) = ids(packet)?;
@@ -319,7 +319,7 @@ fn number_at(packet: &[u8]) -> Option<usize> {
     Some(at + length)
 }
 
-/// A number, and how many bytes it took (RFC 9000 §16).
+/// A variable-length integer and its encoded length (RFC 9000 §16).
 fn variable(bytes: &[u8]) -> Option<(u64, usize)> {
     let length = 1 << (bytes.first()? >> 6);
     let number = bytes.get(..length)?.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));

@@ -1,4 +1,4 @@
-//! The third witness: what a server's application wrote, and when, by `strace -f -ttt -T -yy`.
+//! The third witness: the server application's writes and their times, by `strace -f -ttt -T -yy`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::score::ms;
 
-/// What the third witness says of a sample, in milliseconds.
+/// The third witness's result for a sample, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Witness {
-    /// There is none, and why.
+    /// There is no trace; the reason.
     Untraced(String),
-    /// Server and pause by packets, by how much that may be more, and by the writes.
+    /// Server and pause according to the packets, how much larger they may be, and the same according to the writes.
     Traced { packets: f64, open: f64, writes: f64, off: f64 },
 }
 
-/// Writes by the client's port, in order.
+/// Writes in order, keyed by the client's port.
 #[derive(Debug, Default)]
 pub(crate) struct Writes(HashMap<u16, Vec<Written>>);
 
 impl Writes {
-    /// Of what `strace` wrote into a file; times are since the Unix epoch.
+    /// Reads the output file of `strace`; times are since the Unix epoch.
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = std::fs::read(file).map_err(|_| "strace wrote nothing".to_owned())?;
         Self::parse(&String::from_utf8_lossy(&text))
     }
 
-    /// The same of its text.
+    /// Parses the output of `strace`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut writes = Self::default();
         let mut begun: HashMap<&str, (u16, i64)> = HashMap::new();
@@ -58,7 +58,7 @@ impl Writes {
         }
     }
 
-    /// Those of the connection from this port, from its origin on.
+    /// The writes of the connection from this port, starting at its origin.
     pub(crate) fn of_port(&self, port: u16, origin: i64) -> Vec<Written> {
         let of = self.0.get(&port).into_iter().flatten();
         of.map(|write| {
@@ -69,7 +69,7 @@ impl Writes {
     }
 }
 
-/// What the writes of a connection say of its truth.
+/// Compares the writes of a connection with its truth.
 pub(crate) fn witness(truth: &Truth, connection: &Connection, writes: &Writes) -> Witness {
     let port = connection.facts.local.map(|local| local.port());
     let origin = connection.started_unix_ns.and_then(|ns| i64::try_from(ns).ok());
@@ -90,7 +90,7 @@ fn nanoseconds(text: &str) -> Option<i64> {
     Some((seconds.parse::<i64>().ok()? * 1_000_000 + micros.parse::<i64>().ok()?) * 1_000)
 }
 
-/// Bytes that were taken, and how long the call was: ` = 100 <0.000045>`.
+/// The bytes written and the duration of the call: ` = 100 <0.000045>`.
 fn returned(call: &str) -> Option<(i64, i64)> {
     let mut words = call.rsplit_once(" = ")?.1.split(' ');
     let bytes = words.next()?.parse().ok().filter(|bytes| *bytes > 0)?;
@@ -98,7 +98,7 @@ fn returned(call: &str) -> Option<(i64, i64)> {
     Some((bytes, nanoseconds(took)?))
 }
 
-/// The port behind `:443->` in the first argument: `write(7<TCP:[198.51.100.1:443->192.0.2.10:40000]>, …`.
+/// The port after `:443->` in the first argument: `write(7<TCP:[198.51.100.1:443->192.0.2.10:40000]>, …`.
 fn client_port(call: &str) -> Option<u16> {
     let (_, address) = call.split_once('<')?;
     let (socket, _) = address.split_once("]>")?;

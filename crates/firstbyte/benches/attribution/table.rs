@@ -6,7 +6,7 @@ use firstbyte_core::split::{Part, Rules};
 
 use crate::score::Outcome;
 
-/// What has to be reached, and whether it is.
+/// The targets, and whether they are met.
 pub(crate) struct Bars {
     pub(crate) met: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) fn rank(sorted: &[f64], quantile: f64) -> f64 {
     sorted.get((quantile * last as f64).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// Median, p99 and worst.
+/// Median, p99 and maximum.
 pub(crate) fn cell(sorted: &[f64]) -> String {
     let [a, b, c] = [0.5, 0.99, 1.0].map(|q| rank(sorted, q));
     format!("{a:.2}, {b:.1}, {c:.1}")
@@ -92,7 +92,7 @@ fn kind_of_path(outcome: &Outcome) -> String {
     if kinds.is_empty() { "quiet".into() } else { kinds.join(" and ") }
 }
 
-/// Error of every part: median, p99 and worst of the absolute error.
+/// Error of every part: median, p99 and maximum of the absolute error.
 fn errors(by: &str, told: &[&Outcome]) {
     let mut groups: BTreeMap<String, Vec<&Outcome>> = BTreeMap::new();
     for outcome in told {
@@ -169,7 +169,7 @@ fn worst(told: &[&Outcome]) {
     }
 }
 
-/// Wrong rules put into the program: how many of the samples that are right become wrong by each.
+/// Deliberately wrong rules: how many right samples each of them makes wrong.
 fn wrong_rules(told: &[&Outcome]) {
     println!("\nA wrong rule put into the program: samples that are right, and by it are not\n");
     println!("| rule | gets wrong | noticed in |\n|---|---|---:|");
@@ -180,7 +180,7 @@ fn wrong_rules(told: &[&Outcome]) {
     }
 }
 
-/// By phase, up to the response's first byte.
+/// Prints the errors by phase, up to the response's first byte.
 fn phases(told: &[&Outcome]) {
     println!("\nPhases up to the first byte, on quiet links and on others\n");
     println!(
@@ -217,7 +217,7 @@ fn bars(told: &[&Outcome]) -> Bars {
     let mut quiet: Vec<f64> =
         told.iter().filter(|o| o.quiet).filter_map(|o| o.uncertainty).collect();
     quiet.sort_by(f64::total_cmp);
-    // Where it is wider than what may be wrong anyway.
+    // If the uncertainty exceeds the usual tolerance.
     let open = told.iter().filter(|o| o.open > o.allowed()).count();
     let rows = [
         ("no part wrong by more than 1 ms, 3 %, ±", share(right, n), 99.5, false),

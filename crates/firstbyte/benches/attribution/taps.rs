@@ -1,7 +1,7 @@
-//! What the passive reader says of connections, standing at the client, half-way, and at the server.
+//! The passive reader's results at three taps: at the client, half-way, and at the server.
 //!
-//! Half-way there is no device: what both ends captured is put together as a reader would see it who stands in
-//! the middle of the way of each packet. Of what was lost, every second packet got as far.
+//! There is no device half-way: the captures of both ends are merged as a reader in the middle of each packet's way
+//! would see them. Of the lost packets, every second one gets as far as the middle.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::packets::{Flows, Kept, Key};
 
 const ETHERNET: LinkType = LinkType(1);
 
-/// Where a reader stands.
+/// Position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tap {
     Client,
@@ -34,13 +34,13 @@ impl Tap {
     }
 }
 
-/// What was read, at all three places.
+/// The reader's results at all three taps.
 pub(crate) struct Taps {
     seen: [HashMap<Key, Vec<Observed>>; 3],
 }
 
 impl Taps {
-    /// Of the captures at the client and at one server.
+    /// Reads the captures at the client and at one server.
     pub(crate) fn from_flows(client: &Flows, server: &Flows) -> Self {
         let both = |kept: &&Kept| server.packets.contains_key(&kept.key);
         let here: Vec<&Kept> = client.frames.iter().filter(both).collect();
@@ -52,14 +52,14 @@ impl Taps {
         Self { seen }
     }
 
-    /// What the reader there says of the connection that began at about `at`.
+    /// The result at `tap` for the connection that began at about `at`.
     pub(crate) fn said(&self, tap: Tap, key: &Key, at: i64) -> Option<&Observed> {
         let of = self.seen[tap as usize].get(key)?;
         of.iter().min_by_key(|seen| (seen.started.unix_ns() - at).abs())
     }
 }
 
-/// Frames as they pass the middle of their ways, in order.
+/// Frames with the times at which they pass the middle of the path, in order.
 fn half_way<'a>(client: &[&'a Kept], server: &[&'a Kept]) -> Vec<(i64, &'a [u8])> {
     let times = |kept: &[&Kept], from: End| -> HashMap<(Key, u64), i64> {
         let arrived = kept.iter().filter(|kept| kept.packet.from == from);
@@ -74,7 +74,7 @@ fn half_way<'a>(client: &[&'a Kept], server: &[&'a Kept]) -> Vec<(i64, &'a [u8])
         for kept in sent.iter().filter(|kept| kept.packet.from == from) {
             match arrivals.get(&(kept.key, kept.packet.id)) {
                 Some(arrived) => way = arrived - kept.packet.at,
-                // It is lost before the middle, or behind it, after as long as the one before took.
+                // Lost before the middle, or after it; then the delay is that of the packet before.
                 None if kept.packet.id % 2 == 0 => continue,
                 None => {}
             }

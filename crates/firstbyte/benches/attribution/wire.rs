@@ -1,4 +1,4 @@
-//! Tables of what the passive reader says at three taps.
+//! Tables of the passive reader's results at three taps.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::score::Outcome;
 use crate::table::cell;
 use crate::taps::Tap;
 
-/// Error of each quantity by tap, and by server; what is wrong most.
+/// Prints the error of each quantity by tap and by server, and the largest errors.
 pub(crate) fn print(outcomes: &[Outcome]) {
     let all: Vec<(&Outcome, &Reading)> =
         outcomes.iter().flat_map(|o| o.wire.iter().map(move |reading| (o, reading))).collect();

@@ -1,4 +1,4 @@
-//! The table of what the third witness says.
+//! Table of the third witness's results.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::score::Outcome;
 use crate::strace::Witness;
 use crate::table::{cell, share};
 
-/// How often, and by how much, the truth of `server` and `pause` is off.
+/// Prints how often, and by how much, the truth of `server` and `pause` is off.
 pub(crate) fn print(outcomes: &[Outcome]) {
     let mut untraced: BTreeMap<&str, usize> = BTreeMap::new();
     let mut by_server: BTreeMap<&str, Vec<(&Outcome, [f64; 2])>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The visits, in a lab.
+//! Runs the visits in a lab.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use crate::ways::{CLIENTS, SERVERS, Way};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
-/// Where clients log their secrets.
+/// File for the secrets that clients log.
 pub(crate) const SECRETS: &str = "secrets.log";
 
-/// What a client claims of one visit; absent where it does not say.
+/// A client's claims about one visit; absent if it makes no claim.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Visit {
     pub(crate) client: String,
     pub(crate) way: String,
-    /// Of the URL, with its query: no other visit has it.
+    /// Path and query of the URL, unique to this visit.
     pub(crate) path: String,
     pub(crate) protocol: Option<String>,
     pub(crate) resumed: Option<bool>,
@@ -36,7 +36,7 @@ struct Job {
     client: Option<String>,
 }
 
-/// Makes `visits` of each client, or of the one that is named; logs and captures are in `directory` then.
+/// Makes `visits` visits of each client, or only of the named one; leaves logs and captures in `directory`.
 pub(crate) fn run(
     directory: &Path,
     visits: u32,
@@ -63,7 +63,7 @@ pub(crate) fn run(
     serde_json::from_slice(&taken).map_err(|error| error.to_string())
 }
 
-/// All 30 ms away, so that early data is far ahead of the client's Finished.
+/// All servers are 30 ms away, so that early data arrives well before the client's Finished.
 fn scenario() -> String {
     let mut scenario = "description = \"servers whose logs claims are held against\"\nseed = 7\n\
          [[host]]\nname = \"client\"\nrole = \"client\"\nipv4 = \"192.0.2.10\"\nipv6 = \"2001:db8:0:1::10\"\n\
@@ -80,7 +80,7 @@ fn scenario() -> String {
     scenario
 }
 
-/// Within the lab: visits as the job in `directory` says.
+/// Runs within the lab: makes the visits that the job in `directory` lists.
 pub(crate) fn visit(directory: &Path) -> Result<(), String> {
     let job = fs::read(directory.join("job.json")).map_err(|error| error.to_string())?;
     let job: Job = serde_json::from_slice(&job).map_err(|error| error.to_string())?;
@@ -112,7 +112,7 @@ async fn visit_by(client: Client, visits: u32, taken: &mut Vec<Visit>) -> Result
         }
     }
     for (index, way) in ways.iter().enumerate() {
-        // What does not divide goes to the first ways.
+        // The remainder goes to the first ways.
         let (visits, all) = (visits as usize, ways.len());
         let share = visits / all + usize::from(index < visits % all);
         eprintln!("{} {}: {share} visits", client.name(), way.name);

@@ -1,15 +1,15 @@
-//! What every client claims of its connections, held against the other end: session resumed, early data taken, protocol,
-//! new or reused.
+//! Compares every client's claims about its connections with the other end: session resumed, early data accepted,
+//! protocol, new or reused.
 //!
-//! Each of firstbyte, curl, Chromium and Firefox visits servers in a lab in every way that it has, each visit under a path of
-//! its own: nginx over TCP, Caddy over QUIC, and servers that take early data late, refuse it, or resume nothing. The access
-//! logs tell what was; of QUIC at Caddy the capture does, opened by tshark with the secrets that the clients have logged.
-//! Definitions: `docs/measurement.md`, "Claims of every client".
+//! firstbyte, curl, Chromium and Firefox each visit servers in a lab in every way they support, each visit under a
+//! unique path: nginx over TCP, Caddy over QUIC, and servers that answer early data late, refuse it, or resume nothing.
+//! The access logs give the truth. For QUIC at Caddy the capture does: tshark decrypts it with the secrets that the
+//! clients logged. Definitions: `docs/measurement.md`, "Claims of every client".
 //!
 //!     cargo bench -p firstbyte --bench claims -- [--visits N] [--client NAME] [--keep DIR] [--all]
 //!
-//! N visits of each client (200), shared out to its ways, each a row with `--all`. A claim that the other end contradicts, a
-//! visit that failed or is in no log, ends it with an error.
+//! Makes N visits of each client (200), spread over its ways; `--all` prints a row for each way. Fails if the other end
+//! contradicts a claim, or if a visit failed or is in no log.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether no claim was contradicted.
+/// Returns whether no claim was contradicted.
 fn run() -> Result<bool, String> {
     if let Some(directory) = argument("--in-lab") {
         return lab::visit(&PathBuf::from(directory)).map(|()| true);
@@ -57,24 +57,24 @@ fn run() -> Result<bool, String> {
     Ok(table(&taken, &truth))
 }
 
-/// How many were held against the other end, and how many it confirmed.
+/// How many claims were compared with the other end, and how many it confirmed.
 #[derive(Default)]
 struct Agreement {
     compared: u32,
     agree: u32,
-    /// Of these, how many are "yes" at the other end: one that never is would be confirmed by anything.
+    /// How many of these are "yes" at the other end. Without any, a client that always says "no" would pass.
     yes: u32,
 }
 
 #[derive(Default)]
 struct Row {
     visits: u32,
-    /// Failed, or not in the log.
+    /// Visits that failed or are not in the log.
     lost: u32,
     agreements: [Agreement; 4],
 }
 
-/// The row of all ways of a client.
+/// Name of the row that sums up all ways of a client.
 const ALL: &str = "all";
 const CLAIMS: [&str; 4] = ["protocol", "resumed", "early data", "reused"];
 
@@ -94,7 +94,7 @@ fn table(taken: &[Visit], truth: &BTreeMap<String, Truth>) -> bool {
             for ((name, agreement), (said, so)) in
                 CLAIMS.into_iter().zip(&mut row.agreements).zip(held)
             {
-                // A client that does not say claims nothing.
+                // A client that makes no claim is not compared.
                 let (Some(said), Some(so)) = (said, so) else { continue };
                 agreement.compared += 1;
                 agreement.yes += u32::from(so != "no");
@@ -129,7 +129,7 @@ fn table(taken: &[Visit], truth: &BTreeMap<String, Truth>) -> bool {
     contradicted.is_empty() && !lost && !rows.is_empty()
 }
 
-/// What was said, and what was, in words; protocol first.
+/// The claimed and the true values as text; protocol first.
 fn hold(visit: &Visit, was: &Truth) -> [(Option<String>, Option<String>); 4] {
     let yes_or_no = |value: bool| if value { "yes" } else { "no" }.to_owned();
     [

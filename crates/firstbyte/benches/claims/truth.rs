@@ -1,4 +1,4 @@
-//! What the other end says of each visit: the servers' access logs, and of Caddy the capture.
+//! The other end's record of each visit: the servers' access logs, and the capture for Caddy.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::lab::SECRETS;
 use crate::ways::SERVERS;
 
-/// One request, as the server had it.
+/// One request as the server saw it.
 #[derive(Debug)]
 pub(crate) struct Truth {
     /// "1.1", "2", "3".
@@ -21,7 +21,7 @@ pub(crate) struct Truth {
     pub(crate) reused: bool,
 }
 
-/// By path. Where a path was asked for more than once, as for a session to resume, the last time counts.
+/// Truths by path. If a path was requested more than once, for example to get a session, the last request counts.
 pub(crate) fn read(directory: &Path) -> Result<BTreeMap<String, Truth>, String> {
     let mut truth = BTreeMap::new();
     let quic = QuicTruth::read(directory)?;
@@ -32,8 +32,8 @@ pub(crate) fn read(directory: &Path) -> Result<BTreeMap<String, Truth>, String> 
         for line in fs::read_to_string(&file).map_err(said)?.lines() {
             let strange = || format!("{}: {line}", file.display());
             let entry = Entry::parse(line).ok_or_else(strange)?;
-            // Caddy numbers no connections, and logs the client's port. A port is one connection's: the lab is too short
-            // for one to come again, which would be found as a claim contradicted.
+            // Caddy does not number connections, but logs the client's port. The lab is too short for a port to be
+            // reused; if that happened, it would show up as a contradicted claim.
             let port = caddys_port(line);
             let number = entry.connection.or(port.map(u64::from)).ok_or_else(strange)?;
             let (resumed, early) = match port {
@@ -55,17 +55,17 @@ fn caddys_port(line: &str) -> Option<u16> {
     entry["request"]["remote_port"].as_str()?.parse().ok()
 }
 
-/// "2" of "HTTP/2.0".
+/// Extracts "2" from "HTTP/2.0".
 fn number_of(protocol: &str) -> String {
     let number = protocol.trim_start_matches("HTTP/");
     number.strip_suffix(".0").unwrap_or(number).to_owned()
 }
 
-/// QUIC connections by the client's port, out of the capture: Caddy 2.6 logs of their TLS nothing.
+/// QUIC connections by the client's port, from the capture: Caddy 2.6 does not log their TLS state.
 struct QuicTruth {
-    /// The ServerHello took the session that was offered (`pre_shared_key`, RFC 8446 §4.2.11).
+    /// The ServerHello accepted the offered session (`pre_shared_key`, RFC 8446 §4.2.11).
     resumed: BTreeSet<u16>,
-    /// 0-RTT packets came, and the server took them (`early_data` in EncryptedExtensions, §4.2.10).
+    /// 0-RTT packets were sent, and the server accepted them (`early_data` in EncryptedExtensions, §4.2.10).
     early: BTreeSet<u16>,
 }
 

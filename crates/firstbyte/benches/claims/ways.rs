@@ -1,4 +1,4 @@
-//! The ways in which each client is asked to connect, and the servers that it is asked to connect to.
+//! The ways in which each client connects, and the servers it connects to.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use firstbyte_probe::probe::options::{Client, HttpVersion, Options, SessionUse, 
 pub(crate) const CLIENTS: [Client; 4] =
     [Client::Firstbyte, Client::Curl, Client::Chromium, Client::Firefox];
 
-/// Servers by host, each with its settings in a scenario. The last two give less than they are asked for.
+/// Servers by host, each with its settings in a scenario. The last two grant less than clients ask for.
 pub(crate) const SERVERS: [(&str, &str); 5] = [
     ("nginx", r#"kind = "nginx", early_data = "on""#),
     ("caddy", r#"kind = "caddy""#),
@@ -16,7 +16,7 @@ pub(crate) const SERVERS: [(&str, &str); 5] = [
     ("forgets", r#"kind = "builtin", resumption = "none", http3 = true"#),
 ];
 
-/// One way, by name.
+/// One named way to connect.
 pub(crate) struct Way {
     pub(crate) name: String,
     pub(crate) server: &'static str,
@@ -39,7 +39,7 @@ impl Way {
         let mut ways = Vec::new();
         for (version, http, tls12) in versions {
             let mut add = |name: &str, server, session, kept| {
-                // Early data came with TLS 1.3.
+                // Early data needs TLS 1.3.
                 if !(tls12 && session == EARLY) {
                     let name = format!("{version}-{name}");
                     ways.push(Self { name, server, http, tls12, session, kept });

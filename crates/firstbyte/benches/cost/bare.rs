@@ -1,4 +1,4 @@
-//! The least a connection can cost: rustls over a socket, and nothing noted.
+//! The minimum cost of a connection: rustls over a socket, recording nothing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,9 +13,9 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, Strea
 /// How a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// The server closes, as it was asked to, and nothing is said any more: as rustls' own examples do.
+    /// The server closes as requested, and the client sends nothing more, like rustls' own examples.
     Leaves,
-    /// The client closes when it has the page, and says so (RFC 8446 §6.1): what firstbyte does, and curl.
+    /// The client closes with `close_notify` once it has the page (RFC 8446 §6.1), like firstbyte and curl.
     SaysGoodbye,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn get(
     stream.conn.handshake_kind().ok_or_else(|| "bare rustls has no session".into())
 }
 
-/// The page is 500 times the same letter.
+/// The page is one letter, 500 times.
 fn is_whole(answer: &[u8]) -> bool {
     const BODY: usize = 500;
     let head = answer.windows(4).position(|w| w == b"\r\n\r\n");

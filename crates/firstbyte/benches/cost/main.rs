@@ -1,21 +1,21 @@
-//! What a measured connection costs the client, in processor time, beside others' connections.
+//! The client's processor time for a measured connection, compared with other clients.
 //!
-//! Everybody makes the same small GET to the same nginx on loopback, a connection each, in turn: blocks
-//! of firstbyte, bare rustls, curl, openssl and oha alternate. Printed are the medians over the blocks, and the least:
-//! what else a machine has to do only adds to a time, and adds more to who comes back to cold caches more often.
+//! All clients make the same small GET to the same nginx on loopback, one connection each, in turn: blocks of
+//! firstbyte, bare rustls, curl, openssl and oha alternate. Prints the medians over the blocks, and the minimum: other
+//! work on the machine only adds time, and adds more to clients that come back to cold caches more often.
 //!
-//! Bare rustls is what a program does that wants the page and nothing else: the same roots, provider, groups and
-//! socket options, one GET, read to its end, closed. It neither says goodbye (close_notify) nor closes first; what that
-//! costs shows in the second one of it, which has the traffic that firstbyte has. firstbyte's prober is there for its own
-//! blocks only: the kernel stamps packets for everybody while somebody asks for it.
+//! Bare rustls is a program that wants the page and nothing else: the same roots, provider, groups and socket options,
+//! one GET, read to its end, closed. It neither sends `close_notify` nor closes first; the second variant does both,
+//! has the same traffic as firstbyte, and shows what that costs. firstbyte's prober exists only during its own blocks:
+//! the kernel timestamps packets for everybody while any socket asks for it.
 //!
 //!     cargo bench -p firstbyte --bench cost -- [--blocks N] [--connections N] [--oha PATH] [--only NAME]
 //!
-//! Last: a process for one request, which shows what start-up costs.
+//! Before the last part: the cost of one more idle target, when everything that targets share is already loaded.
 //!
-//! Before that: what one more target costs that is there and not measured, with what all targets share loaded once.
+//! The last part starts a process for each request, which shows the cost of start-up.
 //!
-//! `--only` leaves the others out, for a profile of one.
+//! `--only` runs a single client, for profiling.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -40,7 +40,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use rustls::HandshakeKind;
 use server::Nginx;
 
-/// Processor time of one block, and how many connections it was for.
+/// Processor time of one block, and its number of connections.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     user: Duration,
@@ -55,18 +55,18 @@ impl Cost {
     }
 }
 
-/// Someone who makes connections.
+/// A client that makes connections.
 struct Contender<'a> {
     name: String,
-    /// Makes so many; gives what they cost.
+    /// Makes the given number of connections and returns their cost.
     work: Box<dyn FnMut(u32) -> Result<Cost, String> + 'a>,
-    /// A process each is slow: fewer of them say as much.
+    /// Divides the number of connections: a process for each is slow, and fewer show as much.
     share: u32,
     costs: Vec<[f64; 2]>,
 }
 
 impl<'a> Contender<'a> {
-    /// Whose `work` makes so many, and gives how many it made.
+    /// `work` makes the given number of connections and returns how many it made.
     fn new(
         name: &str,
         who: UsageWho,
@@ -88,13 +88,13 @@ impl<'a> Contender<'a> {
         median(&values).unwrap_or(f64::NAN)
     }
 
-    /// User and system, of the block that cost least.
+    /// User and system time of the cheapest block.
     fn least(&self) -> f64 {
         self.costs.iter().map(|cost| cost[1]).fold(f64::NAN, f64::min)
     }
 }
 
-/// What `work` costs, which gives how many connections it made.
+/// Cost of `work`, which returns the number of connections it made.
 fn timed(who: UsageWho, work: impl FnOnce() -> Result<u32, String>) -> Result<Cost, String> {
     let before = usage(who);
     let connections = work()?;
@@ -174,7 +174,7 @@ fn measure() -> Result<(), String> {
     Ok(())
 }
 
-/// The program and curl, each started for every request.
+/// firstbyte and curl, each started anew for every request.
 fn processes(nginx: &Nginx) -> Vec<Contender<'_>> {
     [env!("CARGO_BIN_EXE_firstbyte"), "curl"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The server that everybody is measured against: nginx on loopback.
+//! The server for all clients: nginx on loopback.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

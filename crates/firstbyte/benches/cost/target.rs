@@ -1,4 +1,4 @@
-//! What one more target costs: its prober, beside what all probers share.
+//! The cost of one more target: its prober, without what all probers share.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::usage;
 
 const TARGETS: u32 = 10_000;
 
-/// Prints the time and the memory of a prober, the first and one of many.
+/// Prints the time and the memory of the first prober and of one of many.
 pub(crate) fn show(runtime: &tokio::runtime::Runtime) -> Result<(), String> {
     let options = options_for(&["https://target.test/"])?;
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Asking the monitor's server, as a page or a script does.
+//! Requests to the monitor's server, as a page or a script makes them.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 
-/// An answer, and how long it took to its last byte.
+/// A response, and the time until its last byte.
 pub(crate) struct Answered {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
     pub(crate) took: Duration,
 }
 
-/// An address on loopback that nobody listens at.
+/// An address on loopback that nobody listens on.
 pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 
-/// Asks for `path`, by a connection of its own.
+/// Requests `path` over a new connection.
 pub(crate) fn ask(address: SocketAddr, path: &str) -> std::io::Result<Answered> {
     let begun = Monotonic::now();
     let mut stream = TcpStream::connect(address)?;
@@ -34,12 +34,12 @@ pub(crate) fn ask(address: SocketAddr, path: &str) -> std::io::Result<Answered> 
     Ok(Answered { status, body: answer.split_off(end + 4), took })
 }
 
-/// `text` in a query.
+/// `text`, encoded for a query.
 pub(crate) fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// Middle and worst of `times`.
+/// Median and maximum of `times`.
 pub(crate) fn median_and_worst(times: &[Duration]) -> (Duration, Duration) {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();

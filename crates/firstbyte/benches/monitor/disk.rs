@@ -1,7 +1,7 @@
-//! What is written to the disk for each byte of raw samples, of 2,000 series that are each measured once a minute.
+//! Bytes written to disk per byte of raw samples, for 2,000 series that are each measured once a minute.
 //!
-//! Some minutes of a whole monitor, from its second minute on, and to that the part of an hour that a minute has of closing it: hours of all
-//! series get their rows once an hour.
+//! Runs a whole monitor for some minutes, from its second minute on, and adds one minute's share of closing an hour:
+//! the hourly rows of all series are written once an hour.
 
 use std::fs;
 use std::path::Path;
@@ -22,17 +22,17 @@ const SERIES: usize = 2_000;
 const MINUTES: u64 = 4;
 const MINUTE: Duration = Duration::from_secs(60);
 const BAR: f64 = 4.0;
-/// Where an hour begins.
+/// Start of an hour.
 const HOUR: i64 = 1_795_392_000;
 
-/// Bytes, in all and of a kind.
+/// Bytes by kind.
 #[derive(Clone, Copy)]
 struct Bytes {
-    /// Of raw files.
+    /// Written to raw files.
     raw: u64,
-    /// Handed to write calls.
+    /// Passed to write calls.
     calls: u64,
-    /// Of pages on their way to the disk.
+    /// In pages written back to disk.
     pages: u64,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn measure(options: &Options) -> bool {
     figure("written a minute: by write calls", &megabytes(calls));
     figure("  by pages on their way to the disk", &megabytes(pages));
     figure("  of them for hours that are over", &megabytes(of_hour.1 as f64 / 60.0));
-    // Of files in memory the kernel counts no pages.
+    // The kernel counts no pages for files in memory.
     let written = if last.pages > first.pages { pages } else { calls };
     if last.pages == first.pages {
         println!("  the files are in memory: write calls count; give --tmpdir DIR for pages");
@@ -94,7 +94,7 @@ pub(crate) fn measure(options: &Options) -> bool {
     barred("lost", &lost.to_string(), "none", lost == 0) && is_little
 }
 
-/// Bytes written by calls, and by pages, to close an hour of all series.
+/// Bytes passed to write calls, and bytes of pages, for closing an hour of all series.
 fn closing_bytes(path: &Path) -> (u64, u64) {
     let mut random = fastrand::Rng::with_seed(3);
     let levels = Level::some(8, &mut random);
@@ -105,7 +105,7 @@ fn closing_bytes(path: &Path) -> (u64, u64) {
         .map(|number| SeriesLabels { target: number.to_string(), ..SeriesLabels::default() })
         .collect();
     let ids = store.enrol(&labels).unwrap();
-    // Hours before it: rows of a series are where those are, on pages of their own.
+    // Add earlier hours, so that each series already has rows on its own pages.
     for hour in 0..12 {
         for minute in [0, 59] {
             let at = (HOUR + hour * 3_600 + minute * 60).cast_unsigned() * 1_000_000_000;

@@ -1,8 +1,8 @@
-//! Stores that nobody measured: of as many series, hours and days as are asked for, with rollups of visits that were made up.
+//! Generated stores with any number of series, hours and days, filled with rollups of synthetic visits.
 //!
-//! In: what the series are called, and a period. Out: a store as a monitor would have it that had measured each once a minute: hours and
-//! days, events, annotations; without minutes, and without raw files. Rows come in the order of time, as a monitor writes
-//! them, since where they lie in the file is what reading them costs.
+//! In: names of the series, and a period. Out: the store of a monitor that measured each series once a minute: hours
+//! and days, events, annotations, but neither minutes nor raw files. Rows are written in time order, as a monitor
+//! writes them, since their place in the file determines the cost of reading them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,17 +17,17 @@ use crate::visits::Visit;
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
-/// Paths that series have, of each version of TLS.
+/// Number of different paths, for each TLS version.
 const PATHS: usize = 8;
-/// Hours, and days, that differ, of each of them.
+/// Number of different hours, and of different days, for each path.
 const HOURS_DRAWN: usize = 24;
 const DAYS_DRAWN: usize = 6;
-/// Events of a series in a year, about.
+/// Approximate events of a series per year.
 const EVENTS_A_SERIES: u64 = 2;
-/// Annotations of a day.
+/// Annotations per day.
 const ANNOTATIONS_A_DAY: i64 = 2;
 
-/// What the visits of a series have in common.
+/// Properties shared by the visits of a series.
 #[derive(Clone, Copy)]
 pub(crate) struct Level {
     pub(crate) is_tls12: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// So many, of both versions in turn, with round trips from half a millisecond to eighty.
+    /// `number` levels, alternating between both versions, with round trips from half a millisecond to eighty.
     pub(crate) fn some(number: usize, random: &mut fastrand::Rng) -> Vec<Self> {
         let level = |index: usize| Self {
             is_tls12: index.is_multiple_of(2),
@@ -45,14 +45,14 @@ impl Level {
     }
 
     pub(crate) fn visit<'a>(&self, url: &'a str, number: u32) -> Visit<'a> {
-        // Queues on the way add up to a fifth.
+        // Queues on the path add up to a fifth.
         let Self { is_tls12, rtt } = *self;
         let busy = 1.0 + f64::from(number % 7) / 30.0;
         Visit { url, is_tls12, rtt: rtt.mul_f64(busy), started_unix_ns: 0, number }
     }
 }
 
-/// So many hours of `level`, of sixty samples each.
+/// `number` hours of `level`, of sixty samples each.
 pub(crate) fn drawn_hours(level: &Level, number: usize, random: &mut fastrand::Rng) -> Vec<Rollup> {
     let mut hour = |_| {
         let mut rollup = Rollup::default();
@@ -66,12 +66,12 @@ pub(crate) fn drawn_hours(level: &Level, number: usize, random: &mut fastrand::R
     (0..number).map(&mut hour).collect()
 }
 
-/// A number for a value, of the size that a store gives.
+/// A number that stands for a value, as large as those a store assigns.
 pub(crate) fn number_of(fact: MonitoredFact, value: &str) -> Result<u64, Infallible> {
     Ok(200 + (fact as u64) * 8 + value.len() as u64 % 8)
 }
 
-/// Bytes of the file of a store with these rollups of one step, each that of another series in turn, in the order of time.
+/// Size in bytes of these rollups of one step in a store's file, written in time order for several series in turn.
 pub(crate) fn store_bytes(step: Step, rollups: &[Rollup]) -> f64 {
     const SERIES: u32 = 40;
     const TIMES: i64 = 50;
@@ -91,10 +91,12 @@ pub(crate) fn store_bytes(step: Step, rollups: &[Rollup]) -> f64 {
     bytes / (f64::from(SERIES) * TIMES as f64) * rollups.len() as f64
 }
 
-/// Makes the store at `path`, of `series`, for the `days` whole days before `until` (seconds since 1970). `progress` is told of each day.
+/// Makes the store of `series` at `path`, for the `days` whole days before `until` (seconds since 1970).
+///
+/// Calls `progress` for each day.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the store cannot be written.
 pub(crate) fn generate(
     path: &Path,
     series: &[SeriesLabels],
@@ -109,7 +111,7 @@ pub(crate) fn generate(
     let sums: Vec<Vec<Rollup>> = hours.iter().map(|hours| drawn_days(hours, &mut random)).collect();
     let mut store = Store::open(path)?;
     let ids = store.enrol(series)?;
-    // The levels of the first version and of the second take turns, as the ways of a target do.
+    // The levels of both versions alternate, as the ways of a target do.
     let level_of = |place: usize| (place / 2 % PATHS) * 2 + place % 2;
     let first = (until / DAY - i64::from(days)) * DAY;
     for day in 0..days {
@@ -144,7 +146,7 @@ pub(crate) fn generate(
     Ok(())
 }
 
-/// Sums of 24 hours of `hours`.
+/// Days, each the sum of 24 of `hours`.
 fn drawn_days(hours: &[Rollup], random: &mut fastrand::Rng) -> Vec<Rollup> {
     let mut day = |_| {
         let mut day = Rollup::default();

@@ -1,4 +1,4 @@
-//! What a monitor can carry: `cargo bench -p firstbyte --bench monitor [-- PART…] [OPTION…]`.
+//! The monitor's capacity: `cargo bench -p firstbyte --bench monitor [-- PART…] [OPTION…]`.
 //!
 //! | part | what | bar |
 //! |---|---|---|
@@ -7,12 +7,13 @@
 //! | `many` | 50,000 targets in one process: its memory, and how long until the first sample | 500 MB, 2 s |
 //! | `recorder` | samples a second through the recorder alone | 10,000 |
 //! | `disk` | 2,000 series, each once a minute: bytes written to the disk for each byte of raw samples | 4 |
-//! | `sustained` | 10,000 samples a second by a prober that asks nobody, through the whole monitor, for a minute, while retention deletes and its server is asked all the time | lateness p99 1 s, none lost |
-//! | `year` | a store of a year of 1,000 targets in two ways by hours and days: the start, and each view | 2 s, 300 ms |
+//! | `sustained` | 10,000 synthetic samples a second for a minute through a busy monitor | lateness p99 1 s, no loss |
+//! | `year` | a year of 1,000 targets in two ways, by hours and days: the start, and each view | 2 s, 300 ms |
 //!
-//! Without a part: all but `year`, which is a suite of its own: it writes up to 30 GB below `--tmpdir` (the system's, without), and removes
-//! them. `--seconds N`, `--rate N` and `--series N` are `sustained`'s, `--targets N` and `--days N` are `year`'s. Prints each figure with its bar
-//! beside it, and fails where one is missed.
+//! Without a part, all but `year` run; `year` is a suite of its own: it writes up to 30 GB below `--tmpdir` (default:
+//! the system's) and removes them. In `sustained` a prober without network makes the samples, while retention deletes
+//! and the server is queried all the time. `--seconds N`, `--rate N` and `--series N` belong to `sustained`,
+//! `--targets N` and `--days N` to `year`. Prints each figure with its bar next to it, and fails if one is missed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 mod ask;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 
 use options::Options;
 
-/// A part, whether it runs where none is named, and what does it; gives whether every bar is held.
+/// A part, whether it runs by default, and its function, which returns whether every bar is met.
 type Part = (&'static str, bool, fn(&Options) -> bool);
 
 const PARTS: [Part; 7] = [

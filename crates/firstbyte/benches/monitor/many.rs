@@ -1,4 +1,4 @@
-//! How much memory 50,000 targets take, and how long until the first is measured, in a process of their own.
+//! Memory of 50,000 targets, and the time until the first is measured, in a separate process.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -24,7 +24,7 @@ const EVERY: &str = "1min";
 
 pub(crate) fn measure(_: &Options) -> bool {
     let program = std::env::current_exe().unwrap();
-    // What it says of itself on the terminal is not of interest.
+    // The monitor's own messages on the terminal are not needed.
     let child = Command::new(program).arg(CHILD).stderr(Stdio::null()).output().unwrap();
     let told = String::from_utf8(child.stdout).unwrap();
     let numbers: Vec<f64> =
@@ -51,7 +51,7 @@ pub(crate) fn measure(_: &Options) -> bool {
     is_soon && is_small
 }
 
-/// The process of its own.
+/// Runs in the separate process.
 pub(crate) fn child() -> ExitCode {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("monitor.toml");
@@ -77,7 +77,7 @@ pub(crate) fn child() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A monitor of the targets in `file`, which keeps samples below `directory`.
+/// A monitor of the targets in `file` that keeps samples below `directory`.
 pub(crate) fn plan(file: &Path, directory: &Path, length: Duration) -> MonitorPlan {
     MonitorPlan {
         source: MonitorSource::File(file.to_owned()),

@@ -1,4 +1,4 @@
-//! What is typed behind `--`.
+//! Arguments after `--`.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Of `arguments`; else what is wrong with them.
+    /// Parses `arguments`; an error says what is wrong with them.
     pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             parts: Vec::new(),
@@ -26,7 +26,7 @@ impl Options {
             tmpdir: std::env::temp_dir(),
         };
         while let Some(argument) = arguments.next() {
-            // Cargo's own.
+            // Added by cargo.
             if argument == "--bench" {
                 continue;
             }

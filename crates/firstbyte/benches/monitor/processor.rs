@@ -1,14 +1,14 @@
-//! What the kernel says of processes (proc(5)): processor time by thread, memory, bytes written.
+//! The kernel's figures for processes (proc(5)): processor time by thread, memory, bytes written.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// Processor time of this process's threads that live, by name.
+/// Processor time of this process's live threads, by name.
 pub(crate) fn thread_times() -> BTreeMap<String, Duration> {
     let mut times = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/task").unwrap().flatten() {
-        // One that has ended meanwhile has no file.
+        // A thread that has ended meanwhile has no file.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let (name, rest) = stat.split_once('(').unwrap().1.rsplit_once(") ").unwrap();
         let fields: Vec<&str> = rest.split(' ').collect();
@@ -19,20 +19,20 @@ pub(crate) fn thread_times() -> BTreeMap<String, Duration> {
     times
 }
 
-/// The most memory that this process ever had resident, bytes.
+/// Peak resident memory of this process, bytes.
 pub(crate) fn most_resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
 }
 
-/// The resident memory of this process now, bytes.
+/// Current resident memory of this process, bytes.
 pub(crate) fn resident() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     4_096 * statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
 }
 
-/// Processor time that was used since the machine started, by all; and by this process.
+/// Processor time used since the machine started by everything, and by this process.
 pub(crate) fn used_times() -> (Duration, Duration) {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let numbers: Vec<u64> = stat
@@ -52,8 +52,8 @@ pub(crate) fn used_times() -> (Duration, Duration) {
     (Duration::from_millis(10 * ticks), time(usage.user_time()) + time(usage.system_time()))
 }
 
-/// Bytes that this process has handed to write calls; and bytes of pages that it has had written to a disk, 0 where its files are in
-/// memory. The file system's own journal is not in them.
+/// Bytes that this process passed to write calls, and bytes of pages written to disk on its behalf (0 if its files are
+/// in memory). The file system's own journal is not included.
 pub(crate) fn written_bytes() -> (u64, u64) {
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let number = |name: &str| {

@@ -1,4 +1,4 @@
-//! How many samples a second the recorder takes, writes, syncs and sums up, with nobody else at work.
+//! How many samples a second the recorder takes, writes, syncs and sums up, when nothing else runs.
 
 use firstbyte::record_samples;
 use firstbyte::runs::environment;
@@ -14,7 +14,7 @@ use crate::synthetic::Drawn;
 use crate::{barred, figure};
 
 const SERIES: u16 = 2_000;
-/// About ten seconds of them, with several flushes of the store.
+/// Enough for about ten seconds and several flushes of the store.
 const SAMPLES: u32 = 150_000;
 const RATE_BAR: f64 = 10_000.0;
 

@@ -1,4 +1,4 @@
-//! How many bytes rollups take, of visits with every metric.
+//! Size of rollups in bytes, for visits with every metric.
 
 use firstbyte_core::run::{Standing, Taken};
 use firstbyte_monitor::rollup::Rollup;
@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::{barred, figure};
 
 const HOUR_BAR: f64 = 1_500.0;
-/// A sample a minute.
+/// One sample per minute.
 const MINUTES_KEPT: f64 = 14.0 * 1_440.0;
 const HOURS: f64 = 8_760.0;
 const DAYS: f64 = 365.0;
@@ -69,7 +69,7 @@ fn mean(all: &[Rollup]) -> f64 {
     all.iter().map(|rollup| bytes(rollup) as f64).sum::<f64>() / all.len() as f64
 }
 
-/// As a store has it.
+/// Size in bytes as stored.
 fn bytes(rollup: &Rollup) -> usize {
     let mut body = Vec::new();
     let Ok(()) = rollup.store(&mut body, number_of);

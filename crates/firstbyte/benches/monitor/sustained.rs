@@ -1,5 +1,5 @@
-//! Ten thousand samples a second through the whole monitor, for a minute, while old rollups and raw files are deleted and its server is
-//! asked all the time.
+//! Ten thousand samples a second through the whole monitor, for a minute, while old rollups and raw files are deleted
+//! and its server is queried all the time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,10 +23,10 @@ use crate::{barred, figure};
 
 const LATENESS_BAR: Duration = Duration::from_secs(1);
 const DAY: i64 = 86_400;
-/// Rollups of minutes that are too old, of a series that is gone, and of how many.
+/// Expired minute rollups, for each of `OLD_SERIES` series that no longer exist.
 const OLD_MINUTES: i64 = 400;
 const OLD_SERIES: usize = 400;
-/// Raw files that are too old, or too much.
+/// Raw files that are too old or exceed the size limit.
 const OLD_FILES: i64 = 20;
 const OLD_FILE_BYTES: u64 = 20_000_000;
 
@@ -127,7 +127,7 @@ pub(crate) fn measure(options: &Options) -> bool {
     held
 }
 
-/// How long the disk takes for a megabyte at the end of a file, sync included.
+/// Times for appending a megabyte to a file, sync included.
 fn sync_times(path: &Path) -> Vec<Duration> {
     const TIMES: usize = 20;
     let (mut file, megabyte) = (fs::File::create(path).unwrap(), vec![1; 1 << 20]);
@@ -152,7 +152,7 @@ fn configuration(options: &Options) -> String {
     )
 }
 
-/// What retention finds to delete.
+/// Creates old data for retention to delete.
 fn leave_old(path: &Path, raw: &Path, now: i64) {
     let mut random = fastrand::Rng::with_seed(2);
     let level = Level::some(1, &mut random)[0];
@@ -170,7 +170,7 @@ fn leave_old(path: &Path, raw: &Path, now: i64) {
     for day in 0..OLD_FILES {
         let name = format!("{}.run", firstbyte_clock::day_stamp_of(now - (20 + day) * DAY));
         let file = fs::File::create(raw.join(&name)).unwrap();
-        // Whoever deletes it has its blocks to free.
+        // Writing the zeros allocates blocks, so that deleting the file has to free them.
         let zeros = vec![0; 1 << 20];
         for _ in 0..OLD_FILE_BYTES >> 20 {
             std::io::Write::write_all(&mut &file, &zeros).unwrap();
@@ -187,7 +187,7 @@ fn files(raw: &Path) -> BTreeMap<String, u64> {
     fs::read_dir(raw).unwrap().map(|found| entry(found.unwrap())).collect()
 }
 
-/// Rollups of minutes that are too old.
+/// Counts the expired minute rollups.
 fn minutes(path: &Path, now: i64) -> usize {
     let mut reader = StoreReader::open(path).unwrap();
     let all = reader.series().unwrap();
@@ -195,7 +195,7 @@ fn minutes(path: &Path, now: i64) -> usize {
     old.map(|(id, _)| reader.rollups(*id, Step::Minute, 0, now, |_| false).unwrap().len()).sum()
 }
 
-/// Samples that the days of the store have.
+/// Counts the samples in the days of the store.
 fn samples_in(path: &Path, now: i64) -> u64 {
     let mut reader = StoreReader::open(path).unwrap();
     let all = reader.series().unwrap();
@@ -208,16 +208,16 @@ fn samples_in(path: &Path, now: i64) -> u64 {
 
 const BY_HOUR: &str = "/api/v1/series by hour";
 
-/// How it was to ask.
+/// Results of querying the server.
 #[derive(Default)]
 struct Asked {
     times: BTreeMap<&'static str, Vec<Duration>>,
     failed: u32,
-    /// The processor time of all threads, at the last look.
+    /// Processor time of all threads at the last query.
     threads: BTreeMap<String, Duration>,
 }
 
-/// Asks the server, one request after the other, a few of them a second, as a page does that is looked at.
+/// Sends one request after the other, a few per second, as an open page does.
 fn keep_asking(address: SocketAddr, series: u32, is_over: &AtomicBool) -> Asked {
     const PAUSE: Duration = Duration::from_millis(100);
     let mut asked = Asked::default();
@@ -241,13 +241,13 @@ fn keep_asking(address: SocketAddr, series: u32, is_over: &AtomicBool) -> Asked 
                 asked.times.entry(name).or_default().push(answered.took);
                 turn += 1;
             }
-            // It does not listen yet, or has not begun; or no longer.
+            // The server does not listen yet, has no data yet, or has stopped listening.
             _ if !asked.times.contains_key(BY_HOUR) || is_over.load(Ordering::Relaxed) => {}
             Ok(answered) => {
                 println!("  {path}: status {}", answered.status);
                 asked.failed += 1;
             }
-            // The monitor may be at its end.
+            // The monitor may be shutting down.
             Err(_) if is_ending(is_over, begun) => {}
             Err(error) => {
                 println!("  {path}: {error}");
@@ -262,7 +262,7 @@ fn keep_asking(address: SocketAddr, series: u32, is_over: &AtomicBool) -> Asked 
     asked
 }
 
-/// Whether it ends within the time that ending takes.
+/// Whether the benchmark ends within the time that shutdown takes.
 fn is_ending(is_over: &AtomicBool, since: Monotonic) -> bool {
     while Monotonic::now().since(since) < Duration::from_secs(15) {
         if is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A prober that asks nobody: samples of visits that were made up before, each after the time of a short visit.
+//! A synthetic prober: returns prepared samples without any network, each after the duration of a short visit.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use firstbyte_probe::probe::{Equipment, Prober, SetupError, Target, Visiting};
 
 use crate::visits::Visit;
 
-/// Samples that differ, of each version of TLS.
+/// Number of different samples for each TLS version.
 const DRAWN: u32 = 512;
-/// One visit in so many fails.
+/// One visit in this many fails.
 const FAILS: u32 = 512;
 /// Visits take up to this long.
 const LONGEST_MS: u64 = 30;
 
-/// Samples to be copied.
+/// Samples to copy from.
 pub(crate) struct Drawn {
     samples: [Vec<Sample>; 2],
     random: RefCell<fastrand::Rng>,
@@ -53,7 +53,7 @@ impl Drawn {
         self.first.get()
     }
 
-    /// A sample of the cell `cell`, which begins now.
+    /// A sample of `cell` that begins now.
     pub(crate) fn taken(&self, cell: u16) -> Taken {
         let number = self.random.borrow_mut().usize(0..DRAWN as usize);
         let mut sample = self.samples[usize::from(cell % 2)][number].clone();
@@ -65,7 +65,7 @@ impl Drawn {
         Taken { cell, standing, lateness: Duration::ZERO, stands_for: None, sample }
     }
 
-    /// Who visits `series` in place of the prober that it would have, which is there, and idle: it has its memory.
+    /// Visits `series` instead of its prober. The prober exists but stays idle, so that its memory is included.
     pub(crate) fn visitor(
         self: &Rc<Self>,
         series: &Series,

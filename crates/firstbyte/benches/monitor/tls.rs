@@ -1,4 +1,4 @@
-//! How many real probes a core does: full TLS 1.3 handshakes with the built-in server on loopback.
+//! How many real probes a core can make: full TLS 1.3 handshakes with the built-in server on loopback.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::processor::thread_times;
 
 const LENGTH: Duration = Duration::from_secs(5);
-/// Probes at once.
+/// Concurrent probes.
 const AT_ONCE: usize = 8;
 
 pub(crate) fn measure(_: &Options) -> bool {
@@ -76,7 +76,7 @@ pub(crate) fn measure(_: &Options) -> bool {
     true
 }
 
-/// Waits for all of `work`.
+/// Waits until all futures in `work` are done.
 async fn futures_of<F: Future<Output = ()>>(work: impl Iterator<Item = F>) {
     let mut all: Vec<_> = work.map(Box::pin).collect();
     std::future::poll_fn(|context| {

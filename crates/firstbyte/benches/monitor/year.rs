@@ -1,6 +1,6 @@
-//! A store of a year, opened and read as its monitor's server, `monitor export` and `report` read it.
+//! A year's store, opened and read like the monitor's server, `monitor export` and `report` do.
 //!
-//! The file is written in the order of time, and is out of the page cache when it is first read: what is asked for is on the disk.
+//! The file is written in time order and evicted from the page cache before it is first read, so reads go to the disk.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -25,13 +25,13 @@ use crate::{barred, figure};
 
 const START_BAR: Duration = Duration::from_secs(2);
 const VIEW_BAR: Duration = Duration::from_millis(300);
-/// Each view is asked for so many times, of another target each time.
+/// Number of requests for each view, each for a different target.
 const TIMES: usize = 20;
 const BYTES_BAR: u64 = 30_000_000_000;
 const PLACE: &str = "here";
 const DAY: i64 = 86_400;
 
-/// What is asked for; `{target}`, `{variant}` and `{until}` are filled in.
+/// The views' URLs; `{target}`, `{variant}` and `{until}` are filled in.
 const VIEWS: [(&str, &str); 19] = [
     ("targets", "/api/v1/targets"),
     ("a day of hours", "/api/v1/series?{series}&metric=total&step=hour&from={day}&until={until}"),
@@ -53,7 +53,7 @@ const VIEWS: [(&str, &str); 19] = [
     ("a target's view: a year", "/api/v1/history?{series}&from={year}&until={until}"),
     ("annotations of a year", "/api/v1/annotations?since={year}&until={until}"),
 ];
-/// What is asked for out of the store, of one target.
+/// The exports of one target from the store.
 const EXPORTS: [(&str, &[&str]); 5] = [
     (
         "export: a month of hours, one metric",
@@ -85,7 +85,7 @@ pub(crate) fn measure(options: &Options) -> bool {
         return false;
     }
     let file = directory.path().join("monitor.toml");
-    // Nobody listens there, and hardly any is due while this takes.
+    // Nobody listens on these targets, and hardly any is due during the benchmark.
     let text = format!(
         "place = \"{PLACE}\"\n[keep]\nhours = \"730d\"\n[defaults]\nevery = \"7d\"\nvary = [\"tls=1.2,1.3\"]\n[[target]]\n\
          url = \"https://127.0.0.1:9/{{1..{}}}\"\n",
@@ -176,7 +176,7 @@ fn seconds_of(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
 }
 
-/// The series of a configuration, as its monitor calls them.
+/// The series of a configuration, as the monitor names them.
 fn labels(text: &str) -> Vec<SeriesLabels> {
     let mut no_files = |_: &str| Err(std::io::Error::other("none"));
     let configuration = Configuration::read(text, &mut no_files).unwrap();
@@ -200,7 +200,7 @@ fn labels(text: &str) -> Vec<SeriesLabels> {
 fn filled(view: &str, labels: &SeriesLabels, until: i64) -> String {
     let series = format!("target={}&variant={}", encoded(&labels.target), encoded(&labels.variant));
     let mut path = view.replace("{series}", &series).replace("{until}", &until.to_string());
-    // As the page asks: up to now.
+    // The page's requests end now.
     let now = (Realtime::now().unix_nanos() / 1_000_000_000).cast_signed();
     path = path.replace("{now}", &now.to_string());
     for (name, days) in [("{last day}", 1), ("{last week}", 7), ("{last month}", 30)] {
@@ -212,7 +212,7 @@ fn filled(view: &str, labels: &SeriesLabels, until: i64) -> String {
     path
 }
 
-/// A monitor that runs.
+/// A running monitor.
 struct Monitor {
     process: Child,
     address: SocketAddr,
@@ -220,7 +220,7 @@ struct Monitor {
 }
 
 impl Monitor {
-    /// Starts one, and waits until it is ready.
+    /// Starts a monitor and waits until it is ready.
     fn start(file: &Path, store: &Path) -> Option<Self> {
         const PATIENCE: Duration = Duration::from_secs(60);
         let address = free_address();
@@ -260,8 +260,7 @@ impl Monitor {
     }
 }
 
-/// How long an export takes, to its last byte.
-/// The time that `firstbyte` takes with `arguments`, the last of which the store follows.
+/// Time that an export with `firstbyte` takes, to its last byte. The store's path follows the last of `arguments`.
 fn read_by_command(store: &Path, target: &str, arguments: &[&str]) -> Duration {
     let begun = Monotonic::now();
     let exported = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
@@ -280,7 +279,7 @@ fn read_by_command(store: &Path, target: &str, arguments: &[&str]) -> Duration {
     took
 }
 
-/// Has what the kernel keeps of a file forgotten: it is read from the disk again.
+/// Drops a file from the kernel's page cache, so that it is read from the disk again.
 fn forget_pages(path: &Path) {
     let file = fs::File::open(path).unwrap();
     file.sync_all().unwrap();

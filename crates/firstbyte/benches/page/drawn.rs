@@ -1,4 +1,4 @@
-//! A page by its number: origins, and resources that lead on to others, as a scenario's hosts have them.
+//! A random page drawn from a seed: origins, and resources that lead to others, as the hosts of a scenario.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ pub(crate) struct Origin {
     pub(crate) round_trip: Duration,
 }
 
-/// What a resource is.
+/// Type of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Style,
@@ -22,13 +22,12 @@ enum Kind {
 struct Resource {
     origin: usize,
     kind: Kind,
-    /// The resource that asks for it; the document where there is none.
+    /// The resource that requests it; `None` for those requested by the document.
     parent: Option<usize>,
     bytes: usize,
     think_ms: u64,
 }
 
-/// A page.
 #[derive(Clone, Debug)]
 pub(crate) struct DrawnPage {
     pub(crate) seed: u64,
@@ -38,7 +37,7 @@ pub(crate) struct DrawnPage {
     document_bytes: usize,
     document_think_ms: u64,
     resources: Vec<Resource>,
-    /// The origin that is to be nearer, and how far away it is then.
+    /// The origin that the change brings nearer, and its round trip then.
     pub(crate) edge: (usize, Duration),
 }
 
@@ -109,7 +108,7 @@ impl DrawnPage {
         format!("https://{}/r{place}.{end}", Self::host(resource.origin))
     }
 
-    /// What asks for the resources of which `parent` is the parent.
+    /// The tags that request the resources whose parent is `parent`.
     fn tags(&self, parent: Option<usize>, tag: impl Fn(Kind, &str) -> String) -> String {
         let own =
             self.resources.iter().enumerate().filter(|(_, resource)| resource.parent == parent);
@@ -156,12 +155,12 @@ impl DrawnPage {
         }
     }
 
-    /// Where origin `origin` is, in the scenario where all are one or each is by itself.
+    /// The address of `origin`; all origins share one if `coalesced`.
     pub(crate) fn address(origin: usize, coalesced: bool) -> String {
         format!("198.51.100.{}", if coalesced { 1 } else { origin + 1 })
     }
 
-    /// The scenario, with `edge` as near as it would be, or with all origins at the document's server.
+    /// The scenario, optionally with `edge` nearer, or with all origins on the document's server.
     pub(crate) fn scenario(&self, nearer: bool, coalesced: bool) -> String {
         let mut text = String::from(
             "description = \"a drawn page\"\n[[host]]\nname = \"client\"\nrole = \"client\"\nipv4 = \"192.0.2.10\"\n",
@@ -201,7 +200,7 @@ impl DrawnPage {
         text
     }
 
-    /// In words, for the table.
+    /// Description of the page for the table.
     pub(crate) fn words(&self) -> String {
         let trips: Vec<String> =
             self.origins.iter().map(|origin| origin.round_trip.as_millis().to_string()).collect();

@@ -1,6 +1,6 @@
-//! Page loads by Chromium in a lab: before, and with each change made.
+//! Page loads by Chromium in a lab, before and after each change.
 //!
-//! Input: a drawn page. Output: what was predicted from the loads before, beside the loads with the change.
+//! Input: a drawn page. Output: predictions from the loads before the change, and the loads after it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ use crate::table::Held;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// What is done within the lab.
+/// The work to do within the lab.
 #[derive(Serialize, Deserialize)]
 struct Job {
     url: String,
@@ -30,18 +30,18 @@ struct Job {
     loads: Vec<Loads>,
 }
 
-/// Loads of one kind, and the file where they go.
+/// Loads of one kind, and the file for their results.
 #[derive(Serialize, Deserialize)]
 struct Loads {
     options: Options,
     file: std::path::PathBuf,
 }
 
-/// The change, by name, and what has to be otherwise for it.
+/// A change, and the settings it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     Before,
-    /// Nothing: how far two sets of loads of the same page are apart.
+    /// No change: shows how far two sets of loads of the same page differ.
     Again,
     Kept,
     Resumed,
@@ -81,7 +81,7 @@ impl Made {
             Self::Kept => Change::Kept,
             Self::Resumed => Change::Resumed,
             Self::Early => Change::EarlyData,
-            // A browser takes QUIC from the one host that it is told of.
+            // A browser uses QUIC only with the host it was configured for.
             Self::Http3 => Change::Http3 { authority: Some(authority(0)) },
             Self::Tls13 => Change::Tls13,
             Self::Edge => {
@@ -123,7 +123,7 @@ impl Made {
     }
 }
 
-/// Measures what is not in `directory` yet, and holds predictions against it.
+/// Measures what is missing in `directory`, and compares it with predictions.
 pub(crate) fn hold(
     page: &DrawnPage,
     directory: &Path,
@@ -182,13 +182,13 @@ pub(crate) fn hold(
     Ok(held)
 }
 
-/// The one in the middle.
+/// The median.
 pub(crate) fn middle(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The least: what else a machine does only adds.
+/// The minimum: other work on the machine only adds time.
 pub(crate) fn fastest(values: Vec<i64>) -> i64 {
     values.into_iter().min().unwrap_or_default()
 }
@@ -222,7 +222,7 @@ fn measure(
     }
 }
 
-/// Within the lab: loads the page as the job says.
+/// Runs within the lab: loads the page as the job says.
 pub(crate) fn load(job: &Path) -> Result<(), String> {
     let job = std::fs::read(job).map_err(|error| error.to_string())?;
     let job: Job = serde_json::from_slice(&job).map_err(|error| error.to_string())?;
@@ -233,7 +233,7 @@ pub(crate) fn load(job: &Path) -> Result<(), String> {
         let browser = BrowserProber::<RunningChromium>::asked(&loads.options);
         browsers.push((browser.map_err(|error| format!("{error:?}"))?, &loads.file, Vec::new()));
     }
-    // In turn, so that what else the machine does is in all of them. The first has the browser start, and is warm-up.
+    // Interleaved, so that other work on the machine affects all. The first round starts the browsers as warm-up.
     for visit in 0..=job.visits {
         for (browser, _, lines) in &mut browsers {
             let page =

@@ -1,13 +1,14 @@
-//! What changes would save pages, as `firstbyte page` predicts it, held against the pages with these changes.
+//! Compares the savings that `firstbyte page` predicts for changes with pages where the changes were made.
 //!
-//! Draws pages (origins, round trips, resources that lead on to others, servers' times, versions of HTTP and TLS), has
-//! Chromium load each in the lab, predicts every change, makes the change, and loads the page again. Definitions:
+//! Draws pages (origins, round trips, resources that lead to others, server times, HTTP and TLS versions), has Chromium
+//! load each in the lab, predicts every change, makes the change, and loads the page again. Definitions:
 //! `docs/measurement.md`, "Pages".
 //!
-//!     cargo bench -p firstbyte --bench page -- [--pages N] [--seed N] [--visits N] [--keep DIR [--again]] [--fastest] [--all]
+//!     cargo bench -p firstbyte --bench page -- [--pages N] [--seed N] [--visits N] [--keep DIR [--again]] [--fastest]
+//!         [--all]
 //!
-//! Page loads are kept in DIR; those that are there are held against again, and not measured again; with `--again` only
-//! those. Compared are the middle loads; with `--fastest` the fastest, which other work on the machine disturbs least.
+//! Page loads are kept in DIR; those already there are compared again without a new measurement; with `--again` only
+//! those. Compares the median loads, or with `--fastest` the fastest, which other work on the machine disturbs least.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

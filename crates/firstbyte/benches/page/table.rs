@@ -1,4 +1,4 @@
-//! Predictions beside what was measured.
+//! Predicted and measured effects of changes.
 
 /// One change of one page, medians.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ impl Held {
         ms(self.predicted_ns - self.measured_ns)
     }
 
-    /// Within 5 ms or 5 %, the larger.
+    /// Whether the error is within 5 ms or 5 %, whichever is larger.
     fn is_good(&self) -> bool {
         self.error_ms().abs() <= (ms(self.measured_ns) * 0.05).max(5.0)
     }
@@ -40,7 +40,7 @@ impl Held {
     }
 }
 
-/// Markdown: a row a change, then the worst.
+/// Prints Markdown: a row for each change, then the worst cases.
 pub(crate) fn print(held: &[Held], all: bool) {
     let mut changes: Vec<&str> = held.iter().map(|one| one.change).collect();
     changes.sort_unstable();

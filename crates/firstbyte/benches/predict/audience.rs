@@ -1,4 +1,4 @@
-//! What playing an audience costs: seconds per million connections.
+//! Cost of simulating an audience: seconds per million connections.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use firstbyte::prediction::setup::chain;
 use firstbyte_predict::audience::Audience;
 use firstbyte_predict::{Http, Session, Setup, Tls, Way};
 
-/// Visitors; each is played twice.
+/// Number of visitors; each is simulated twice.
 const VISITORS: u32 = 500_000;
 
 pub(crate) fn cost() -> Result<(), String> {
@@ -29,7 +29,7 @@ pub(crate) fn cost() -> Result<(), String> {
     Ok(())
 }
 
-/// With everything that comes before: handshakes, tables.
+/// Includes all preparation: handshakes, tables.
 fn seconds(ways: &[Way; 2], loss: f64, threads: usize) -> Result<f64, String> {
     // 5 to 500 ms.
     let mut table = "rtt_ms,weight\n".to_owned();

@@ -1,6 +1,6 @@
-//! Every way to connect, over labs: measured with `firstbyte compare`, predicted with the same sizes.
+//! Every way to connect, in labs: measured with `firstbyte compare`, predicted with the same sizes.
 //!
-//! Input: round trips, chains, responses. Output: the median of each measure beside its prediction.
+//! Input: round trips, chains, responses. Output: the median of each measure, and its prediction.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
-/// What the lab's CA makes without being asked for more.
+/// Default chain size of the lab's CA.
 const BARE_CHAIN: usize = 950;
 
-/// What is varied besides the ways.
+/// The varied parameters other than the ways.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) rtts: Vec<Duration>,
-    /// 0 is as small as the lab's CA makes it.
+    /// 0 is the smallest chain that the lab's CA makes.
     pub(crate) chains: Vec<usize>,
     pub(crate) responses: Vec<u64>,
     pub(crate) ways: Vec<Way>,
@@ -37,7 +37,7 @@ pub(crate) struct Grid {
     pub(crate) initial_window: u32,
 }
 
-/// One cell: what was measured, and what was predicted.
+/// One cell: measurement and prediction.
 #[derive(Clone, Debug)]
 pub(crate) struct Compared {
     pub(crate) rtt: Duration,
@@ -47,7 +47,7 @@ pub(crate) struct Compared {
     pub(crate) metric: Metric,
     /// Median.
     pub(crate) measured: Duration,
-    /// The fastest: what waited for a processor is slower.
+    /// The fastest sample: others may have waited for a processor.
     pub(crate) fastest: Duration,
     pub(crate) predicted: Duration,
 }
@@ -58,7 +58,7 @@ impl Compared {
         (self.predicted.as_secs_f64() - self.measured.as_secs_f64()) * 1e3
     }
 
-    /// The larger of 3 % and 1 ms is allowed: the error in multiples of that.
+    /// The error in multiples of the tolerance, which is the larger of 3 % and 1 ms.
     pub(crate) fn badness(&self) -> f64 {
         let allowed = (self.measured.as_secs_f64() * 1e3 * 0.03).max(1.0);
         self.error_ms().abs() / allowed
@@ -66,10 +66,10 @@ impl Compared {
 }
 
 impl Grid {
-    /// Measures and predicts all of it.
+    /// Measures and predicts every cell.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// A message that says what went wrong.
     pub(crate) fn compare(&self) -> Result<Vec<Compared>, String> {
         let hosts = self.hosts()?;
         let mut all = Vec::new();
@@ -86,8 +86,8 @@ impl Grid {
         Ok(all)
     }
 
-    /// What this machine takes for handshakes: measured as `predict --from RUN` does, over a path, with a
-    /// chain and a response that the grid has not.
+    /// This machine's handshake times: measured as `predict --from RUN` does, over a path, a chain and a response that
+    /// are not in the grid.
     fn hosts(&self) -> Result<Measured, String> {
         let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
         let (rtt, response) = (Duration::from_millis(15), 3_000);
@@ -102,14 +102,14 @@ impl Grid {
         Measured::from_run(&read(&run_file(directory.path(), 0, response, Reuse::New))?)
     }
 
-    /// Ways of new connections whose handshakes are those of the grid's ways.
+    /// Ways with new connections that cover all handshakes of the grid's ways.
     fn calibration_ways(&self) -> Vec<Way> {
         let is_needed = |way: &Way| self.ways.iter().any(|asked| asked.tls == way.tls);
         let new = Way::all().into_iter().filter(|way| way.reuse == Reuse::New);
         new.filter(is_needed).collect()
     }
 
-    /// Has `firstbyte compare` measure all that has this round trip.
+    /// Measures everything with this round trip with `firstbyte compare`.
     fn measure(&self, rtt: Duration, directory: &Path) -> Result<(), String> {
         let (file, script) = (directory.join("grid.toml"), directory.join("measure.sh"));
         std::fs::write(&file, self.scenario(rtt)).map_err(|e| e.to_string())?;
@@ -123,8 +123,8 @@ impl Grid {
         }
     }
 
-    /// The commands that measure, for a shell: those of one server in turn, the servers side by side,
-    /// with so much time between samples that they hardly ever meet.
+    /// The shell commands that measure: sequential for one server, in parallel across servers, with enough time between
+    /// samples that they rarely overlap.
     fn script(&self, rtt: Duration, directory: &Path) -> String {
         let mut script = "set -e\n".to_owned();
         for index in 0..self.chains.len() {
@@ -137,12 +137,12 @@ impl Grid {
                 .collect();
             script += &format!("({}) & lanes=\"$lanes $!\"\n", commands.join(" && "));
         }
-        // Each is waited for by itself: its exit code counts.
+        // Wait for each lane separately to get its exit code.
         script += "for lane in $lanes; do wait $lane; done\n";
         script
     }
 
-    /// The ways that use a connection so, with their numbers.
+    /// The ways with this reuse, with their numbers.
     fn ways_of(&self, reuse: Reuse) -> impl Iterator<Item = (usize, &Way)> {
         self.ways.iter().enumerate().filter(move |(_, way)| way.reuse == reuse)
     }
@@ -160,8 +160,8 @@ impl Grid {
             "compare".into(),
             format!("https://server{index}.test/bytes/{response}"),
         ];
-        // Rounds of connections that are kept alive take so long that they come to rest between most visits, and not
-        // so long that the server closes them: one that is opened again was used just before.
+        // Rounds of keep-alive connections take long enough for them to come to rest between most visits, but not long
+        // enough for the server to close them: a connection that is opened again was used just before.
         let interval = match (reuse, rtt.as_millis()) {
             (Reuse::New, 0..20) => 0.4,
             (Reuse::New, _) => 0.25,
@@ -233,7 +233,7 @@ impl Grid {
         run: &Run,
     ) -> Result<Vec<Compared>, String> {
         let none = || "no round trip was measured".to_owned();
-        // As `predict --from RUN` has it: what a lab's links and kernels add to the configured one is the path's.
+        // Same as `predict --from RUN`: extra delay of the lab's links and kernels belongs to the path.
         let over = Measured::from_run(run)?.rtt.ok_or_else(none)?;
         let mut setup = Setup::new(over, chain_of(chain)?);
         setup.server.congestion_control = self.congestion_control;
@@ -247,7 +247,7 @@ impl Grid {
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
             let predicted = Metrics::from_connection(&connection);
             for metric in [Metric::Setup, Metric::Ttfb, Metric::Total] {
-                // The window over QUIC outlasts rest: each exchange finds a larger one than the one before.
+                // Over QUIC the window survives idle time: each exchange finds a larger one than the exchange before.
                 if metric == Metric::Total && way.http == Http::V3 && way.reuse == Reuse::Reused {
                     continue;
                 }
@@ -283,13 +283,13 @@ fn read(file: &Path) -> Result<Run, String> {
     Run::read(file).map_err(|e| e.to_string())
 }
 
-/// How long a connection must have been idle before an exchange: the kernel halves its window with every timeout
-/// that passes, and 1 MB leaves one to be halved seven times.
+/// How long a connection must have been idle before an exchange. The kernel halves its window for every timeout that
+/// passes, and the window that 1 MB leaves takes seven halvings.
 fn rest(way: &Way, rtt: Duration) -> Duration {
     if way.reuse == Reuse::New { Duration::ZERO } else { 7 * (rtt + Duration::from_millis(200)) }
 }
 
-/// The proven samples of the way with this number that were begun so long after the one before had ended.
+/// The proven samples of the way with this number that began at least `rest` after the previous one ended.
 fn samples_of(run: &Run, number: usize, rest: Duration) -> Vec<Metrics> {
     let value = format!("w{number}");
     let named = |cell: u16| {
@@ -312,7 +312,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A metric, without the time for the name: it is not part of the path.
+/// A metric without the name lookup, which is not part of the path.
 fn without_name(metrics: &Metrics, metric: Metric) -> Option<u64> {
     let name = match metric {
         Metric::Ttfb | Metric::Total => metrics.get(Metric::Resolve).unwrap_or(0),
@@ -321,7 +321,7 @@ fn without_name(metrics: &Metrics, metric: Metric) -> Option<u64> {
     metrics.get(metric).map(|value| value.saturating_sub(name))
 }
 
-/// What asks `firstbyte compare` for this way.
+/// The arguments that ask `firstbyte compare` for this way.
 fn asked_for(way: &Way) -> String {
     let http = match way.http {
         Http::V1_1 => "http=1.1",
@@ -349,7 +349,7 @@ fn with_reuse(words: String, way: &Way) -> String {
     format!("{words} connection={reuse}")
 }
 
-/// A chain as the lab's own servers have it, made once per size.
+/// A chain like those of the lab's own servers, made once per size.
 fn chain_of(bytes: usize) -> Result<Arc<CertifiedKey>, String> {
     thread_local! {
         static MADE: std::cell::RefCell<HashMap<usize, Arc<CertifiedKey>>> = Default::default();

@@ -1,7 +1,7 @@
-//! How far predictions are from what a lab measures.
+//! How far predictions are from measurements in a lab.
 //!
-//! Every way to connect × round trip × chain × response: the median of `firstbyte compare` beside
-//! `predict`, with the worst cases. The table goes into `docs/prediction.md`.
+//! Every way to connect × round trip × chain × response: the median of `firstbyte compare` next to `predict`, with the
+//! worst cases. The table goes into `docs/prediction.md`.
 //!
 //!     cargo bench -p firstbyte --bench predict -- [--samples N] [--rtt MS,MS] [--chain BYTES,…]
 //!         [--response BYTES,…] [--way PART-OF-ITS-NAME] [--congestion cubic|bbr|reno] [--window N] [--all]
@@ -71,7 +71,7 @@ fn numbers(name: &str, default: &[u64]) -> impl Iterator<Item = u64> {
     given.unwrap_or_else(|| default.to_vec()).into_iter()
 }
 
-/// Markdown: for each way and round trip how far off the total is, then the worst of all.
+/// Prints Markdown: the error of the total for each way and round trip, then the worst cases.
 fn report(compared: &[Compared], all: bool) {
     for metric in [Metric::Ttfb, Metric::Total] {
         let of_metric: Vec<&Compared> = compared.iter().filter(|c| c.metric == metric).collect();

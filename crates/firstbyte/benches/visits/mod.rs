@@ -1,4 +1,4 @@
-//! Visits as they are measured, made up: with as much in each as there is in a real one.
+//! Synthetic visits with as much data as real ones.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Its sample; times are drawn from `random`.
+    /// A sample of this visit, with times drawn from `random`.
     pub(crate) fn sample(&self, random: &mut fastrand::Rng) -> Sample {
         Sample {
             sequence: self.number,

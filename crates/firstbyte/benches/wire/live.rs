@@ -1,21 +1,20 @@
-//! What connections that are under way take: many at once, halfway through their handshakes or with some
-//! exchanges behind them.
+//! Memory of live connections: many at once, halfway through their handshakes or after some exchanges.
 
 use firstbyte_passive::{Analyzer, Limits};
 
 use super::sys;
 use super::{quic, support};
 
-/// How far connections have come.
+/// Progress of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The server has answered, the client has not.
+    /// The server has answered; the client has not.
     MidHandshake,
-    /// The handshake is over, and so are ten exchanges, some seconds apart.
+    /// The handshake is done, and so are ten exchanges, some seconds apart.
     UnderWay,
 }
 
-/// What carries them.
+/// Transport of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Tcp,
@@ -23,10 +22,10 @@ pub(crate) enum Carrier {
 }
 
 pub(crate) const EXCHANGES: usize = 10;
-/// Between exchanges, with nanoseconds that are no round number.
+/// Pause between exchanges; an uneven number of nanoseconds.
 pub(crate) const PAUSE_NS: i64 = 7_123_456_789;
 
-/// An analyzer that follows so many connections, all at `stage`; and the bytes of the heap it takes.
+/// An analyzer that follows `connections` connections, all at `stage`, and the heap bytes it uses.
 pub(crate) fn follow(carrier: Carrier, stage: Stage, connections: u32) -> (Analyzer, usize) {
     sys::count();
     let before = sys::taken_bytes();

@@ -1,13 +1,13 @@
 //! How fast captures are read: `cargo bench -p firstbyte --bench wire [-- MEGABYTES]`.
 //!
-//! Generates three captures (TLS 1.3 connections one after another and side by side): large records in full-size
-//! packets, short ones, and handshakes with hardly anything behind them. Reads each from the page cache, every field of
-//! one pass, on one core and on all in turns, and beside it what the machine gave just then: how much faster all its cores
-//! compute, and how fast they copy the file out of the page cache and look at nothing, which no reader of it can pass;
-//! how fast processors' time says that all cores were, had they done nothing else. Then
-//! capinfos (which only walks the packets), tshark and ndpiReader on the first. Before it, in processes of their own: the
-//! memory of 20,000 connections that are under way, over TCP and over QUIC. Fails below 1.2 GB/s of large records on one
-//! core, below 2.5 GB/s of short connections on two, and above 1 kB a connection.
+//! Generates three captures (TLS 1.3 connections one after another and in parallel): large records in full-size
+//! packets, short records, and handshakes with hardly any data after them. Reads each from the page cache, every field
+//! in one pass, on one core and on all in turn. Next to each rate it prints what the machine could do at that moment:
+//! how much faster all its cores compute together, how fast they copy the file out of the page cache without looking at
+//! it (an upper bound for any reader), and, from processor time, the rate of all cores if they had done nothing else.
+//! Then runs capinfos (which only walks the packets), tshark and ndpiReader on the first capture. Before that, in
+//! separate processes: the memory of 20,000 live connections over TCP and over QUIC. Fails below 1.2 GB/s of large
+//! records on one core, below 2.5 GB/s of short connections on two, and above 1 kB per connection.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 mod live;
@@ -26,7 +26,7 @@ use pairs::Cores;
 use support::{Generator, HANDSHAKES, LARGE, SHORT, Shape};
 
 const BAR_GB_PER_SECOND: f64 = 1.2;
-/// Ten short responses a handshake, on two cores or more.
+/// Ten short responses per handshake, on two or more cores.
 const BAR_SHORT_GB_PER_SECOND: f64 = 2.5;
 const LIVE: u32 = 20_000;
 const BAR_LIVE_BYTES: usize = 1024;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
     let megabytes = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(500);
     let program = std::env::current_exe().unwrap();
-    // Each in a process of its own: what one leaves behind is not the next one's.
+    // Separate processes, so that memory left over by one does not affect the next.
     let small =
         LIVES.map(|(name, ..)| Command::new(&program).arg(name).status().unwrap().success());
     let directory = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     if fast && quick && small { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Generates a capture and reads it; GB/s on one core, and on all.
+/// Generates a capture and reads it; returns GB/s on one core and on all.
 fn capture(cores: &Cores, name: &str, path: &Path, shape: Shape, megabytes: u64) -> [f64; 2] {
     Generator::new(shape).write(path, megabytes * 1_000_000);
     let file = File::open(path).unwrap();
@@ -93,7 +93,7 @@ fn capture(cores: &Cores, name: &str, path: &Path, shape: Shape, megabytes: u64)
     rate("copying the file, one core", bytes, copied.one);
     rate(&format!("copying the file, {} cores", cores.count), bytes, copied.all);
     times("all cores against one", copied.times);
-    // By processors' time: what a machine would give that does nothing else, and how much of the work is copying.
+    // From processor time: the rate of an otherwise idle machine, and the share of copying in the work.
     let undisturbed = analysed.used[1] / cores.count as f64;
     rate(&format!("{} cores that do nothing else", cores.count), bytes, undisturbed);
     let copying = 100.0 * copied.used[0] / analysed.used[0];
@@ -107,12 +107,12 @@ fn rate(name: &str, bytes: u64, seconds: f64) {
     println!("{name:<36} {rate:>7.3} GB/s  {seconds:>7.3} s");
 }
 
-/// Median, least and most.
+/// Prints median, minimum and maximum.
 fn times(name: &str, [median, least, most]: [f64; 3]) {
     println!("{name:<36} {median:>7.2} ×     {least:>7.2} to {most:.2}");
 }
 
-/// Another program on the same file, the best of two runs; told when it is not there.
+/// Runs another program on the same file and prints the best of two runs, or that the program is missing.
 fn run(name: &str, bytes: u64, path: &Path, program: &str, arguments: &[&str]) {
     let mut best = f64::MAX;
     for _ in 0..2 {
@@ -132,7 +132,7 @@ fn run(name: &str, bytes: u64, path: &Path, program: &str, arguments: &[&str]) {
     rate(name, bytes, best);
 }
 
-/// Says what connections take. Those under way have a limit; handshakes are over soon, and have none.
+/// Prints the memory of connections. Live ones have a limit; handshakes end soon and have none.
 fn live_connections((name, carrier, stage): (&str, Carrier, Stage)) -> ExitCode {
     let before = resident_bytes();
     let (analyzer, taken) = live::follow(carrier, stage, LIVE);
@@ -149,7 +149,7 @@ fn live_connections((name, carrier, stage): (&str, Carrier, Stage)) -> ExitCode 
     if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Memory of this process (proc(5), statm), bytes.
+/// Resident memory of this process (proc(5), statm), bytes.
 fn resident_bytes() -> u64 {
     const PAGE: u64 = 4096;
     let text = fs::read_to_string("/proc/self/statm").unwrap();

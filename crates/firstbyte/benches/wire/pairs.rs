@@ -1,4 +1,4 @@
-//! One core against all, in turns: what else a machine does then meets both.
+//! Measures one core against all, alternating, so that other work on the machine affects both.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -13,11 +13,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use nix::unistd::Pid;
 
-/// Pairs of readings.
+/// Number of pairs of readings.
 const PAIRS: usize = 11;
 const PIECE: u64 = 256 * 1024;
 
-/// The processors of this process, and the first of them.
+/// The processors of this process, and the first of them alone.
 pub(crate) struct Cores {
     all: CpuSet,
     one: CpuSet,
@@ -33,8 +33,8 @@ impl Cores {
         Self { all, one, count: numbers().count() }
     }
 
-    /// What `work` takes on so many threads, each with a processor of its own: time, and processors' time, in
-    /// seconds. Threads have the processors of who starts them.
+    /// Wall-clock time and processor time, in seconds, of `work` on `threads` threads, each with its own processor. The
+    /// threads inherit the processors of the thread that starts them.
     fn seconds(&self, threads: usize, work: &dyn Fn(usize)) -> [f64; 2] {
         let set = if threads == 1 { &self.one } else { &self.all };
         sched_setaffinity(Pid::from_raw(0), set).unwrap();
@@ -47,31 +47,31 @@ impl Cores {
     }
 }
 
-/// What processors have worked for this process.
+/// Processor time used by this process.
 fn processor_seconds() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// What pairs of readings came to.
+/// Results of the pairs of readings.
 pub(crate) struct Pairs {
-    /// Seconds on one core and on all, medians.
+    /// Median seconds on one core and on all.
     pub(crate) one: f64,
     pub(crate) all: f64,
-    /// Processors' seconds on one core and on all, medians: what else a machine does hardly touches them.
+    /// Median processor seconds on one core and on all; other work on the machine hardly affects them.
     pub(crate) used: [f64; 2],
-    /// How many times as fast: median over pairs, smallest, largest.
+    /// Speed-up: median over the pairs, minimum, maximum.
     pub(crate) times: [f64; 3],
-    /// Processors' time on all, as a multiple of that on one: what is done more to share the work. The same.
+    /// Processor time on all cores relative to one, the overhead of sharing the work: median, minimum, maximum.
     pub(crate) work: [f64; 3],
 }
 
-/// Does `work` on one core and on all in turns.
+/// Does `work` on one core and on all, alternating.
 pub(crate) fn pairs(cores: &Cores, work: &dyn Fn(usize)) -> Pairs {
     work(1);
     let both = |pair: usize| {
-        // Neither is always the first.
+        // Alternate which one goes first.
         let [first, second] =
             if pair.is_multiple_of(2) { [1, cores.count] } else { [cores.count, 1] };
         let (first, second) = (cores.seconds(first, work), cores.seconds(second, work));
@@ -97,7 +97,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Reads a capture with every field.
+/// Reads a capture, extracting every field.
 pub(crate) fn analyse(path: &Path, threads: usize) -> (u64, u64) {
     let mut analyzer = Analyzer::new(Limits::default());
     let mut connections = 0;
@@ -106,7 +106,7 @@ pub(crate) fn analyse(path: &Path, threads: usize) -> (u64, u64) {
     (analyzer.hygiene().tcp_packets, connections)
 }
 
-/// Copies a file out of the page cache, in pieces that stay in a core's cache, and looks at nothing.
+/// Copies a file out of the page cache, in pieces that stay in a core's cache, without looking at the data.
 pub(crate) fn copy(file: &File, bytes: u64, threads: usize) {
     each_of(threads, &|thread| {
         let mut buffer = vec![0; PIECE as usize];
@@ -116,7 +116,7 @@ pub(crate) fn copy(file: &File, bytes: u64, threads: usize) {
     });
 }
 
-/// Computes, and touches no memory.
+/// Computes without touching memory.
 pub(crate) fn compute(threads: usize) {
     const STEPS: u64 = 100_000_000;
     each_of(threads, &|_| {

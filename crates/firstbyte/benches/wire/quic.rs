@@ -1,4 +1,4 @@
-//! QUIC connections made to measure with: Initials sealed, the rest bytes that nobody can read.
+//! Synthetic QUIC connections for the benchmark: sealed Initials, then bytes that look encrypted.
 
 use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_passive::{Analyzer, Time};
@@ -11,24 +11,24 @@ use super::support;
 
 const VERSION_1: [u8; 4] = [0, 0, 0, 1];
 
-/// A connection that is being made.
+/// A connection being generated.
 struct Connection {
     port: [u8; 6],
-    /// Connection IDs: made up by the client, chosen by it, chosen by the server.
+    /// Connection IDs: the client's random first destination, the client's own, the server's own.
     first: [u8; 8],
     client: [u8; 8],
     server: [u8; 8],
 }
 
-/// Where datagrams go.
+/// Destination of the datagrams.
 struct Tap<'a> {
     analyzer: &'a mut Analyzer,
     at_ns: i64,
-    /// What is sealed ends in tags that never come twice.
+    /// Number of authentication tags so far; each sealed payload ends in a unique tag.
     tags: u64,
 }
 
-/// So many connections, none of which is closed or silent for long.
+/// `connections` connections; none is closed or silent for long.
 pub(super) fn live(connections: u32, stage: Stage, analyzer: &mut Analyzer) {
     let mut tap = Tap { analyzer, at_ns: 0, tags: 0 };
     let all: Vec<Connection> = (0..connections).map(Connection::new).collect();
@@ -64,7 +64,7 @@ impl Connection {
         Self { port: [10, a, b, c, 0xc0, 0], first: id(1), client: id(2), server: id(3) }
     }
 
-    /// Up to the server's flight.
+    /// Sends everything up to the server's flight.
     fn answered(&self, tap: &mut Tap<'_>) {
         let hello = crypto(&support::client_hello());
         self.send(tap, 0, &self.initial(0, 0, &hello, 1200));
@@ -75,7 +75,7 @@ impl Connection {
         self.send(tap, 1, &flight);
     }
 
-    /// The client's Finished, and the server's first packets after it.
+    /// Sends the client's Finished, and the server's first packets after it.
     fn finished(&self, tap: &mut Tap<'_>) {
         tap.at_ns += 1_000_000;
         self.send(tap, 0, &self.initial(0, 1, &[2, 0, 0, 0, 0], 0));
@@ -89,7 +89,7 @@ impl Connection {
         if side == 0 { (&self.server, &self.client) } else { (&self.client, &self.server) }
     }
 
-    /// An Initial of `bytes` at least (RFC 9001 §5).
+    /// An Initial of at least `bytes` bytes (RFC 9001 §5).
     fn initial(&self, side: usize, number: u32, frames: &[u8], bytes: usize) -> Vec<u8> {
         let (to, from) = self.ids(side);
         let to = if side == 0 && number == 0 { &self.first } else { to };
@@ -156,7 +156,7 @@ impl Tap<'_> {
         self.analyzer.frame(&frame, &mut |_| {});
     }
 
-    /// Bytes as if they were encrypted.
+    /// Bytes that look encrypted.
     fn sealed(&mut self, length: usize) -> Vec<u8> {
         self.tags += 1;
         let mut bytes = vec![0x5a; length - 8];
@@ -165,7 +165,7 @@ impl Tap<'_> {
     }
 }
 
-/// A CRYPTO frame with the beginning of the stream.
+/// A CRYPTO frame at offset 0 of the stream.
 fn crypto(message: &[u8]) -> Vec<u8> {
     let length = (0x4000 | message.len() as u16).to_be_bytes();
     [&[6, 0][..], &length, message].concat()

@@ -1,4 +1,4 @@
-//! A capture made to measure with.
+//! Generates captures for the benchmark.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,44 +10,44 @@ use firstbyte_passive::{Analyzer, Time};
 use super::live::{EXCHANGES, PAUSE_NS, Stage};
 
 const SEGMENT: usize = 1448;
-/// Connections at once.
+/// Concurrent connections.
 const SIDE_BY_SIDE: usize = 64;
 
-/// What connections are like.
+/// Shape of the generated connections.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
-    /// Exchanges of a connection.
+    /// Exchanges per connection.
     pub(crate) exchanges: usize,
-    /// Records of a response, and how many bytes each has.
+    /// Records per response, and bytes per record.
     pub(crate) response: (usize, usize),
-    /// From packet to packet.
+    /// Time between packets.
     pub(crate) pace_ns: i64,
 }
 
-/// Ten responses of eight records of 16 kB: nearly all packets are full, and most of them are skipped.
+/// Ten responses of eight records of 16 kB: nearly all packets are full-sized, and the reader skips most of them.
 pub(crate) const LARGE: Shape =
     Shape { exchanges: EXCHANGES, response: (8, 16_401), pace_ns: 1_200 };
-/// Ten short requests and responses, as of an application's interface: nearly every packet is looked into.
+/// Ten short requests and responses, as with an API: the reader looks into nearly every packet.
 pub(crate) const SHORT: Shape =
     Shape { exchanges: EXCHANGES, response: (1, 600), pace_ns: 100_000 };
-/// Two of them: most of the work is for beginnings and ends of connections, 700 opened a second.
+/// Two exchanges: most of the work is opening and closing connections, 700 per second.
 pub(crate) const HANDSHAKES: Shape = Shape { exchanges: 2, ..SHORT };
 
-/// Makes packets.
+/// Generates packets.
 pub(crate) struct Generator {
     shape: Shape,
     at_ns: i64,
     made: u32,
 }
 
-/// A connection that is being made.
+/// A connection being generated.
 struct Connection {
     client: [u8; 6],
     sent: [u32; 2],
     identification: u16,
 }
 
-/// So many TCP connections, none of which is closed; some at a time come about, then all have exchanges.
+/// `connections` TCP connections, none closed. They are opened in groups; then all have exchanges.
 pub(crate) fn live(connections: u32, stage: Stage, analyzer: &mut Analyzer) {
     let packet = &mut |at: i64, frame: &[u8]| {
         let frame = Frame {
@@ -76,7 +76,7 @@ impl Generator {
         Self { shape, at_ns: 0, made: 0 }
     }
 
-    /// Writes a capture of about so many bytes.
+    /// Writes a capture of about `bytes` bytes.
     pub(crate) fn write(&mut self, path: &Path, bytes: u64) {
         let mut out = BufWriter::new(File::create(path).unwrap());
         out.write_all(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]).unwrap();
@@ -109,7 +109,7 @@ impl Generator {
         (0..many).map(|_| self.connection()).collect()
     }
 
-    /// Up to the server's flight.
+    /// Sends everything up to the server's flight.
     fn open(&mut self, some: &mut [Connection], packet: &mut dyn FnMut(i64, &[u8])) {
         for c in &mut *some {
             self.segment(c, 0, 0x02, &[], packet);
@@ -122,13 +122,13 @@ impl Generator {
         some.iter_mut().for_each(|c| self.data(c, 1, &answer, packet));
     }
 
-    /// The client's Finished.
+    /// Sends the client's Finished.
     fn finish(&mut self, some: &mut [Connection], packet: &mut dyn FnMut(i64, &[u8])) {
         let finished = [&record(20, 1)[..], &record(23, 53)].concat();
         some.iter_mut().for_each(|c| self.segment(c, 0, 0x18, &finished, packet));
     }
 
-    /// Exchanges, each so long after the one before.
+    /// Sends exchanges with a fixed time between them.
     fn exchanges(
         &mut self,
         some: &mut [Connection],
@@ -236,7 +236,7 @@ fn extension(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A ClientHello of TLS 1.3.
+/// A TLS 1.3 ClientHello.
 pub(crate) fn client_hello() -> Vec<u8> {
     let mut name = vec![0, 19, 0, 0, 16];
     name.extend(b"www.bench.example"[..16].iter());
@@ -259,7 +259,7 @@ pub(crate) fn client_hello() -> Vec<u8> {
     handshake(1, &body)
 }
 
-/// The ServerHello that answers it.
+/// The ServerHello that answers [`client_hello`].
 pub(crate) fn server_hello() -> Vec<u8> {
     let mut share = vec![0x00, 0x1d, 0x00, 0x20];
     share.extend([7; 32]);

@@ -1,12 +1,12 @@
-//! What of this has to be unsafe: an allocator that counts what is taken from the heap.
+//! The unsafe code of the benchmark: an allocator that counts heap bytes.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Not from 0: what was taken before anything counted may be given back.
+/// Does not start at 0, because memory allocated before counting began may be freed.
 static TAKEN: AtomicUsize = AtomicUsize::new(usize::MAX / 2);
-/// What several threads count together costs them time: only where it is asked for.
+/// Counting from several threads costs them time, so it is off until requested.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
 struct Counting;
@@ -14,19 +14,19 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What glibc's malloc takes for `bytes`: 8 more, in steps of 16, and 32 at least.
+/// Bytes that glibc's malloc takes for `bytes`: 8 more, in steps of 16, and at least 32.
 const fn taken_for(bytes: usize) -> usize {
     let chunk = (bytes + 8).next_multiple_of(16);
     if chunk < 32 { 32 } else { chunk }
 }
 
-// SAFETY: every call is handed to the system's allocator as it is.
+// SAFETY: every call is passed unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if COUNTS.load(Relaxed) {
             TAKEN.fetch_add(taken_for(layout.size()), Relaxed);
         }
-        // SAFETY: the caller's promises are the system's conditions.
+        // SAFETY: the caller guarantees the system allocator's requirements.
         unsafe { System.alloc(layout) }
     }
 
@@ -56,13 +56,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Counts from now on.
+/// Starts counting.
 pub(crate) fn count() {
     COUNTS.store(true, Relaxed);
 }
 
-/// Bytes that are taken from the heap now, what malloc adds to each allocation among them: how many more
-/// than at another time.
+/// Heap bytes in use, including malloc's overhead per allocation. Only differences between two calls are meaningful.
 pub(crate) fn taken_bytes() -> usize {
     TAKEN.load(Relaxed)
 }

@@ -1,10 +1,10 @@
-//! Live captures against tcpdump: `cargo bench -p firstbyte --bench wire_live [-- CONNECTIONS [FLAG…]]`.
+//! Compares live captures with tcpdump: `cargo bench -p firstbyte --bench wire_live [-- CONNECTIONS [FLAG…]]`.
 //!
-//! In a lab, on its client's interface (veth): opens connections at a fixed pace (TLS 1.2 and 1.3, full and resumed, one exchange
-//! each), captures them with `firstbyte wire -i eth0 --json` and with tcpdump at the same time, reads tcpdump's file,
-//! and compares every connection's line. Prints pace, CPU time and drops. Fails where a frame was dropped, a line
-//! differs, or fewer than 50,000 connections were opened a minute. Flags are more outputs of `firstbyte wire`, for
-//! example `-w FILE --server '*'`, so that every packet waits for its connection's end.
+//! Runs in a lab, on its client's interface (veth). Opens connections at a fixed pace (TLS 1.2 and 1.3, full and
+//! resumed, one exchange each), captures them with `firstbyte wire -i eth0 --json` and with tcpdump at the same time,
+//! reads tcpdump's file, and compares every connection's line. Prints pace, CPU time and drops. Fails if a frame was
+//! dropped, a line differs, or fewer than 50,000 connections were opened per minute. Flags add outputs of
+//! `firstbyte wire`, for example `-w FILE --server '*'`, which makes every packet wait for its connection's end.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 #[path = "../../tests/lab/tcpdump.rs"]
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
     let given = arguments.iter().position(|argument| argument.parse::<usize>().is_ok());
     let connections = given.map_or(CONNECTIONS, |place| arguments[place].parse().unwrap());
-    // Cargo's own flag comes last.
+    // Cargo adds its own flag at the end.
     let flags = given.map_or(&[][..], |place| &arguments[place + 1..]);
     let flags = flags.iter().filter(|flag| *flag != "--bench");
     let directory = tempfile::tempdir().unwrap();
@@ -74,11 +74,11 @@ fn inside_lab(connections: usize, directory: &Path, flags: &[String]) -> ExitCod
         .expect("this is held against tcpdump: install it (apt-get install tcpdump)");
     await_line(&file("notes"), "capturing");
     await_line(&file("tcpdump"), "listening");
-    // The kernel begins to stamp a moment after it was asked to.
+    // The kernel starts timestamping shortly after it is asked to.
     sleep(Duration::from_millis(500));
     let before = cpu_seconds(&live);
     let seconds = visitors.visit(connections);
-    // tcpdump is handed what is left after a second.
+    // The kernel delivers the last packets to tcpdump after a second.
     sleep(Duration::from_millis(2_500));
     let cpu = cpu_seconds(&live) - before;
     let tcpdump_cpu = cpu_seconds(&tcpdump);
@@ -128,8 +128,8 @@ fn inside_lab(connections: usize, directory: &Path, flags: &[String]) -> ExitCod
 
 type Lines = BTreeMap<String, Value>;
 
-/// Lines of connections by their ends and beginning, and the line about the capture. Two sockets may see first
-/// packets in another order: numbers are left out.
+/// Lines of connections by their endpoints and start, and the line about the capture. Connection numbers are left out:
+/// two sockets may see first packets in a different order.
 fn lines(ndjson: &str) -> (Lines, Value) {
     let mut all = BTreeMap::new();
     let mut capture = Value::Null;
@@ -146,7 +146,7 @@ fn lines(ndjson: &str) -> (Lines, Value) {
     (all, capture)
 }
 
-/// The first few connections whose lines differ, and in which fields.
+/// Prints the first few connections whose lines differ, and the fields that differ.
 fn show_difference(live: &Lines, file: &Lines) {
     let differing = live.iter().filter(|(key, line)| file.get(*key) != Some(line));
     for (key, line) in differing.take(5) {
@@ -178,7 +178,7 @@ fn await_line(file: &Path, what: &str) {
     panic!("{}", fs::read_to_string(file).unwrap());
 }
 
-/// Processor time of a process (proc(5), stat).
+/// Processor time of a process (proc(5), `stat`).
 fn cpu_seconds(child: &Child) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

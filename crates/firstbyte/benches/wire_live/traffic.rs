@@ -13,19 +13,19 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 
 /// The server of the scenario `quiet`.
 const NAME: &str = "server.quiet.test";
-/// Where it is. Two addresses: the client's ports towards one would not do for a minute.
+/// The server's addresses. One would not do: the client's ports towards it would not last for a minute.
 const ADDRESSES: [&str; 2] = ["198.51.100.1:443", "[2001:db8:0:2::1]:443"];
-/// Above the bar, so that a pause can be made up for.
+/// Above the required pace, so that pauses can be made up for.
 const PER_SECOND: f64 = 900.0;
 const VISITORS: usize = 4;
 
-/// Who opens connections.
+/// Opens connections to the lab's server.
 pub(crate) struct Visitors {
     roots: RootCertStore,
 }
 
 impl Visitors {
-    /// Such that trust the lab's servers.
+    /// Visitors that trust the lab's CA.
     pub(crate) fn new() -> Self {
         let mut roots = RootCertStore::empty();
         let found = rustls_native_certs::load_native_certs();
@@ -33,7 +33,7 @@ impl Visitors {
         Self { roots }
     }
 
-    /// Opens so many connections, with an exchange each; how long that took, seconds.
+    /// Opens `connections` connections with one exchange each; returns the seconds that took.
     pub(crate) fn visit(&self, connections: usize) -> f64 {
         let begun = Monotonic::now();
         thread::scope(|scope| {
@@ -53,7 +53,7 @@ impl Visitors {
         Monotonic::now().since(begun).as_secs_f64()
     }
 
-    /// TLS 1.3 and 1.2, each with and without sessions kept.
+    /// TLS 1.3 and 1.2, each with and without session resumption.
     fn configs(&self) -> Vec<Arc<ClientConfig>> {
         let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
         let mut configs = Vec::new();

@@ -1,8 +1,8 @@
-//! Drawn cases of the benchmark `attribution`, always the same: parts as firstbyte reports them, compared with captures at
-//! both ends; and wrong rules put into the program, which must be noticed. Twelve cases run with every change, sixty by name.
+//! A fixed set of cases of the benchmark `attribution`. Compares the parts that firstbyte reports with captures at both
+//! ends, and checks that deliberately wrong rules are noticed. Twelve cases run with every change; sixty only by name.
 //!
-//! The bars of the benchmark are for many cases on an idle machine. These here are for an unoptimised build on a
-//! machine that has other things to do.
+//! The benchmark's bars are for many cases on an idle machine. The bars here are for an unoptimised build on a busy
+//! machine.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
@@ -59,7 +59,7 @@ fn measured(count: usize) -> Vec<Outcome> {
     measured.flatten().collect()
 }
 
-/// What is wrong in a sample.
+/// Describes the errors in a sample.
 fn shown(outcome: &&Outcome) -> String {
     let mut parts: Vec<String> = outcome.wrong().map(|part| part.name().to_owned()).collect();
     parts.extend(
@@ -86,9 +86,9 @@ fn sixty_drawn_cases_are_attributed_as_both_ends_show() {
 
 fn assert_attributed_as_both_ends_show(outcomes: &[Outcome]) {
     let told: Vec<&Outcome> = outcomes.iter().filter(|o| o.untold.is_none()).collect();
-    // Some samples have no truth: captures that miss packets, datagrams that could not be opened.
+    // Some samples have no truth: the capture misses packets, or datagrams could not be decrypted.
     assert!(told.len() * 10 >= outcomes.len() * 9, "{} of {}", told.len(), outcomes.len());
-    // A rule that is wrong is so in every sample of a case; what a busy machine does to one or two is no rule's.
+    // A wrong rule is wrong in every sample of a case. One or two wrong samples are due to a busy machine.
     let mut cases: BTreeMap<u64, Vec<&Outcome>> = BTreeMap::new();
     told.iter().for_each(|outcome| cases.entry(outcome.seed).or_default().push(outcome));
     let is_wrong = |samples: &&Vec<&Outcome>| samples.iter().all(|outcome| !outcome.is_right());
@@ -101,7 +101,7 @@ fn assert_attributed_as_both_ends_show(outcomes: &[Outcome]) {
         told.len()
     );
     let shown: Vec<String> = wrong.iter().flat_map(|samples| samples.iter()).map(shown).collect();
-    // One in fifty on quiet links, one in eight of all: with jitter, losses and slow links something is left to guess.
+    // At most one in fifty on quiet links, one in eight overall: jitter, losses and slow links require some guessing.
     let quiet = |samples: &&Vec<&Outcome>| samples.first().is_some_and(|outcome| outcome.quiet);
     let (wrong_quiet, all_quiet) =
         (wrong.iter().copied().filter(quiet).count(), cases.values().filter(quiet).count());
@@ -115,19 +115,19 @@ fn assert_attributed_as_both_ends_show(outcomes: &[Outcome]) {
     );
     wire_is_seldom_sure_and_wrong(outcomes);
     writes_are_what_packets_show(outcomes);
-    // The simulated oracle of `firstbyte_core::split` has neither of these two.
+    // The simulated oracle of `firstbyte_core::split` covers neither of these two.
     for rules in [Rules::LookupIsClientWork, Rules::AttemptsAreNetwork] {
         assert!(noticed(outcomes, rules) > 0, "no case shows that {rules:?} is wrong");
     }
 }
 
-/// Samples that are right, and would not be by these rules.
+/// Number of right samples that these rules would make wrong.
 fn noticed(outcomes: &[Outcome], rules: Rules) -> usize {
     let name = format!("{rules:?}");
     outcomes.iter().filter(|outcome| outcome.notices.contains(&name)).count()
 }
 
-/// At each of the three taps there is something to hold, and little of what is not in doubt is wrong.
+/// Each of the three taps has values to check, and few of the confident values are wrong.
 fn wire_is_seldom_sure_and_wrong(outcomes: &[Outcome]) {
     for (index, tap) in Tap::ALL.into_iter().enumerate() {
         let readings = outcomes.iter().flat_map(|outcome| &outcome.wire);
@@ -139,7 +139,7 @@ fn wire_is_seldom_sure_and_wrong(outcomes: &[Outcome]) {
     }
 }
 
-/// One case of ten is traced, where it can be. A busy machine stops the server for a while at each write.
+/// One case in ten is traced, if it can be. On a busy machine each write may stop the server for a while.
 fn writes_are_what_packets_show(outcomes: &[Outcome]) {
     let off = |outcome: &Outcome| match outcome.witness {
         Some(Witness::Traced { off, .. }) => Some(off.abs() <= (outcome.total * 0.1).max(5.0)),

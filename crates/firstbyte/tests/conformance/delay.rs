@@ -1,4 +1,4 @@
-//! The same connections at three places of a path with known delays.
+//! The same connections, captured at three places of a path with known delays.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use firstbyte_passive::{HandshakeTime, Observed};
 
 use super::{Table, by_client, read, resumed, rows};
 
-/// What the links have of delay, a round trip of the whole path, ms.
+/// Delay of the links: one round trip over the whole path, ms.
 const PATH_MS: f64 = 46.0;
-/// What they add, ms a round trip: 0.3 to 1.3 each of the two.
+/// Extra delay of the links, ms per round trip: each of the two adds 0.3 to 1.3.
 const ADDED_MS: std::ops::RangeInclusive<f64> = 0.6..=2.6;
-/// How far a single part may be off, and a median, ms.
+/// Tolerance for a single part, and for a median, ms.
 const ONE_MS: f64 = 2.0;
 const MEDIAN_MS: f64 = 0.5;
 const TAPS: [(&str, &str); 3] = [
@@ -67,17 +67,17 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// One connection at one tap: how far its parts are off.
+/// Errors of one connection's parts at one tap.
 struct Off {
     client: String,
     parts: [(&'static str, f64); 4],
-    /// How much longer than they should the links took, as the taps at both ends show together, ms: all of
-    /// the handshake, or an acknowledgement by itself.
+    /// Excess delay of the links according to both end taps together, ms: over the whole handshake, or for a single
+    /// pure acknowledgement.
     late: f64,
 }
 
-/// By the client's address and port, and the number that acknowledges it: after how long the first
-/// acknowledgement by itself of what the client sent came by, ms.
+/// Keyed by the client's address and port, and the acknowledgement number: how long after the client's data the first
+/// pure acknowledgement of it passed the tap, ms.
 type Acknowledged = HashMap<(String, u32), f64>;
 
 fn acknowledgements(path: &Path) -> Acknowledged {
@@ -122,7 +122,7 @@ fn end_of(tcp: &TcpSlice<'_>) -> u32 {
     tcp.sequence_number().wrapping_add(tcp.payload().len() as u32)
 }
 
-/// By how much the slowest of a client's acknowledgements was later than the links' usual round trip, ms.
+/// How much later than the links' usual round trip the client's slowest acknowledgement was, ms.
 fn slowest_acknowledgement(client: &str, [at_client, at_server]: &[Acknowledged; 2]) -> f64 {
     let own = at_client.iter().filter(|((of, _), _)| of == client);
     let links = own.filter_map(|(key, after)| Some(after - at_server.get(key)? - usual_ms()));
@@ -133,8 +133,8 @@ fn usual_ms() -> f64 {
     PATH_MS + (ADDED_MS.start() + ADDED_MS.end()) / 2.0
 }
 
-/// At each tap, against what the ends themselves show: a tap at an end sees that end without a network
-/// between, and the log of the client has the whole.
+/// Compares each tap with what the ends themselves show: a tap at an end sees that end without a network in between,
+/// and the client's log has the whole time.
 fn split(captures: &[Vec<Observed>], truth: &[Vec<String>], acknowledged: &[Acknowledged; 2]) {
     let timed = |o: &Observed| Some((o.client.socket_addr().to_string(), o.handshake_time?));
     let times: Vec<HashMap<String, HandshakeTime>> =
@@ -167,7 +167,7 @@ fn split(captures: &[Vec<Observed>], truth: &[Vec<String>], acknowledged: &[Ackn
         }
         for off in &offs {
             for (name, value) in off.parts.iter().filter(|(_, value)| value.abs() > ONE_MS) {
-                // A tap cannot tell a link that is late once from a host that is.
+                // A tap cannot distinguish a link that is late once from a slow host.
                 let explained = off.late >= value.abs() - ONE_MS;
                 let why = if explained { "the links were late by" } else { "NOT EXPLAINED" };
                 println!("  {tap} {} {name} {value:.3} ms: {why} {:.3} ms", off.client, off.late);
@@ -199,7 +199,7 @@ fn off(
             ("network", beyond(ms(ours.network))),
             ("server", ms(ours.server) - ms(at_server.server)),
             ("client", ms(ours.client) - ms(at_client.client)),
-            // The log counts from before the first byte is written to the return of the call.
+            // The log counts from before the first byte is written until the call returns.
             ("whole", ms(ours.total()) - logged_us / 1e3),
         ],
         late: on_the_way - usual_ms() * trips,

@@ -1,9 +1,9 @@
-//! What firstbyte reads out of captures whose truth is known: `cargo test -p firstbyte --test conformance`.
+//! Compares firstbyte's reading of captures with their known truth: `cargo test -p firstbyte --test conformance`.
 //!
-//! The captures are no part of the project: `FIRSTBYTE_CAPTURES` names their folder, or it is
-//! `../shared/captures` beside the checkout. Without them the suite fails and says what to set; `scripts/test` runs it if
-//! there are captures.
-//! Disagreements are printed in tables; one that is not explained there fails.
+//! The captures are not part of the project: `FIRSTBYTE_CAPTURES` names their folder; the default is
+//! `../shared/captures` next to the checkout. Without them the suite fails and says what to set; `scripts/test` runs it
+//! only if captures exist. Disagreements are printed in tables; a disagreement without an explanation there is a
+//! failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The folder of captures: the one that is named, or the one beside the checkout.
+/// The folder of captures: the one in `FIRSTBYTE_CAPTURES`, or the one next to the checkout.
 fn captures() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("FIRSTBYTE_CAPTURES").map(PathBuf::from) {
         let no_folder = || format!("{} is not a folder", named.display());
@@ -55,10 +55,10 @@ fn captures() -> Result<PathBuf, String> {
     beside.find(|path| path.is_dir()).ok_or_else(|| "there are no captures".to_owned())
 }
 
-/// Connections, what was cleared up, and how the file ended.
+/// Connections, hygiene counts, and how the file ended.
 type Outcome = (Vec<Observed>, Hygiene, Ended);
 
-/// All connections of a file, in order, and how it ended: the same, however many threads read it.
+/// All connections of a file, in order, and how it ended. Also checks that the number of threads makes no difference.
 fn read(path: &Path) -> Result<Outcome, firstbyte_capture::CaptureFileError> {
     let alone = read_on(1, path);
     for threads in [2, 3] {
@@ -79,14 +79,14 @@ fn read_on(threads: usize, path: &Path) -> Result<Outcome, firstbyte_capture::Ca
     Ok((all, *analyzer.hygiene(), ended))
 }
 
-/// What can be compared, in the order in which it was given out.
+/// The comparable parts of a result, in output order.
 fn as_given(
     read: &Result<Outcome, firstbyte_capture::CaptureFileError>,
 ) -> Result<&Outcome, String> {
     read.as_ref().map_err(ToString::to_string)
 }
 
-/// Rows of a table of tab-separated values without its heading.
+/// Rows of a tab-separated table, without its heading.
 fn rows(path: &Path) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().skip(1);
@@ -102,13 +102,13 @@ fn by_client(all: &[Observed]) -> HashMap<String, Vec<&Observed>> {
     map
 }
 
-/// Whether it is known to be resumed, and is.
+/// Whether the connection was resumed, if known.
 fn resumed(observed: &Observed) -> Option<bool> {
     use firstbyte_core::timeline::Handshake;
     Some(observed.tls.as_ref()?.handshake? == Handshake::Resumed)
 }
 
-/// Disagreements: where, what, and why it is one that is known.
+/// Disagreements: place, values, and the reason if it is a known one.
 #[derive(Default)]
 struct Table {
     lines: Vec<(String, String, Option<&'static str>)>,
@@ -131,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Prints the table; fails when something in it is not explained.
+    /// Prints the table; fails if a disagreement is not explained.
     fn end(self, name: &str) {
         println!("{name}: {} facts agree, {} disagree", self.agreed, self.lines.len());
         for (place, what, why) in &self.lines {

@@ -1,4 +1,4 @@
-//! A busy mix of connections, against what clients and server logged.
+//! A busy mix of connections, compared with the logs of clients and server.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,9 +12,9 @@ pub(super) fn every_handshake_is_what_clients_and_server_logged(root: &Path) {
     let (all, hygiene, _) = read(&own.join("mix.pcap")).unwrap();
     assert!(all.iter().all(|observed| observed.carrier == Carrier::Tcp));
     let mut table = Table::default();
-    // From the description of the captures, and tshark 4.0.17 on the same file.
+    // From the description of the captures, and from tshark 4.0.17 on the same file.
     table.compare("connections", all.len(), 584, None);
-    // One client used an address and port twice, towards two ports: 584 streams to tshark as well.
+    // One client used the same address and port towards two server ports; tshark also counts 584 streams.
     table.compare("clients' addresses and ports", by_client(&all).len(), 583, None);
     table.compare("five-tuples used again", hygiene.port_reuses, 0, None);
     let tls = |o: &Observed| o.tls.clone().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn every_handshake_is_what_clients_and_server_logged(root: &Path) {
     table.end("mix");
 }
 
-/// The client answered a HelloRetryRequest.
+/// Whether the client answered a HelloRetryRequest.
 fn second_hello(observed: &Observed) -> bool {
     let hellos = observed
         .flights
@@ -41,7 +41,7 @@ fn second_hello(observed: &Observed) -> bool {
     hellos.count() > 1
 }
 
-/// The clients' own logs, for addresses that were used once.
+/// Compares with the clients' own logs, for client addresses used only once.
 fn clients(own: &Path, all: &[Observed], table: &mut Table) {
     let map = by_client(all);
     for row in rows(&own.join("mix.client-groundtruth.tsv")) {
@@ -64,7 +64,7 @@ fn clients(own: &Path, all: &[Observed], table: &mut Table) {
         };
         let ours = Failed::judge(observed).map(Failed::name);
         table.compare(&format!("{place} failed"), ours, failed, cut(observed));
-        // Go sends a session ID whether it has a session or not; only one server declines any.
+        // Go sends a session ID whether it has a session or not; only one server declines sessions.
         if kind != "noresume_server" {
             let declined = tls.resumption.declined;
             table.compare(&format!("{place} declined"), declined, false, None);
@@ -75,7 +75,7 @@ fn clients(own: &Path, all: &[Observed], table: &mut Table) {
             let ours = tls.version.and_then(names::version).map(|v| v.replace('v', " "));
             table.compare(&format!("{place} version"), ours, Some(version.clone()), cut(observed));
             if group != "-" && !group.is_empty() && tls.group.is_some() {
-                // Go's names.
+                // Group names as Go spells them.
                 let group = match group.as_str() {
                     "CurveP256" => "secp256r1",
                     "CurveP384" => "secp384r1",
@@ -97,7 +97,7 @@ fn clients(own: &Path, all: &[Observed], table: &mut Table) {
     }
 }
 
-/// nginx's log: one row per request that ended before the cut.
+/// Compares with nginx's log: one row for each request that ended before the cut.
 fn server(own: &Path, all: &[Observed], table: &mut Table) {
     let map = by_client(all);
     let mut requests: HashMap<(String, String), Vec<Vec<String>>> = HashMap::new();
@@ -136,13 +136,13 @@ fn server(own: &Path, all: &[Observed], table: &mut Table) {
     }
 }
 
-/// Still open when the capture was cut.
+/// The connection was still open when the capture was cut.
 fn unfinished(observed: &Observed) -> Option<&'static str> {
     let open = observed.ending == Ending::Open;
     open.then_some("open when the capture was cut: the last exchange is incomplete in one of both")
 }
 
-/// Cut before the answer, or refused before the hello.
+/// The connection was cut before the answer, or refused before the hello.
 fn cut(observed: &Observed) -> Option<&'static str> {
     match observed.ending {
         Ending::Refused => {

@@ -1,4 +1,4 @@
-//! Captures of other projects, against what tshark 4.0.17 finds in them.
+//! Captures of other projects, compared with tshark 4.0.17.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use firstbyte_passive::{Carrier, Observed, names};
 
 use super::{Table, read, rows};
 
-/// Where ours differs from the index, and is right, or is not comparable.
+/// Files where firstbyte differs from the index and is right, or where the two are not comparable.
 const KNOWN: &[(&str, &str)] = &[
     (
         "CESNET+ipfixprobe/tls.pcap",
@@ -46,7 +46,7 @@ pub(super) fn handshakes_are_those_that_tshark_finds(root: &Path) {
     table.end("public");
 }
 
-/// TLS connections by what they are, in the words of the index.
+/// Number of TLS connections by kind, in the words of the index.
 fn found(all: &[Observed]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for observed in all.iter().filter(|o| o.carrier == Carrier::Tcp) {

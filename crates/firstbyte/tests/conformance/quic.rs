@@ -1,4 +1,4 @@
-//! QUIC: a mix against what its client logged, and captures of other projects against tshark 4.0.17.
+//! QUIC: a mix compared with its client's log, and captures of other projects compared with tshark 4.0.17.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,14 +54,14 @@ pub(super) fn every_connection_is_what_its_client_logged(root: &Path) {
         let seen = &observed.exchanges;
         table.compare(&format!("{place} exchanges"), seen.count, Some(theirs.len() as u32), None);
         let time = observed.handshake_time.unwrap();
-        // The client's own time is in its figure, and not on the wire.
+        // The client's figure includes its own processing time, which is not visible on the wire.
         let handshake = Duration::from_micros(handshake_us.parse().unwrap());
         let added = handshake.as_secs_f64() - time.total().as_secs_f64();
         table.compare(&format!("{place} handshake"), added.abs() < 0.012, true, None);
-        // Its acknowledgments come with its Finished: the path may not show.
+        // The client sends its acknowledgements with its Finished, so the path's round trip may not show.
         let Some(path) = observed.round_trips.client_min else { continue };
         known += 1;
-        // The first request of a connection waits for the client, too.
+        // The first request of a connection also waits for the client.
         for (ours, theirs) in seen.first.iter().zip(&theirs).skip(1) {
             let whole = ours.response_end.unwrap().since(ours.request_start) + path;
             off.push(*theirs as f64 / 1e3 - whole.as_secs_f64() * 1e3);
@@ -76,7 +76,7 @@ pub(super) fn every_connection_is_what_its_client_logged(root: &Path) {
     table.end("quic-mix");
 }
 
-/// Where ours differs from the index, and why.
+/// Files where firstbyte differs from the index, and why.
 const KNOWN: &[(&str, &str)] = &[
     (
         "EricssonResearch+spindump/trace_quic_v23_picoquic_1k_versneg.pcap",
@@ -108,7 +108,7 @@ pub(super) fn handshakes_are_those_that_tshark_finds(root: &Path) {
     for row in rows(&public.join("INDEX.tsv")) {
         let (path, facts) = (&row[0], &row[7]);
         let why = KNOWN.iter().find(|(known, _)| known == path).map(|(_, why)| *why);
-        // Files that cannot be read are told of in the table for TCP.
+        // The table for TCP already lists files that cannot be read.
         let Ok((all, _, _)) = read(&public.join(path)) else { continue };
         let all: Vec<_> = all.into_iter().filter(|o| o.carrier == Carrier::Quic).collect();
         if !all.is_empty() || facts.contains("x QUIC") {

@@ -1,4 +1,4 @@
-//! Access networks: the round trip that is measured over one is the one that its table says.
+//! Access networks: the measured round trip is the one in the profile's table.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use firstbyte_core::access::{ACCESS_PROFILES, AccessProfile};
 
 use crate::support::{LINKS, Permits, RTT_V4, Scene, phase};
 
-/// What the lab's hosts take on top of its links, and a machine that is busy.
+/// Extra time for the lab's hosts, and for a busy machine.
 const SLACK: Duration = Duration::from_millis(3);
 const SAMPLES: &str = "15";
 
@@ -23,20 +23,20 @@ fn holds(name: &str) {
     let mut times = connects(&scene, profile);
     let most = profile.up_jitter + profile.down_jitter;
     let least = RTT_V4 + profile.delay_each_way() * 2;
-    // A SYN that got lost comes a second later: that is the loss's, not the round trip's.
+    // A lost SYN is sent again a second later. That time is due to the loss, not to the round trip.
     let all = times.len();
     times.retain(|time| *time < least + most + Duration::from_millis(500));
     assert!(times.len() * 10 >= all * 7 && all >= 12, "{} of {all}", times.len());
     times.sort_unstable();
     assert!(times[0] >= least, "{name}: {:?} below {least:?}", times[0]);
-    // Jitter is the same to both sides of the average, so the one in the middle is near it: three standard errors of the
-    // median of two uniform distributions, at most.
+    // Jitter is symmetric about the average, so the median is near it: the tolerance is at most three standard errors
+    // of the median of two uniform distributions.
     let expected = RTT_V4 + profile.round_trip;
     let middle = times[times.len() / 2];
     let chance = most.mul_f64(3.0 * 1.25 * 0.24 / (times.len() as f64).sqrt());
     let slack = SLACK.max(expected / 20);
     assert!(middle.abs_diff(expected) < chance + slack, "{name}: {middle:?} for {expected:?}");
-    // Most are within the jitter; a busy machine makes some later.
+    // Most are within the jitter; a busy machine delays some.
     let late = times.iter().filter(|time| **time > least + most + slack).count();
     assert!(late * 3 <= times.len(), "{name}: {late} of {} late", times.len());
 }
@@ -60,7 +60,7 @@ round_trips_are_as_published! {
     over_satellites_in_geostationary_orbit: "satellite-geo";
 }
 
-/// A response of 60 kB takes what its bits take at the access network's rate.
+/// A response of 60 kB takes as long as the access network's rate implies.
 #[test]
 fn the_lowest_rate_holds() {
     let _permits = Permits::one();
@@ -81,7 +81,7 @@ down = { delay = "10ms" }
     let samples = scene.measure(&["--server", "builtin", "--access", "3g"], &probe);
     let receives = samples.iter().filter_map(|sample| phase(sample, "receive"));
     let fastest = receives.map(|phase| Duration::from_nanos(phase.duration_ns)).min().unwrap();
-    // All but the first window is behind it; jitter may have held the first byte back.
+    // The link delays all but the first window; jitter may have held the first byte back.
     let bits = 60_000.0 * 8.0 / profile.down_bits_per_second as f64;
     assert!(fastest > Duration::from_secs_f64(bits * 0.6), "{fastest:?} for {bits} s");
 }

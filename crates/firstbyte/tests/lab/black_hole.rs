@@ -1,4 +1,4 @@
-//! Path-MTU black holes: a link takes 1,400 bytes, and the sender ignores the ICMP that says so.
+//! Path-MTU black holes: a link accepts 1,400 bytes, and the sender ignores the ICMP message that says so.
 
 use crate::support::{NamedLab, PROGRAM, Permits, Scene};
 
@@ -34,7 +34,7 @@ down = {{ delay = "15ms" }}
     let lab = NamedLab::new(scene);
     let (code, _, notes) = lab.lab(&["up", lab.file().to_str().unwrap()]);
     assert_eq!(code, 0, "{notes}");
-    // A locked MTU on the route: the sender's kernel does not learn a smaller one (ip-route(8)).
+    // A locked MTU on the route keeps the sender's kernel from learning a smaller one (ip-route(8)).
     let lock = "ip link set eth0 mtu 1500; ip route replace $(ip route show default) mtu lock 1500";
     let (code, _, notes) = lab.exec(sender, &["sh", "-ec", lock]);
     assert_eq!(code, 0, "install ip (iproute2): {notes}");
@@ -52,7 +52,7 @@ fn a_large_hello_that_vanishes_is_named_with_what_avoids_it() {
     let advice = "try --curves x25519, or find the hop that drops large packets";
     assert!(shown.contains(advice), "{shown}");
 
-    // Once the smaller hello got through, this server's answers teach it the path's MTU, and larger ones do too.
+    // Once the smaller hello gets through, the server's answers teach it the path's MTU, and larger hellos work too.
     let (code, _, notes) =
         lab.exec("client", &[PROGRAM, "explain", "-s", "-m", "2", "-n", "2", URL]);
     assert_eq!(code, 28, "{notes}");

@@ -1,4 +1,4 @@
-//! `firstbyte lab …`, as its user sees it.
+//! `firstbyte lab …` from the user's point of view.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use firstbyte_lab::access_log::Entry;
 use crate::processes::Family;
 use crate::support::{LINKS, NamedLab, PROGRAM, Permits, Scene, firstbyte, open_to_all, run, text};
 
-/// Any user that is not root.
+/// An arbitrary user other than root.
 const ORDINARY_USER: u32 = 65_534;
 
 #[test]
@@ -88,7 +88,7 @@ fn shell(arguments: &[&str], script: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Before anything is measured.
+/// The error comes before anything is measured.
 #[test]
 fn logs_that_cannot_be_written_are_an_error() {
     let _permits = Permits::one();
@@ -178,14 +178,14 @@ fn killing_it_leaves_nothing() {
 
 /// A lab in which a command sleeps.
 fn sleeping() -> Child {
-    // Not through `timeout`: this process is the one to be killed.
+    // Not through `timeout`: the test kills this very process.
     let mut command = Command::new(PROGRAM);
     command.args(["lab", "run", "quiet", "--", "sleep", "1000"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
-/// As the documents recommend: `setcap cap_net_raw=ep`. What such a program's user may see of it in /proc is root's alone.
+/// Set up as the documents recommend: `setcap cap_net_raw=ep`. Only root may read such a program's entries in /proc.
 #[test]
 fn a_program_with_a_capability_of_its_own_makes_labs_too() {
     let _permits = Permits::one();
@@ -199,7 +199,7 @@ fn a_program_with_a_capability_of_its_own_makes_labs_too() {
     let status = Command::new("setcap").arg("cap_net_raw=ep").arg(&program).status();
     assert!(status.unwrap().success(), "install setcap (libcap2-bin)");
     std::fs::copy(Scene::new(LINKS).file(), directory.path().join("capable.toml")).unwrap();
-    // By a shell: whoever was root has lost nothing yet when it starts another program.
+    // Through a shell: a process that was root still has its privileges when it executes the first program.
     let script = "umask 022; \"$0\" lab run ./capable.toml -- true && \"$0\" lab up ./capable.toml && \
                   \"$0\" lab status && \"$0\" lab exec capable -- true && \"$0\" lab down capable";
     let mut command = Command::new("sh");
@@ -216,7 +216,7 @@ fn a_program_with_a_capability_of_its_own_makes_labs_too() {
 fn a_server_that_dies_is_told() {
     let _permits = Permits::one();
     let scene = Scene::new(LINKS);
-    // Of the lab's processes, which are all that are seen within.
+    // Within the lab only its own processes are visible.
     let script = "for p in /proc/[0-9]*; do case $(cat $p/comm) in nginx) kill -9 ${p#/proc/};; esac; done; sleep 0.2";
     let file = scene.file();
     let output = run(firstbyte(&["lab", "run", file.to_str().unwrap(), "--server", "nginx", "--"])
@@ -240,7 +240,7 @@ fn a_server_that_dies_is_told_by_the_status_of_a_lab_that_is_up() {
     };
     let before = after_name(up.lab(&["status"]).1);
     assert!(!before.contains("no longer running"), "{before}");
-    // A process that was killed is a zombie, or gone, a moment later.
+    // A killed process is a zombie, or gone, a moment later.
     let script = "for p in /proc/[0-9]*; do case $(cat $p/comm) in nginx) kill -9 ${p#/proc/}; \
                   while grep -qs '^State:.[^Z]' $p/status; do :; done;; esac; done";
     up.lab(&["exec", name, "--", "sh", "-c", script]);
@@ -253,11 +253,11 @@ fn a_server_that_dies_is_told_by_the_status_of_a_lab_that_is_up() {
 fn down_without_a_name_leaves_labs_of_other_terminals() {
     let _permits = Permits::one();
     let up = NamedLab::new(Scene::new(LINKS));
-    // A session of its own, as every terminal has.
+    // A separate session, as in every terminal.
     let mut command = Command::new("setsid");
     command.args(["--wait", PROGRAM, "lab", "up"]).arg(up.file());
     assert!(run(&mut command).status.success());
-    // In this test's own session there may be labs of others.
+    // The test's own session may contain labs of other tests.
     let output = run(Command::new("setsid").args(["--wait", PROGRAM, "lab", "down"]));
     let (name, notes) = (&up.name, text(&output.stderr));
     assert!(output.status.success(), "{notes}");

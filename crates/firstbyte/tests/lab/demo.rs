@@ -1,4 +1,4 @@
-//! The newcomer's first command.
+//! `firstbyte demo`, a newcomer's first command.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,13 +12,13 @@ use firstbyte_core::run::Standing;
 use crate::processes::Family;
 use crate::support::{PROGRAM, Permits, firstbyte, open_to_all, text};
 
-/// Any user that is not root; `nobody` on most machines.
+/// An arbitrary user other than root; `nobody` on most machines.
 const ORDINARY_USER: u32 = 65_534;
 const ROUNDS: usize = 3;
 /// Six ways to connect, three edges, two families.
 const CELLS: usize = 36;
 
-/// As this user and, where this one is root, at the same time as an ordinary one.
+/// Runs as this user and, if that is root, at the same time as an ordinary user.
 #[test]
 fn measures_and_leaves_nothing() {
     let _permits = Permits::one();
@@ -27,7 +27,7 @@ fn measures_and_leaves_nothing() {
     let program = others.path().join("firstbyte");
     let mut commands = vec![firstbyte(&[])];
     if nix::unistd::geteuid().is_root() {
-        // From a place where that user can read it.
+        // Run a copy that the other user can read.
         open_to_all(others.path());
         std::fs::copy(PROGRAM, &program).unwrap();
         let mut command = Command::new(&program);
@@ -37,7 +37,7 @@ fn measures_and_leaves_nothing() {
     }
     let begun = Monotonic::now();
     let directories = [own.path().join("results"), others.path().join("results")];
-    // What an earlier demo left is replaced.
+    // Files of an earlier demo are replaced.
     std::fs::create_dir(&directories[0]).unwrap();
     for name in ["firstbyte-demo.run", "firstbyte-demo.csv", "firstbyte-demo.html"] {
         std::fs::write(directories[0].join(name), "of an earlier demo\n".repeat(100_000)).unwrap();

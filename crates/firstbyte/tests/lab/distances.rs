@@ -1,4 +1,4 @@
-//! What `wire diff --project-rtt` says of a server next door, against the same change of the same server far away.
+//! Compares `wire diff --project-rtt` for a nearby server with the same change of the same server far away.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const CONNECTIONS: &str = "40";
-/// Round trip to the far server, seconds: its links' delays.
+/// Round trip to the far server in seconds: the delay of its links.
 const FAR: f64 = 0.080;
-/// By how much of the cost a projection may be off. A round trip too many or too few is half of it at least.
+/// Tolerance of a projection, as a share of the cost. One round trip too many or too few is at least half of the cost.
 const OFF_SHARE: f64 = 0.1;
 
-/// The same server next door (0.2 ms of delay) and at 80 ms.
+/// The same server at two distances: 0.2 ms and 80 ms of delay.
 fn scene(server: &str) -> Scene {
     let host = |name: &str, number: u8, delay: &str| {
         format!(
@@ -31,7 +31,7 @@ down = {{ delay = "{delay}" }}
     Scene::with_servers(&[host("near", 1, "0.1ms"), host("far", 2, "40ms")].concat())
 }
 
-/// A capture of so many connections to each server, all connected to in this way.
+/// Captures connections to each server, all made in the same way.
 fn capture(scene: &Scene, name: &str, way: &str) -> PathBuf {
     let compare = |host: &str| {
         format!(
@@ -42,7 +42,7 @@ fn capture(scene: &Scene, name: &str, way: &str) -> PathBuf {
     let both = format!("{} && {}", compare("near"), compare("far"));
     let directory = scene.path(name);
     let mut command = firstbyte(&["lab", "run"]);
-    // Runs are written where it is called.
+    // Run files are written to the current directory.
     command.current_dir(scene.path("."));
     command.arg(scene.file()).arg("--capture").arg(&directory).args(["--", "sh", "-c", &both]);
     let output = run(&mut command);
@@ -57,7 +57,7 @@ fn differences(before: &Path, after: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The entry of a list that is about the server at `host`.
+/// The entry in a list for the server at `host`.
 fn of_server<'a>(found: &'a Value, list: &str, host: &str, what: Option<&str>) -> &'a Value {
     let entries = found[list].as_array().unwrap();
     let is = |entry: &&Value| {
@@ -67,8 +67,8 @@ fn of_server<'a>(found: &'a Value, list: &str, host: &str, what: Option<&str>) -
     entries.iter().find(is).unwrap_or_else(|| panic!("{host}: no {what:?} in {found:#}"))
 }
 
-/// What hosts took in a handshake, seconds: the server's and the client's time in all to `host`, the mean without what is far out,
-/// as costs are. On a machine that has other work a host that slept for 80 ms is late.
+/// Mean time of both hosts, server and client, in the handshakes with `host`, in seconds. Outliers are left out, as for
+/// costs: on a busy machine a host may sleep for 80 ms.
 fn hosts(capture: &Path, host: &str) -> f64 {
     let output = run(firstbyte(&["wire", "--json", "--server"]).arg(host).arg(capture));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -95,7 +95,8 @@ fn assert_projected(server: &str, round_trips: f64) {
     let trips = near["round_trips"].as_f64().unwrap();
     assert!((trips - round_trips).abs() < 0.1, "{trips} round trips");
 
-    // Hosts are taken to need as long far away as next door. How true that is of this machine now is not what is tested.
+    // The projection assumes that hosts need as long far away as nearby. The test corrects for how far this machine
+    // deviates from that.
     let change = |host| hosts(&after, host) - hosts(&before, host);
     let later = change("far.test") - change("near.test");
     let projected = near["projected"][0]["cost_per_connection_seconds"].as_f64().unwrap();
@@ -108,7 +109,7 @@ fn assert_projected(server: &str, round_trips: f64) {
     );
     let off = (projected + later - real).abs();
     assert!(off <= OFF_SHARE * real, "{projected} s, is {real} s, {later} s");
-    // The same change costs little next door, whatever the hosts have to do.
+    // Nearby the same change costs little, whatever the hosts' own time.
     let captured = near["cost_per_connection_seconds"].as_f64().unwrap();
     assert!(captured < real / 2.0, "{captured} s next door, {real} s far away");
 

@@ -1,4 +1,4 @@
-//! `explain` in the shipped scenarios: each fault is one finding, and nothing else is found.
+//! `explain` in the shipped scenarios: each fault produces one finding, and there are no other findings.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const MS: f64 = 1e6;
 
-/// Explains `url` in the lab of a shipped scenario.
+/// Runs `explain` on `url` in the lab of a shipped scenario.
 fn explain(scenario: &str, arguments: &[&str]) -> Value {
     let mut command = firstbyte(&["lab", "run", scenario, "--", PROGRAM, "explain", "--json"]);
     let output = run(command.args(arguments));
@@ -21,7 +21,7 @@ fn findings(explanation: &Value) -> Vec<(&str, f64)> {
     findings.iter().map(|f| (f["kind"].as_str().unwrap(), one(f))).collect()
 }
 
-/// The terms add up to the total; what is unexplained is less than 2 % of it.
+/// Asserts that the terms add up to the total, with less than 2 % unexplained.
 fn assert_explained(scenario: &str, explanation: &Value) {
     let equation = &explanation["equation"];
     let total = equation["total_ns"].as_u64().unwrap();
@@ -33,16 +33,16 @@ fn assert_explained(scenario: &str, explanation: &Value) {
     assert!(unexplained * 50 < total, "{scenario}: {unexplained} of {total} ns are unexplained");
 }
 
-/// Client, network and server share this machine. If it is busy, the server really takes so long for its answers, and a
-/// program that is not optimised is not far from it: a finding that says so is right.
+/// Client, network and server share this machine. If it is busy, or the program is not optimised, the server really
+/// takes about this long to answer, and a finding that says so is right.
 const BUSY_MS: f64 = 6.0;
 
 fn is_of_a_busy_machine(kind: &str, cost: f64) -> bool {
     ["slow-handshake", "slow-server"].contains(&kind) && cost <= BUSY_MS
 }
 
-/// The scenario has one finding, which costs this many milliseconds, and no other. Other load adds to a cost: the upper
-/// bounds leave room for that, and none for a round trip of 30 ms.
+/// Asserts that the only finding in the scenario is `kind`, with this cost in milliseconds. Other load adds to a cost:
+/// the upper bounds leave room for that, but not for a round trip of 30 ms.
 #[track_caller]
 fn assert_finds(scenario: &str, kind: &str, cost: std::ops::RangeInclusive<f64>) {
     let url = match scenario {
@@ -60,7 +60,7 @@ fn assert_finds(scenario: &str, kind: &str, cost: std::ops::RangeInclusive<f64>)
     assert!(cost.contains(&found_cost), "{scenario}: {kind} costs {found_cost} ms");
 }
 
-/// A test for each scenario, so that they run side by side.
+/// One test per scenario, so that they run in parallel.
 macro_rules! each_fault_is_the_only_finding {
     ($($test:ident: $scenario:literal, $kind:literal, $cost:expr;)*) => {$(
         #[test]
@@ -93,14 +93,14 @@ fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(findings(&explanation), []);
 }
 
-/// The median total of visits as they are.
+/// The median total of the unchanged visits.
 fn median_total(explanation: &Value) -> f64 {
     let variants = explanation["variants"].as_array().unwrap();
     let own = variants.iter().find(|variant| variant["variant"] == "as it is").unwrap();
     own["connection"]["total_ns"].as_f64().unwrap() / MS
 }
 
-/// Pages without any fault but their size. Slow start costs what a page takes longer than one of 2 kB.
+/// Pages whose only fault is their size. Slow start costs the extra time compared with a 2 kB page.
 #[test]
 fn slow_start_is_all_that_is_found_on_static_pages() {
     const PAGES_KB: [u32; 4] = [2, 15, 40, 100];
@@ -132,7 +132,7 @@ down = {{ delay = "10ms" }}
     let explanations: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(explanations.len(), PAGES_KB.len() * RUNS);
-    // Other load only adds to a total: the smaller median is the better one.
+    // Other load only adds to a total, so the smaller median is the better one.
     let totals = explanations.chunks(RUNS);
     let totals = totals.map(|runs| runs.iter().map(median_total).fold(f64::INFINITY, f64::min));
     let totals: Vec<f64> = totals.collect();
@@ -181,14 +181,14 @@ fn half_a_second_for_eight_milliseconds_is_six_round_trips() {
     assert_eq!(trips("round-trips", "tls"), Some(2));
     assert_eq!(trips("stalls", "tls"), Some(2));
     assert_eq!(trips("round-trips", "request"), Some(1));
-    // The certificates outgrow a window that begins small: a shorter chain or a larger window would do.
+    // The certificates exceed a small initial window: a shorter chain or a larger window would fix that.
     let mut names: Vec<&str> = findings(&explanation).iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
     assert_eq!(names, ["large-chain", "small-window", "tls-1.2"]);
     let all = explanation["findings"].as_array().unwrap();
     let large = all.iter().find(|finding| finding["kind"] == "large-chain").unwrap();
     let saved = |value: &Value| value["total_ns"].as_f64().unwrap() / MS;
-    // The window stays small: the response waits once instead.
+    // The small window remains, so the response waits once instead.
     let saves = saved(&large["saving_predicted"]);
     assert!((80.0..92.0).contains(&saves), "a shorter chain alone saves {saves} ms");
     let all = saved(&explanation["without_all_findings"]);
@@ -196,7 +196,7 @@ fn half_a_second_for_eight_milliseconds_is_six_round_trips() {
     assert_eq!(explanation["server"][0]["witness"], "log");
 }
 
-/// What a capture says of the server's time, from either end and brought later.
+/// A capture from either end shows the server's time, also if it is added later.
 #[test]
 fn a_capture_from_either_end_is_a_witness() {
     let _permits = Permits::one();

@@ -1,5 +1,5 @@
-//! The shipped scenarios with one fault each: it costs what the scenario's story says, and nothing else
-//! is wrong.
+//! The shipped scenarios with one fault each: the fault costs what the scenario's story says, and nothing else is
+//! wrong.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::support::{
 
 const MS: Duration = Duration::from_millis(1);
 const RTT: Duration = Duration::from_millis(30);
-/// So many that one of them is hardly disturbed, beside whatever else the machine has to do.
+/// Enough samples that other work on the machine hardly disturbs at least one of them.
 const SAMPLES: usize = 15;
-/// Of processing, in one connection and in a difference: less than half a round trip.
+/// Slack for processing, in one connection and in a difference: less than half a round trip.
 const SLACK: Duration = Duration::from_millis(14);
 
-/// What these probes give on the client of a scenario.
+/// Runs these probes on the client of a scenario.
 fn measure(scenario: &str, server: &str, probe: &[&str]) -> Vec<SampleRecord> {
     let mut command = firstbyte(&["lab", "run", scenario, "--server", server, "--", PROGRAM]);
     command.args(["--json", "--interval", "0", "-n", &SAMPLES.to_string()]).args(probe);
@@ -54,8 +54,8 @@ fn duration(samples: &[SampleRecord], name: &str) -> Duration {
     fastest(samples, |sample| phase(sample, name).unwrap().duration_ns)
 }
 
-/// Round trips of each phase, in their order, in the sample that was disturbed least: a pause of the
-/// machine of half a round trip looks like one.
+/// Round trips of each phase, in order, in the least disturbed sample: if the machine pauses for half a round trip,
+/// that looks like a round trip.
 fn round_trips(samples: &[SampleRecord]) -> Vec<(&str, u32)> {
     let fastest = samples.iter().min_by_key(|sample| sample.connection.total_ns).unwrap();
     let phases = fastest.connection.split.phases.iter();
@@ -65,7 +65,7 @@ fn round_trips(samples: &[SampleRecord]) -> Vec<(&str, u32)> {
 
 const AS_IT_SHOULD_BE: [(&str, u32); 3] = [("connect", 1), ("tls", 1), ("wait", 1)];
 
-/// A full TLS 1.3 handshake over IPv6 in three round trips and little else.
+/// Asserts a full TLS 1.3 handshake over IPv6 in three round trips, with little other time.
 fn assert_clean(samples: &[SampleRecord], rtt: Duration) {
     assert_eq!(round_trips(samples), AS_IT_SHOULD_BE);
     assert_within(total(samples), 3 * rtt + 2 * MS, SLACK, "total without a fault");
@@ -80,8 +80,8 @@ fn assert_clean(samples: &[SampleRecord], rtt: Duration) {
     assert_eq!(retransmits(samples), 0);
 }
 
-/// Of the sample in the middle: the kernel sends again what it believes lost (RFC 8985 §7: after two round trips), and a
-/// machine that stands still for so long makes it believe that.
+/// Retransmits of the median sample. The kernel sends again what it believes lost (after two round trips, RFC 8985 §7),
+/// and a machine that pauses for so long makes it believe that.
 fn retransmits(samples: &[SampleRecord]) -> u32 {
     let of = |s: &SampleRecord| s.connection.tcp.as_ref().unwrap().retransmits.unwrap();
     let mut all: Vec<u32> = samples.iter().map(of).collect();
@@ -89,7 +89,7 @@ fn retransmits(samples: &[SampleRecord]) -> u32 {
     all[all.len() / 2]
 }
 
-/// What the fault costs, as the difference of the fastest; either may be that much later than it should be.
+/// Asserts the cost of the fault as the difference of the fastest samples; either may be late by `slack`.
 #[track_caller]
 fn assert_costs(fault: &[SampleRecord], clean: &[SampleRecord], cost: Duration, slack: Duration) {
     let (fault, clean) = (total(fault), total(clean));
@@ -112,7 +112,7 @@ fn nagle_costs_a_delayed_acknowledgement_and_a_round_trip() {
     let _permits = Permits::one();
     let [fault, clean] = both("nagle", "auto", &[]);
     assert_clean(&clean, RTT);
-    // 40 ms as the kernel's timer counts them, HZ=100 at worst.
+    // The kernel's timer of 40 ms, at HZ=100 in the worst case.
     assert_costs(&fault, &clean, 40 * MS + RTT, SLACK);
     assert_within(duration(&fault, "tls"), RTT, SLACK, "tls");
     assert_within(duration(&fault, "wait"), 2 * RTT + 40 * MS, SLACK, "wait");
@@ -203,14 +203,14 @@ fn broken_ipv6_costs_the_attempt_delay() {
     assert_within(total(&samples), 3 * RTT, SLACK, "total over IPv4");
 }
 
-/// Each connection of a visit falls back, not only the first.
+/// Every connection of a visit falls back, not only the first.
 #[test]
 fn connections_of_a_visit_fall_back_together() {
     let _permits = Permits::one();
     let url = "https://www.broken-ipv6.test/";
     let arguments = ["--requests", "6", "--parallel", "6", "--connect-timeout", "5", url];
     let samples = measure("broken-ipv6", "auto", &arguments);
-    // Six handshakes share two processors with other tests: the fastest sample shows the path.
+    // Six handshakes share two processors with other tests, so only the fastest sample shows the path.
     let total = least(samples.into_iter().map(|sample| {
         let requests = sample.requests.unwrap();
         assert_eq!((requests.answered, requests.connections), (6, 6));
@@ -219,7 +219,7 @@ fn connections_of_a_visit_fall_back_together() {
     assert_within(total, 250 * MS + 3 * RTT, SLACK + 20 * MS, "total of six connections");
 }
 
-/// A single visit is as fast; who comes back finds no session.
+/// A single visit is as fast, but a returning visitor finds no session.
 #[test]
 fn without_tickets_nothing_is_resumed() {
     let _permits = Permits::one();
@@ -257,7 +257,7 @@ fn a_slow_server_costs_its_time() {
     assert_clean(&clean, RTT);
     assert_eq!(round_trips(&fault), AS_IT_SHOULD_BE);
     assert_costs(&fault, &clean, 120 * MS, SLACK);
-    // The part may be too small as well: where times vary, some of it is called that.
+    // The part may also be too small: if times vary, some of it is reported as variation.
     let server = fault.iter().map(|s| phase(s, "wait").unwrap().parts.server_ns).collect();
     assert_within(middle(server), 115 * MS, 20 * MS, "server in wait");
 }
@@ -281,7 +281,7 @@ fn a_redirect_chain_costs_five_round_trips() {
         }
         let before = fastest(&samples, |s| s.redirects.iter().map(|hop| hop.total_ns).sum());
         assert_within(before, 5 * RTT + 4 * MS, 2 * SLACK, "redirects");
-        // The page by its own URL.
+        // The page fetched directly, by its final URL.
         let samples = measure("redirect-chain", server, &["https://www.redirect-chain.test/"]);
         assert_clean(&samples, RTT);
     }

@@ -1,7 +1,7 @@
-//! The first byte's own path: what the server takes before it, and how the client acknowledges meanwhile.
+//! The path of the first byte: the server's time before it, and how the client acknowledges meanwhile.
 //!
-//! The benchmarks `attribution -- --grid` and `accuracy -- --paired` measure every cell on an idle machine; these are some of
-//! them, with bounds that other load can only loosen.
+//! The benchmarks `attribution -- --grid` and `accuracy -- --paired` measure every cell on an idle machine. These tests
+//! measure a few cells, with bounds that other load can only loosen.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use firstbyte_core::document::SampleRecord;
 
 use crate::support::{PROGRAM, Permits, Scene, firstbyte, phase, run, samples, text};
 
-/// Servers that pass `/w` on to an application which thinks for as long as the request says.
+/// Servers that pass `/w` on to an application that thinks for as long as the request says.
 const SERVERS: [&str; 3] = ["nginx", "caddy", "builtin"];
 const ROUND_TRIPS: [u32; 2] = [20, 80];
 
@@ -38,7 +38,7 @@ down = {{ delay = "{half}ms" }}
     hosts
 }
 
-/// Runs a script of the client's; gives what it printed.
+/// Runs a script on the client; returns its output.
 fn run_script(script: &str) -> Vec<u8> {
     let scene = Scene::with_servers(&hosts());
     let mut command = firstbyte(&["lab", "run"]);
@@ -47,8 +47,10 @@ fn run_script(script: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// The application's time is the server's part of `wait`, however much it then writes, be its time shorter or longer than a
-/// round trip: what made the last byte late, a full window, says nothing of the first.
+/// The application's time is the server's part of `wait`, whatever the size of the response, and whether the time is
+/// shorter or longer than a round trip.
+///
+/// A full window delays the last byte, but says nothing about the first.
 #[test]
 fn think_time_is_the_servers_whatever_the_size_of_the_response() {
     let _permits = Permits::one();
@@ -66,12 +68,12 @@ fn think_time_is_the_servers_whatever_the_size_of_the_response() {
     let all = samples(&run_script(&script));
     assert_eq!(all.len(), SERVERS.len() * ROUND_TRIPS.len() * sizes.len() * thinks.len() * 2);
     let mut thought = all.iter().zip((0..).map(|index| thinks[index / 2 % thinks.len()]));
-    // Other load makes round trips vary: a share of the server's time is then `variation`.
+    // Other load makes round trips vary, and a share of the server's time is then reported as `variation`.
     let server_part = |sample: &SampleRecord| {
         let of_wait = phase(sample, "wait").map(|wait| &wait.parts);
         of_wait.map_or(0.0, |parts| (parts.server_ns + parts.variation_ns) as f64 / 1e6)
     };
-    // What an application does besides takes a while, and longer there.
+    // The application's other work takes some time too, and more on a busy machine.
     let is_wrong = |sample: &SampleRecord, think: i32| {
         let beyond = server_part(sample) - f64::from(think);
         !(-0.5..20.0).contains(&beyond)
@@ -97,8 +99,8 @@ fn think_time_is_the_servers_whatever_the_size_of_the_response() {
     );
 }
 
-/// The program's total is curl's: both acknowledge at the same times. An acknowledgement that waits, because reports about
-/// sent data fill the socket's buffer, costs 40 ms.
+/// The program's total equals curl's, because both acknowledge at the same times. If reports about sent data fill the
+/// socket's buffer, an acknowledgement is delayed, which costs 40 ms.
 #[test]
 fn totals_are_those_of_curl() {
     const PAIRS: usize = 3;
@@ -121,7 +123,7 @@ fn totals_are_those_of_curl() {
         }
     }
     let said = run_script(&script);
-    // Without the name service, which both ask in their own way.
+    // Leave out the name lookup, which the two programs do differently.
     let times: Vec<f64> = text(&said)
         .lines()
         .filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Flights: the client adds no segment, no stall and no round trip of its own.
+//! Flights: the client adds no segment, no stall and no round trip.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::support::{LINKS, Permits, Scene, assert_within, least, middle};
 use crate::wire::{self, Run, Segment};
 
 const HTTPS: &str = "https://server.test/";
-/// A delayed acknowledgement takes 40 ms or more.
+/// A delayed acknowledgement takes at least 40 ms.
 const STALL: Duration = Duration::from_millis(30);
 
-/// Visits, as the program and as the wire tells of them, in order.
+/// Visits as reported by the program and as seen on the wire, in order.
 fn visits(server: &str, flags: &[&str]) -> Vec<(SampleRecord, Vec<Segment>)> {
     let scene = Scene::new(LINKS);
     let probe = [&["-n", "5", "--warmup", "0"], flags, &[HTTPS]].concat();
@@ -30,7 +30,7 @@ fn finished_and_request_leave_together_to_nginx() {
     finished_and_request_leave_together("nginx");
 }
 
-/// Its first flight comes in two segments, and the client knows the version after the first.
+/// The server's first flight arrives in two segments, and the client knows the TLS version after the first.
 #[test]
 fn finished_and_request_leave_together_to_builtin() {
     finished_and_request_leave_together("builtin");
@@ -80,13 +80,13 @@ fn tls12_request_follows_the_servers_finished_at_once() {
         let visits = visits(server, &["-4", "--tls-max", "1.2"]);
         let (mut on_wire, mut told) = (Vec::new(), Vec::new());
         for (sample, segments) in &visits {
-            // ClientHello; to ServerHelloDone; to Finished; Finished; request; response.
+            // ClientHello; up to ServerHelloDone; up to Finished; Finished; request; response.
             let runs = wire::runs(segments);
             assert!(runs.len() >= 6, "{runs:?}");
             let [finished, request] = [runs[3], runs[4]];
             assert!(!finished.sent && request.sent, "{runs:?}");
             assert_eq!(runs[2].segments, 1, "{runs:?}");
-            // Settings that were there by then are acknowledged in a segment of its own.
+            // Settings that have arrived by then are acknowledged in a separate segment.
             assert!(request.segments <= finished.segments, "{runs:?}");
             on_wire.push(request.first_ns - finished.last_ns);
 
@@ -102,8 +102,10 @@ fn tls12_request_follows_the_servers_finished_at_once() {
     }
 }
 
-/// The response's first record fills two segments, which arrive before the process has read either: its first packet has the
-/// stamp of the first, and where it can be read, that of the second. (TLS 1.2, so that nothing else follows the request.)
+/// The response's first record fills two segments, and both arrive before the process reads either.
+///
+/// The first packet must have the timestamp of the first segment; the record becomes readable at that of the second.
+/// (TLS 1.2, so that nothing else follows the request.)
 #[test]
 fn the_first_packet_has_the_stamp_of_its_own_segment() {
     let _permits = Permits::all();
@@ -124,7 +126,7 @@ fn the_first_packet_has_the_stamp_of_its_own_segment() {
     }
 }
 
-/// Whatever the client sends before the response, it does not hold back for long.
+/// Asserts that the client holds back nothing for long before the response.
 fn no_stall(visits: &[(SampleRecord, Vec<Segment>)]) {
     let flights = if visits[0].0.connection.split.round_trips == 3 { 2 } else { 3 };
     for flight in 0..flights {

@@ -1,4 +1,4 @@
-//! `wire -i` in a lab: what is captured live is what the same traffic gives out of tcpdump's file.
+//! `wire -i` in a lab: a live capture gives the same results as tcpdump's file of the same traffic.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,8 @@ use crate::tcpdump;
 
 const VISITS: usize = 40;
 
-/// Runs `script` on the client of a lab, in the scene's directory, with `$FIRSTBYTE` the program, and `$PRELOAD`
-/// what tcpdump needs in labs of ordinary users.
+/// Runs `script` on the client of a lab, in the scene's directory. `$FIRSTBYTE` is the program, and `$PRELOAD` is
+/// needed by tcpdump in labs of ordinary users.
 pub(crate) fn in_lab(scene: &Scene, script: &str) -> (i32, String, String) {
     let mut command = firstbyte(&["lab", "run"]);
     command.arg(scene.file()).args(["--", "sh", "-euc", script]);
@@ -21,9 +21,9 @@ pub(crate) fn in_lab(scene: &Scene, script: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Connections in NDJSON by their ends and their beginning, and the line about the capture.
+/// Connections in NDJSON by their endpoints and start, and the line about the capture.
 ///
-/// Two sockets may see the first packets of two connections in another order: numbers are left out.
+/// Connection numbers are left out: two sockets may see the first packets of two connections in a different order.
 fn connections(ndjson: &str) -> (BTreeMap<String, Value>, Option<Value>) {
     let mut all = BTreeMap::new();
     let mut capture = None;
@@ -83,7 +83,7 @@ fn live_and_from_a_file_are_the_same() {
     let (live, capture) = connections(&read(&scene, "live"));
     let capture = capture.unwrap();
     assert_eq!(live.len(), from_file.len());
-    // A warm-up is among them; IPv6 is not.
+    // Includes a warm-up, but no IPv6.
     assert!((VISITS..=VISITS + 1).contains(&live.len()), "{}", live.len());
     for (key, connection) in &live {
         assert_eq!(Some(connection), from_file.get(key), "{key}");
@@ -132,7 +132,7 @@ fn windows_all_interfaces_and_loopback() {
         assert_eq!(connection["tls"]["complete"], true);
         assert_eq!(connection["sent"]["duplicate_packets"], 0);
     }
-    // A SYN and the reset that answers it, each once.
+    // A SYN and the RST that answers it, each captured once.
     let lo = read(&scene, "lo");
     assert!(lo.starts_with("2 frames, 2 TCP and 0 UDP"), "{lo}");
     assert!(lo.contains("refused"), "{lo}");
@@ -181,7 +181,7 @@ fn drops_are_counted_and_mark_the_connections_they_may_have_touched() {
     let marked = |connection: &&Value| has(connection, "frames-dropped");
     assert!(by_time.len() > 3, "{}", by_time.len());
     assert!(!by_time[..3].iter().any(marked));
-    // The last of them may be seen to end after the gap, and not before it.
+    // The end of the fourth (warm-up included) may be seen only after the gap.
     let known = |connection: &&Value| marked(connection) || has(connection, "mid-stream");
     assert!(by_time[4..].iter().all(known));
     assert!(by_time.iter().any(marked));

@@ -1,4 +1,4 @@
-//! Every output of `wire -i` in a lab: what is written live is what the file of the same packets gives.
+//! Every output of `wire -i` in a lab: live output equals the output for a file of the same packets.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ const VISITS: &str = r#"
         "$FIRSTBYTE" --json -n 3 -4 --http3-only https://server.test/ >/dev/null
 "#;
 
-/// Runs `firstbyte` in the scene's directory, with its outputs there.
+/// Runs `firstbyte` in the scene's directory and leaves its outputs there.
 fn in_scene(scene: &Scene, arguments: &str) -> String {
     let words: Vec<&str> = arguments.split(' ').collect();
     let output = run(firstbyte(&words).current_dir(scene.path("")));
@@ -49,7 +49,7 @@ fn parquet_rows(path: &Path) -> Vec<String> {
     rows
 }
 
-/// Every frame of a capture file: its stamp, in nanoseconds, and its bytes; by their stamps.
+/// Every frame of a capture file as timestamp, in nanoseconds, and bytes; sorted by timestamp.
 fn frames(path: &Path) -> Vec<(i64, Vec<u8>)> {
     let mut frames = Vec::new();
     let mut each = |frame: &Frame<'_>| {
@@ -61,7 +61,7 @@ fn frames(path: &Path) -> Vec<(i64, Vec<u8>)> {
     frames
 }
 
-/// The page from its findings on: before them it says what was read, and how.
+/// The page from its findings on; the part before describes the input.
 fn findings(page: &str) -> &str {
     page.split_once("id=\"found-h\"").unwrap().1
 }
@@ -108,7 +108,7 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     let (code, _, stderr) = in_lab(&scene, &script);
     assert_eq!(code, 0, "{stderr}\n{}", read(&scene, "notes"));
 
-    // Rows come as connections end, and packets as they come: who reads along has them.
+    // Rows and packets are written as connections end and packets arrive, so that readers can follow.
     let csv = read(&scene, "live.csv");
     let part = read(&scene, "part.csv");
     assert!(csv.starts_with(&part) && part.lines().count() > 8, "{part}");
@@ -121,10 +121,10 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     let so_far = fs::read(scene.path("part.pcapng")).unwrap();
     assert!(packets.starts_with(&so_far) && so_far.len() > 10_000);
 
-    // The file that was written live, and tcpdump's, give the same.
+    // The file that was written live gives the same results as tcpdump's.
     in_scene(&scene, &format!("wire all.pcapng {}", outputs("file")));
     assert_eq!(sorted(&csv), sorted(&read(&scene, "file.csv")));
-    // The header too: a log opens with the capture's first packet.
+    // The header is equal too: a log opens with the time of the capture's first packet.
     assert_eq!(sorted(&log), sorted(&read(&scene, "file.log")));
     assert_eq!(findings(&read(&scene, "live.html")), findings(&read(&scene, "file.html")));
     assert!(read(&scene, "live.html").contains("<title>TLS in eth0</title>"));
@@ -135,7 +135,7 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     assert_eq!(sorted(&csv), sorted(&other));
     assert!(csv.lines().any(|row| row.contains("quic")), "{csv}");
 
-    // Interrupted before its time, it has written the one connection all the same.
+    // The one connection is written even though the capture was interrupted early.
     assert_eq!(read(&scene, "short.code"), "143\n");
     let flow = in_scene(&scene, &format!("wire all.pcapng {}", one("one")));
     assert_eq!(read(&scene, "short.flow"), flow);
@@ -144,13 +144,13 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     assert_eq!(read(&scene, "one.csv").lines().count(), 2);
     assert_eq!(read(&scene, "short/sequences.svg"), read(&scene, "one/sequences.svg"));
 
-    // Chosen at their end, packets are those that a second reading of the file gives.
+    // Packets chosen when their connection ends are those that a second reading of the file chooses.
     let chosen = "--session resumed --server server.*";
     let from_file = format!("wire all.pcapng {chosen} --csv --pcap-out again.pcapng");
     let from_file = in_scene(&scene, &from_file);
     assert_eq!(sorted(&read(&scene, "resumed.csv")), sorted(&from_file));
     assert!(from_file.lines().count() > 3, "{from_file}");
-    // Two captures may have frames of both directions in another order, where they cross within microseconds.
+    // Two captures may order frames of opposite directions differently if they cross within microseconds.
     assert_eq!(frames(&scene.path("resumed.pcapng")), frames(&scene.path("again.pcapng")));
     let notes = read(&scene, "resumed.notes");
     assert!(
@@ -191,7 +191,7 @@ fn outputs_that_cannot_be_written_are_told_and_a_capture_that_fails_empties_noth
     let unwritable = read(&scene, "unwritable");
     assert!(unwritable.starts_with("error: cannot write no/where"), "{unwritable}");
     assert!(read(&scene, "twice").starts_with("error: two outputs to a\n"));
-    // The connection that was named is not there; the files are, with nothing in them.
+    // The named connection was not found; the output files exist but are empty.
     assert_eq!((read(&scene, "code").as_str(), read(&scene, "flow").as_str()), ("2\n", ""));
     let notes = read(&scene, "flow.notes");
     assert!(notes.contains("wrote 0 packets of 0 connections"), "{notes}");

@@ -1,14 +1,14 @@
-//! Lost segments of a response: no byte is there before all bytes before it.
+//! Lost segments of a response: no byte may be reported before all bytes before it have arrived.
 
 use firstbyte_core::document::SampleRecord;
 
 use crate::support::{Permits, Scene, middle};
 use crate::wire::{self, Segment};
 
-/// A stamp of the kernel's and a capture's of the same packet are the same; a SYN's is not needed here.
+/// The kernel's timestamp and the capture's for the same packet are equal within this.
 const SAME_NS: u64 = 50_000;
 
-/// When so many bytes of the server's had arrived without a hole before them, in order of time.
+/// Arrival time of each in-order prefix of the server's stream, with its length in bytes, in time order.
 fn in_order(segments: &[Segment]) -> Vec<(u64, u64)> {
     let answer = segments.iter().find(|s| s.syn && !s.sent).unwrap();
     let start = answer.sequence.wrapping_add(1);
@@ -36,7 +36,7 @@ fn has_hole(segments: &[Segment]) -> bool {
     received.any(|next| next.wrapping_sub(std::mem::replace(&mut last, next)) > 1 << 31)
 }
 
-/// By how much the last byte is later than the capture says; no chunk may be earlier.
+/// How much later than in the capture the last byte is; no chunk may be earlier.
 fn check(sample: &SampleRecord, segments: &[Segment]) -> u64 {
     let connection = &sample.connection;
     let origin = connection.started_unix_ns.unwrap();
@@ -46,7 +46,7 @@ fn check(sample: &SampleRecord, segments: &[Segment]) -> u64 {
         connection.flights.iter().filter(|f| f.direction == "received").flat_map(|f| &f.chunks)
     {
         bytes += chunk.bytes;
-        // The end of the connection may not have been captured any more.
+        // The capture may have stopped before the end of the connection.
         let Some((at, _)) = there.iter().find(|(_, end)| *end >= bytes) else { continue };
         let said = origin.checked_add_signed(chunk.at_ns).unwrap();
         assert!(said + SAME_NS >= *at, "{bytes} bytes: {said}, truly {at}: {connection:?}");
@@ -79,7 +79,7 @@ down = { delay = "10ms" }
             samples.iter().zip(&connections).map(|(s, segments)| check(s, segments)).collect();
         let holes = connections.iter().filter(|segments| has_hole(segments)).count();
         assert!(holes >= 10, "{url}: {holes} of {} with a hole", connections.len());
-        // Where the kernel's stamp is lost, the process's own reading is later: it had to wake.
+        // If the kernel's timestamp is lost, the process's own reading is later, because the process had to wake up.
         let median = middle(late.clone());
         assert!(median.as_micros() < 1_000, "{url}: {late:?}");
     }

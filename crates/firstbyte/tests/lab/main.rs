@@ -1,8 +1,8 @@
-//! The program in the lab, against real servers: what it says is held against what was configured
-//! and against what a capture of the client's link saw.
+//! The program in the lab, against real servers: compares its results with the configuration and with a capture of the
+//! client's link.
 //!
-//! A lab that cannot be made, or a missing nginx, is a failure that says what to do. Tests sleep through round trips, so
-//! `scripts/test` gives them more threads than there are processors; `permits` keeps the machine quiet enough.
+//! If a lab cannot be made, or nginx is missing, the test fails and says what to do. Tests sleep through round trips,
+//! so `scripts/test` gives them more threads than there are processors; `permits` keeps the machine quiet enough.
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 

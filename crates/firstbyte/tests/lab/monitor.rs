@@ -1,4 +1,4 @@
-//! The monitor's demo: a change and an outage, told with their causes.
+//! The monitor's demo: it reports a change and an outage, with their causes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -12,8 +12,8 @@ use crate::processes::Family;
 use crate::readme::{is_alike, lines_shown, without_times};
 use crate::support::{PROGRAM, Permits};
 
-/// From outside of the lab its server is asked, a change and an outage are told with their causes, as
-/// the README shows them, and Ctrl-C leaves nothing.
+/// The demo's server answers from outside the lab, a change and an outage are reported with their causes, as in the
+/// README, and Ctrl-C leaves nothing behind.
 #[test]
 fn the_demo_names_a_change_an_outage_and_their_causes() {
     let _permits = Permits::one();

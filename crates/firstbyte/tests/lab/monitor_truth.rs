@@ -1,5 +1,5 @@
-//! Compares what a monitor tells of changes and outages with the scenario that made them: it tells
-//! each once in each state, with the right size, cause and scope, and nothing else.
+//! Compares the changes and outages that a monitor reports with the scenario that made them: it reports each once in
+//! each state, with the right size, cause and scope, and nothing else.
 
 use std::fmt::Write as _;
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 use crate::monitor_watch::{RawSample, ToldLine, WatchedLab, seconds, watch};
 use crate::support::{Permits, Scene};
 
-/// Samples from a change to its first line.
+/// Maximum number of samples from a change to its first line.
 const PROVISIONAL_WITHIN: usize = 15;
-/// How far an event's time may be from the change, in seconds.
+/// Tolerance of an event's time, in seconds.
 const CHANGE_TIME: f64 = 5.0;
-/// How far sizes may be from the truth, as a share of it.
+/// Tolerance of sizes, as a share of the truth.
 const SIZE: f64 = 0.1;
-/// How far an outage's beginning may be from the truth: two samples, in seconds.
+/// Tolerance of an outage's beginning, in seconds: two samples.
 const BEGINNING: f64 = 2.0;
-/// How far an outage's length may be from the truth, in seconds.
+/// Tolerance of an outage's length, in seconds.
 const LENGTH: f64 = 3.0;
-/// How far its share of failures may be from the truth.
+/// Tolerance of an outage's share of failures.
 const FAILED_SHARE: f64 = 0.05;
-/// From the second failure, or the second good sample, to the line that tells of it, in seconds.
+/// Maximum time from the second failure, or the second good sample, to the line that reports it, in seconds.
 const TOLD_WITHIN: f64 = 3.0;
 
 /// A target, its servers, their changes, and the truth about them. Times are seconds since the lab was
 /// ready.
 struct Case {
-    /// The target is called NAME.test, and so are its servers.
+    /// The target is called `NAME.test`, and so are its servers.
     name: &'static str,
     servers: Vec<Server>,
-    /// Further lines of the target in the monitor's configuration.
+    /// Additional lines for the target in the monitor's configuration.
     settings: &'static str,
     changes: Vec<(f64, String)>,
     truth: Truth,
@@ -53,20 +53,20 @@ struct LevelTruth {
     statistic: &'static str,
     cause: &'static str,
     tags: &'static [(&'static str, &'static str)],
-    /// After less before: milliseconds, of shares 1 for all.
+    /// Value after minus value before: in milliseconds, or for shares as a fraction (1 is all).
     difference: f64,
 }
 
 struct OutageTruth {
-    /// At the end of the run.
+    /// State at the end of the run.
     state: &'static str,
     failure: &'static str,
-    /// From when to when.
+    /// Start and end of each downtime.
     down: &'static [[f64; 2]],
 }
 
 impl Truth {
-    /// The states that are told, in this order.
+    /// The states that are reported, in this order.
     fn told_states(&self) -> &'static [&'static str] {
         match self {
             Self::Unchanged => &[],
@@ -86,7 +86,7 @@ impl Case {
         Self { name, servers, settings: "", changes: Vec::new(), truth }
     }
 
-    /// Becomes this at this time.
+    /// Adds a change of the first server at this time.
     fn change(mut self, at: f64, change: &str) -> Self {
         let host = self.servers[0].host;
         self.changes.push((at, format!("host = \"{host}\"\n{change}")));
@@ -172,7 +172,7 @@ fn path() -> Case {
     Case { settings: "vary = [\"family=4,6\"]", ..case }
 }
 
-/// One request in three takes 30 ms longer: the median stays.
+/// One request in three takes 30 ms longer; the median does not change.
 fn tail() -> Case {
     let truth = LevelTruth {
         at: 170.0,
@@ -187,8 +187,7 @@ fn tail() -> Case {
         .change(170.0, "server = { slow = { every = 3, think_time = \"30ms\" } }")
 }
 
-/// One address of four thinks 20 ms longer. This must be the first case: the first server of all has
-/// this address.
+/// One of four addresses thinks 20 ms longer. This must be the first case: the first of all servers has this address.
 fn edges() -> Case {
     let truth = LevelTruth {
         at: 101.0,
@@ -207,7 +206,7 @@ fn edges() -> Case {
     Case { servers, settings: "edges = \"all\"", ..case }
 }
 
-/// Connections are refused for a time.
+/// Connections are refused for a while.
 fn refusing(down: &'static [[f64; 2]]) -> Case {
     let truth = OutageTruth { state: "ended", failure: "tcp.refused", down };
     let case = Case::new("refusing", "server = { kind = \"nginx\" }", Truth::Outage(truth));
@@ -217,7 +216,7 @@ fn refusing(down: &'static [[f64; 2]]) -> Case {
     })
 }
 
-/// Up and down for a minute each: one event.
+/// Down and up for a minute each: one event.
 fn flapping() -> Case {
     let down = &[[102.0, 162.0], [222.0, 282.0]];
     let truth = OutageTruth { state: "flapping", failure: "tcp.refused", down };
@@ -228,7 +227,7 @@ fn flapping() -> Case {
     })
 }
 
-/// Answers 503 for a minute.
+/// The server answers 503 for a minute.
 fn unavailable() -> Case {
     let truth = OutageTruth { state: "ended", failure: "http.error", down: &[[52.0, 112.0]] };
     Case::new("unavailable", "server = { kind = \"nginx\" }", Truth::Outage(truth))
@@ -236,7 +235,7 @@ fn unavailable() -> Case {
         .change(112.0, "server = { nginx = { directives = [] } }")
 }
 
-/// The certificate expires, and nobody renews it.
+/// The certificate expires and is not renewed.
 fn expired() -> Case {
     let down = &[[54.0, f64::INFINITY]];
     let truth = OutageTruth { state: "began", failure: "tls.cert.date_invalid", down };
@@ -249,7 +248,7 @@ fn steady() -> Case {
     Case::new("steady", "server = { kind = \"nginx\" }", Truth::Unchanged)
 }
 
-/// All servers of these cases, and what becomes of them.
+/// All servers of these cases, with their changes.
 fn scene(cases: &[Case], round_trip_ms: f64) -> Scene {
     let mut source = String::new();
     let servers = cases.iter().flat_map(|case| case.servers.iter().map(move |one| (case, one)));
@@ -285,7 +284,7 @@ fn configuration(cases: &[Case]) -> String {
     text
 }
 
-/// What is wrong, of all cases at once: a run takes minutes.
+/// Problems of all cases, reported together because a run takes minutes.
 #[derive(Default)]
 struct Complaints(Vec<String>);
 
@@ -307,7 +306,7 @@ impl Complaints {
     }
 }
 
-/// Watches these cases for `lasts` seconds; `round_trip_ms` is from the client to each server.
+/// Watches these cases for `lasts` seconds; `round_trip_ms` is the round trip from the client to each server.
 fn check(cases: &[Case], round_trip_ms: f64, lasts: u32) {
     let watched = watch(&scene(cases, round_trip_ms), &configuration(cases), lasts);
     for told in &watched.told {
@@ -377,7 +376,7 @@ fn check_level(
     let margin = SIZE * truth.difference.abs();
     complaints.unless_near(difference, truth.difference, margin, &of("difference"));
     complaints.unless_near(seconds(&event["at"]) - ready, truth.at, CHANGE_TIME, &of("time"));
-    // Of the series that had most: one that waits for tickets that do not come has fewer.
+    // Use the series with the most samples: a series that waits for tickets that never come has fewer.
     let Some(first) = told.first() else { return };
     let is_between = |sample: &&&RawSample| (ready + truth.at..first.at).contains(&sample.began);
     let count = |series: u64| {
@@ -409,7 +408,7 @@ fn check_outage(
         BEGINNING,
         &of("beginning"),
     );
-    // One that has not ended is known up to its last failure.
+    // The extent of an ongoing outage is known up to its last failure.
     let last = samples.last().map_or(0.0, |sample| sample.began - ready);
     let end = match truth.state {
         "ended" => truth.down[0][1],
@@ -442,8 +441,7 @@ fn check_outage(
     }
 }
 
-/// The second of the first two samples in a row that failed or did not, from this time on or under way
-/// at it.
+/// The second of the first two consecutive samples that failed or succeeded, from this time on or in progress then.
 fn second_in_a_row<'a>(
     samples: &[&'a RawSample],
     from: f64,
@@ -477,7 +475,7 @@ fn monitor_tells_the_truth() {
     check(&cases, ROUND_TRIP_MS, 290);
 }
 
-/// Other tests run at the same time. What they add to a time is less than a tenth of this round trip.
+/// Other tests run at the same time, but add less than a tenth of this round trip to a time.
 #[test]
 fn monitor_tells_a_change_and_an_outage() {
     const ROUND_TRIP_MS: f64 = 60.0;

@@ -1,4 +1,4 @@
-//! A monitor in a lab: what it tells and when, the events that it leaves, and its samples.
+//! A monitor in a lab: the lines it prints and when, the events it leaves, and its samples.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,30 +12,30 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::support::{PROGRAM, Scene, firstbyte, firstbyte_within, run, text};
 
-/// Starting and ending a lab and a monitor, in seconds.
+/// Time for starting and ending a lab and a monitor, in seconds.
 const BESIDES: u32 = 60;
 
 /// All times are seconds since the Unix epoch.
 pub(crate) struct WatchedLab {
-    /// When the lab was ready: its changes are counted from here.
+    /// When the lab was ready; its changes are timed from here.
     pub(crate) ready: f64,
     pub(crate) told: Vec<ToldLine>,
-    /// As `monitor events` has them afterwards.
+    /// Output of `monitor events` after the run.
     pub(crate) events: Vec<Value>,
-    /// In the order in which they began.
+    /// Ordered by when they began.
     pub(crate) samples: Vec<RawSample>,
 }
 
-/// A line with a time on standard error.
+/// A line on standard error that begins with a time.
 pub(crate) struct ToldLine {
-    /// When it was read here.
+    /// When the test read it.
     pub(crate) at: f64,
-    /// Without its time.
+    /// The line without its time.
     pub(crate) line: String,
 }
 
 impl ToldLine {
-    /// What comes before the first colon.
+    /// The text before the first colon.
     pub(crate) fn state(&self) -> &str {
         self.line.split(": ").next().unwrap()
     }
@@ -47,7 +47,7 @@ pub(crate) struct RawSample {
     pub(crate) series: u64,
     pub(crate) began: f64,
     pub(crate) is_failed: bool,
-    /// Taken at once after a failure, so it stands for no time of the grid.
+    /// Taken immediately after a failure, so it does not belong to the regular grid.
     pub(crate) is_extra: bool,
 }
 
@@ -112,7 +112,7 @@ fn is_time(text: &str) -> bool {
     OffsetDateTime::parse(text, &Rfc3339).is_ok()
 }
 
-/// The time in a field of an event, or NaN, which is near nothing.
+/// The time in a field of an event, or NaN, which compares as near nothing.
 pub(crate) fn seconds(time: &Value) -> f64 {
     let time = time.as_str().and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
     time.map_or(f64::NAN, |time| time.unix_timestamp_nanos() as f64 / 1e9)

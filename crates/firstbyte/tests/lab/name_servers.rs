@@ -1,4 +1,4 @@
-//! A dead first name server costs as much as it costs programs that ask the C library.
+//! A dead first name server costs as much as it costs programs that use the C library.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use firstbyte_core::document::SampleRecord;
 
 use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, phase, run, samples, text};
 
-/// The resolver loses every IPv4 packet: of its two addresses the first in resolv.conf.
+/// A resolver that loses every IPv4 packet; its IPv4 address is the first in `resolv.conf`.
 const RESOLVER: &str = r#"
 [[host]]
 name = "client"

@@ -1,11 +1,11 @@
-//! The marks of a connection's opening, held against the capture of every connection.
+//! The marks of a connection's opening, compared with a capture of every connection.
 
 use firstbyte_core::document::SampleRecord;
 
 use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, middle, run, samples, text};
 use crate::wire::{self, Segment};
 
-/// The kernel stamps a packet once; wall-clock and monotonic time are mapped onto each other within this.
+/// The kernel timestamps a packet once; wall-clock and monotonic time are mapped onto each other within this.
 const SAME_NS: u64 = 20_000;
 
 fn at(sample: &SampleRecord, mark: &str) -> u64 {
@@ -43,7 +43,7 @@ fn the_kernel_says_when_the_syn_left_and_its_answer_came() {
     }
 }
 
-/// What the ordinary user gets: the bracket around `connect`, and the kernel's round-trip time.
+/// An ordinary user gets the bracket around `connect`, and the kernel's round-trip time.
 #[test]
 fn without_the_right_to_see_packets_the_opening_is_derived() {
     let _permits = Permits::all();
@@ -68,7 +68,7 @@ fn without_the_right_to_see_packets_the_opening_is_derived() {
     assert!(middle(errors.clone()).as_micros() < 100, "{errors:?}");
 }
 
-/// nginx sends its settings in a segment of their own, right after its Finished.
+/// nginx sends its settings in a separate segment, right after its Finished.
 #[test]
 fn settings_that_follow_the_finished_do_not_end_the_handshake() {
     let _permits = Permits::all();
@@ -82,7 +82,7 @@ fn settings_that_follow_the_finished_do_not_end_the_handshake() {
     for (sample, segments) in samples.iter().zip(&connections) {
         let finished = wire::runs(segments)[3];
         assert!(!finished.sent, "{segments:?}");
-        // A client that is quick sends its request between the two segments.
+        // A fast client sends its request between the two segments.
         followed += usize::from(finished.segments == 2);
         errors.push(at(sample, "handshake_complete").abs_diff(finished.first_ns));
     }

@@ -1,5 +1,5 @@
-//! Page loads by browsers, in labs whose truth is known: what `page` says is held against what was configured, and every
-//! connection that it names against those that the capture at the client has.
+//! Page loads by browsers, in labs whose truth is known: compares the output of `page` with the configuration, and
+//! every connection it names with those in the capture at the client.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +16,10 @@ use firstbyte_passive::{Analyzer, Carrier, Limits, Observed};
 use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const PAGE: &str = "https://www.page.test/";
-/// Of each way.
+/// Number of visits for each way to load the page.
 const VISITS: usize = 3;
 
-/// What a browser said of a page, and what was captured meanwhile.
+/// A browser's record of a page load, and the capture of it.
 struct Visit {
     page: Navigation,
     load: PageLoad,
@@ -27,7 +27,7 @@ struct Visit {
 }
 
 impl Visit {
-    /// The page at `url`, in a new lab of `scenario`.
+    /// Loads the page at `url` in a new lab of `scenario`.
     fn load(scene: &Scene, scenario: &Path, url: &str, flags: &[&str]) -> Self {
         let (json, html) = (scene.path("page.json"), scene.path("page.html"));
         let mut command = firstbyte(&["lab", "run"]);
@@ -49,14 +49,14 @@ impl Visit {
         Self::load(scene, Path::new("page"), PAGE, flags)
     }
 
-    /// The connections of a host.
+    /// The connections to a host.
     fn connections_to(&self, host: &str) -> impl Iterator<Item = (usize, &PageConnection)> {
         let authority = format!("{host}:443");
         let all = self.page.connections.iter().enumerate();
         all.filter(move |(_, connection)| connection.authority == authority)
     }
 
-    /// Those of them that something went over.
+    /// The connections to a host that carried something.
     fn used(&self, host: &str) -> Vec<&PageConnection> {
         let used = |place: usize| self.load.set_ups[place].fate == Fate::Used;
         self.connections_to(host)
@@ -71,14 +71,14 @@ impl Visit {
         origin.unwrap().round_trip.map(|trip| trip.as_secs_f64() * 1e3)
     }
 
-    /// When the load was over, nanoseconds since the Unix epoch.
+    /// When the load ended, nanoseconds since the Unix epoch.
     fn over_unix_ns(&self) -> i64 {
         let main = &self.page.main;
         let first = main.redirects.first().unwrap_or(&main.connection);
         i64::try_from(first.started_unix_ns.unwrap()).unwrap() + self.load.end.as_nanos()
     }
 
-    /// From when the request left until its first byte.
+    /// Time from when the request left until its first byte.
     fn waited_ms(&self, url: &str) -> f64 {
         let request = self.load.requests.iter().find(|request| request.url == url).unwrap();
         let waited = request.first_byte.unwrap().since(request.sent.unwrap());
@@ -96,16 +96,16 @@ fn connections(capture: &Path) -> Vec<Observed> {
     all
 }
 
-/// How far a client's figures of one connection are off, milliseconds.
+/// Errors of a client's figures for one connection, milliseconds.
 struct Error {
     what: String,
-    /// From the first packet to the end of the handshake.
+    /// Error of the time from the first packet to the end of the handshake.
     set_up: Option<f64>,
-    /// From the SYN to its answer.
+    /// Error of the time from the SYN to its answer.
     tcp: Option<f64>,
 }
 
-/// Every connection of the page is one of the capture, and every one of the capture is named.
+/// Asserts that the page and the capture have the same connections.
 #[track_caller]
 fn hold(visit: &Visit) -> Vec<Error> {
     let mut left: Vec<&Observed> = visit.captured.iter().collect();
@@ -132,7 +132,7 @@ fn hold(visit: &Visit) -> Vec<Error> {
             tcp: error(connection, &wire, Mark::TcpConnected),
         });
     }
-    // A second try may be begun when the page is there already: that is not of its load.
+    // A second attempt may begin after the page has loaded; it is not part of the load.
     left.retain(|observed| observed.started.unix_ns() <= visit.over_unix_ns());
     let unnamed: Vec<_> = left.iter().map(|o| (o.server.socket_addr(), o.carrier)).collect();
     assert!(unnamed.is_empty(), "not named: {unnamed:?} of {:#?}", visit.page.connections);
@@ -147,7 +147,7 @@ fn error(said: &PageConnection, wire: &Connection, mark: Mark) -> Option<f64> {
     Some((own - wire) / 1e6)
 }
 
-/// The errors of some visits: printed, and those of set-up handed back in order, without their signs.
+/// Prints the errors of some visits, and returns the sorted absolute errors of set-up.
 fn tell(name: &str, errors: &[Error]) -> Vec<f64> {
     for error in errors {
         println!("{name}: {:<36} set-up {:?} ms, TCP {:?} ms", error.what, error.set_up, error.tcp);
@@ -163,11 +163,11 @@ fn tell(name: &str, errors: &[Error]) -> Vec<f64> {
     off
 }
 
-/// What holds of the page, whichever browser loads it.
+/// Checks that hold for the page in every browser.
 #[track_caller]
 fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
     let Visit { page, load, .. } = visit;
-    // Six requests besides the document, and one that leads on.
+    // Seven requests besides the document, and one redirect.
     let mut urls: Vec<&str> = load.requests.iter().map(|request| &*request.url).collect();
     urls.sort_unstable();
     let mut expected = [
@@ -194,7 +194,7 @@ fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
         visit.used(host).iter().filter_map(|connection| connection.protocol.clone()).collect()
     };
     assert_eq!(protocols("www.page.test"), [document]);
-    // Fonts are asked for without credentials: Chromium does that on a connection of their own.
+    // Fonts are requested without credentials; Chromium uses a separate connection for that.
     let of_static = if fonts_apart { 2 } else { 1 };
     assert_eq!(protocols("static.page.test"), vec!["h2"; of_static]);
     assert_eq!(protocols("api.page.test"), ["h2"]);
@@ -202,13 +202,15 @@ fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
     // On a busy machine set-up takes most of the time.
     let share = load.set_up_share().unwrap();
     assert!((0.1..1.0).contains(&share), "{share}");
-    // The least there is: a round trip of 20 ms each for QUIC, the document and the script, which
-    // asks another server for the chart: three of 60 ms, and 150 ms of its time.
+    // The minimum: a round trip of 20 ms each for QUIC, the document and the script; then the script requests the chart
+    // from another server: three round trips of 60 ms, and 150 ms of server time.
     assert!(load.end.since(firstbyte_core::timeline::Offset::ZERO) > Duration::from_millis(390));
 }
 
-/// Times of the page, as the median of some visits: on a busy machine a browser notes late that its first packet has left,
-/// or that an answer has come, so a single round trip may be told as too short or too long.
+/// Times of the page, as the median of some visits.
+///
+/// On a busy machine a browser notes late that its first packet has left, or that an answer has arrived, so a single
+/// round trip may be reported as too short or too long.
 #[track_caller]
 fn known_times(visits: &[Visit]) {
     let median = |of: &dyn Fn(&Visit) -> f64| {
@@ -221,13 +223,13 @@ fn known_times(visits: &[Visit]) {
         let quic = visits[0].used(host)[0].protocol.as_deref() == Some("h3");
         let client = visits[0].page.main.connection.facts.client.as_ref().unwrap();
         if quic && client.name == "Firefox" {
-            // It does not say when the first answer came.
+            // The browser does not report when the first answer arrived.
             assert!(visits.iter().all(|visit| visit.round_trip_ms(host).is_none()));
             continue;
         }
         let trip = median(&|visit| visit.round_trip_ms(host).unwrap());
-        // Over QUIC the server's part of the handshake is in it, in a debug build. A busy machine adds some milliseconds, and
-        // not the twenty by which these servers differ.
+        // Over QUIC this includes the server's part of the handshake, in a debug build. A busy machine adds some
+        // milliseconds, but not the twenty by which these servers differ.
         let more = if quic { 40.0 } else { 15.0 };
         assert!((ms / 2.0..ms + more).contains(&trip), "{host}: {trip} ms");
         println!("{host}: {trip:.3} ms");
@@ -244,7 +246,7 @@ fn chromium_names_every_connection_of_a_page_over_http2() {
     for _ in 0..VISITS {
         let visit = Visit::of_page(&scene, &[]);
         known_answers(&visit, "h2", true);
-        // It tries HTTP/3, which is announced, and does not take the lab's root for it.
+        // The browser tries the announced HTTP/3, but does not accept the lab's root for it.
         let refused = visit
             .connections_to("www.page.test")
             .filter(|(_, c)| c.protocol.as_deref() == Some("h3"));
@@ -296,7 +298,7 @@ fn firefox_names_every_connection_of_a_page() {
     }
 }
 
-/// One server with two names and an IPv6 address that loses everything.
+/// One server with two names, and an IPv6 address that loses every packet.
 const SHARED: &str = r#"
 [[host]]
 name = "web"
@@ -317,7 +319,7 @@ type = "image/svg+xml"
 text = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9"/></svg>'
 "#;
 
-/// Nothing answers over IPv6: that is tried first, and costs until IPv4 has its turn. Then one connection serves both names.
+/// IPv6 is tried first and never answers, which costs time until IPv4 is tried. Then one connection serves both names.
 #[test]
 fn an_attempt_in_vain_is_named_with_its_cost_and_a_shared_connection_as_such() {
     let _permits = Permits::all();
@@ -329,7 +331,7 @@ fn an_attempt_in_vain_is_named_with_its_cost_and_a_shared_connection_as_such() {
     let (place, set_up) = in_vain[0];
     let (lost, winner) = (&page.connections[place], set_up.fate.winner().unwrap());
     assert!(lost.remote.unwrap().is_ipv6() && page.connections[winner].remote.unwrap().is_ipv4());
-    // Chromium waits for 250 or 300 ms, by its version.
+    // Chromium waits for 250 or 300 ms, depending on its version.
     let cost = set_up.cost.unwrap();
     assert!((200..400).contains(&cost.as_millis()), "{cost:?}");
     assert!(load.set_up_waited >= cost, "{:?}", load.set_up_waited);

@@ -1,6 +1,6 @@
-//! Predictions against the lab: every way to connect, and what small windows and BBR make of a few.
+//! Predictions compared with the lab: every way to connect, and a few with small windows and BBR.
 //!
-//! The whole grid is the benchmark `predict`; `docs/prediction.md` has its table.
+//! The benchmark `predict` measures the whole grid; `docs/prediction.md` has its table.
 
 use std::process::Command;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn grid(ways: Vec<Way>) -> Grid {
     }
 }
 
-/// No round trip too many, none missing, by the fastest of the samples.
+/// Asserts that the fastest samples show no round trip too many or too few.
 #[track_caller]
 fn assert_true(compared: &[Compared]) {
     for case in compared {
@@ -42,13 +42,13 @@ fn assert_true(compared: &[Compared]) {
             case.predicted,
         );
     }
-    // A busy machine makes handshakes late: of the fastest, half are close all the same.
+    // A busy machine delays handshakes, but at least half of the fastest samples are close.
     let close = |case: &&Compared| case.fastest.abs_diff(case.predicted) < RTT / 10;
     let count = compared.iter().filter(close).count();
     assert!(count * 2 > compared.len(), "{count} of {} are close", compared.len());
 }
 
-/// Every third way on new connections, and the largest sizes. Kept connections rest between visits, which takes minutes.
+/// Every third way on new connections, and the largest sizes. Kept connections rest between visits: that takes minutes.
 #[test]
 fn some_ways_take_what_was_predicted() {
     let _permits = Permits::one();
@@ -64,7 +64,7 @@ fn every_way_takes_what_was_predicted() {
     let _permits = Permits::one();
     let ways = Way::all();
     let compared = grid(ways.clone()).compare().unwrap();
-    // Chains, responses; first byte and total, but for the total of HTTP/3 kept alive.
+    // Chains × responses; first byte and total, except for the total of kept-alive HTTP/3.
     assert!(compared.len() >= (ways.len() * 2 - 1) * 2 * 2);
     assert_true(&compared);
 }
@@ -74,7 +74,7 @@ fn small_windows_and_bbr_take_what_was_predicted() {
     let _permits = Permits::one();
     let way = |tls| Way { tls, session: Session::Full, http: Http::V1_1, ..Way::default() };
     let ways = vec![way(Tls::V1_2), way(Tls::V1_3)];
-    // They are few: with more samples one of each is hardly disturbed by what else the machine has to do.
+    // There are few ways. With more samples, at least one of each is hardly disturbed by other work on the machine.
     let grid = |ways| Grid { samples: 9, ..grid(ways) };
     let small = Grid { initial_window: 2, ..grid(ways.clone()) };
     assert_true(&small.compare().unwrap());
@@ -86,7 +86,7 @@ fn small_windows_and_bbr_take_what_was_predicted() {
     assert_true(&bbr.compare().unwrap());
 }
 
-/// Twelve requests, 40 ms away, once over a link that they have to share: what is predicted from a run without that link
+/// Twelve requests, 40 ms away, once over a link that they share: the prediction from a run without that link also
 /// holds with it.
 #[test]
 fn several_requests_take_what_was_predicted() {
@@ -130,7 +130,7 @@ fn several_requests_take_what_was_predicted() {
         for (cell, predicted) in (0u16..).zip(&predicted) {
             let of_cell = run.rows.iter().filter(|row| row.counts() && row.cell == cell);
             let totals = of_cell.filter_map(|row| row.metric(Metric::Total));
-            // The name is known: a lab's resolver has no part in it. A busy machine makes samples late: by the fastest.
+            // The name is known, so the resolver has no part in it. A busy machine delays samples: use the fastest.
             let measured = totals.min().unwrap() as f64 / 1e6;
             let predicted_ms = predicted["requests"]["total_ns"].as_f64().unwrap() / 1e6;
             let allowed = (measured * 0.05).max(5.0);
@@ -143,7 +143,7 @@ fn several_requests_take_what_was_predicted() {
     }
 }
 
-/// A chain that fills a window of two segments twice: with ten, two round trips would be missing.
+/// A chain that fills a window of two segments twice: with a window of ten, two round trips would be missing.
 #[test]
 fn what_is_predicted_from_a_run_has_its_initial_window() {
     let _permits = Permits::one();
@@ -167,6 +167,6 @@ fn what_is_predicted_from_a_run_has_its_initial_window() {
     assert!(notes.contains("an initial window of 2 segments"), "{notes}");
     let line: serde_json::Value = serde_json::from_str(&json).unwrap();
     let predicted = line["total_ns"].as_f64().unwrap();
-    // The run does not say the link's rate, which is worth 11 ms of 512.
+    // The run does not contain the link's rate, which accounts for 11 ms of 512.
     assert!((predicted / measured - 1.0).abs() < 0.04, "{predicted} {measured}");
 }

@@ -1,24 +1,24 @@
-//! Processes that a program has started, and theirs: a lab's are among them.
+//! Descendants of a process, which include those of a lab.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A process: its number, and when it was started, in the kernel's ticks.
+/// A process: its ID, and its start time in kernel ticks.
 type Process = (u32, u64);
 
-/// What a lab consists of while it runs.
+/// The processes and namespaces of a running lab.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     processes: BTreeSet<Process>,
     network_namespaces: BTreeSet<PathBuf>,
-    /// Held open: the kernel would give the number of a namespace that is gone to the next one, another test's.
+    /// Keeps the namespaces open: the kernel would reuse the number of a deleted one for another test's.
     open_namespaces: Vec<File>,
 }
 
 impl Family {
-    /// All descendants of a process; it is not one of them. Their namespaces, unless it has them.
+    /// All descendants of a process, without the process itself, and their network namespaces except the test's own.
     pub(crate) fn below(ancestor: u32) -> Self {
         let all = all();
         let mut family = Self::default();
@@ -46,7 +46,7 @@ impl Family {
         family
     }
 
-    /// Those of a process, when there are enough of them to be a lab with a command in it.
+    /// The descendants of a process, once there are enough of them for a lab that runs a command.
     pub(crate) fn of_lab(ancestor: u32) -> Self {
         let mut family = Self::default();
         wait_until("the lab exists", || {
@@ -69,14 +69,14 @@ impl Family {
     }
 }
 
-/// All processes, each with its parent's number.
+/// All processes, each with its parent's ID.
 fn all() -> Vec<(Process, u32)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // After the name in parentheses: state, parent, …, and as the 22nd of all the start.
+            // After the name in parentheses: state, parent, …; the start time is field 22 of the whole line.
             let (_, fields) = stat.rsplit_once(')')?;
             let fields: Vec<&str> = fields.split_whitespace().collect();
             Some(((pid, fields.get(19)?.parse().ok()?), fields.get(1)?.parse().ok()?))

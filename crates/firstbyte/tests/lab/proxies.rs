@@ -1,4 +1,4 @@
-//! Connections through proxies: Squid (CONNECT, plain and inside TLS) and Dante (SOCKS5), compared with curl and with captures.
+//! Connections through proxies: Squid (CONNECT, plain and in TLS) and Dante (SOCKS5), compared with curl and captures.
 
 use std::process::{Child, Stdio};
 use std::thread::sleep;
@@ -13,7 +13,7 @@ use crate::wire;
 
 const URL: &str = "https://www.far.test/";
 const MS: Duration = Duration::from_millis(1);
-/// Kernel timestamps and those of a capture differ by less.
+/// Kernel timestamps and those of a capture differ by less than this.
 const SAME: Duration = Duration::from_micros(100);
 const ATTEMPTS: usize = 8;
 
@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 8;
 struct ProxyLab {
     lab: NamedLab,
     proxies: Child,
-    /// Of this lab's Squid, which shares memory under its name.
+    /// The name of this lab's Squid service, which names its shared memory.
     service: String,
 }
 
@@ -76,7 +76,7 @@ down = { delay = "20ms" }
         let (code, _, notes) =
             lab.lab(&["up", lab.file().to_str().unwrap(), "--capture", &captures]);
         assert_eq!(code, 0, "{notes}");
-        // Squid refuses to be root, which is all that there is in the lab of an ordinary user.
+        // Squid refuses to run as root, and the lab of an ordinary user has no other users.
         let service = lab.name.replace('-', "");
         let script = format!(
             "danted -f {danted} & exec unshare --user --map-user=1000 --map-group=1000 \
@@ -93,7 +93,7 @@ down = { delay = "20ms" }
         self.lab.exec("client", &[&fixed[..], arguments].concat())
     }
 
-    /// curl's fastest total. Before, it waits until the proxy answers.
+    /// curl's fastest total, measured once the proxy answers.
     fn fastest_of_curl(&self, arguments: &[&str]) -> Duration {
         let is_up = (0..100).any(|_| {
             sleep(Duration::from_millis(50));
@@ -129,7 +129,7 @@ impl Drop for ProxyLab {
     }
 }
 
-/// The phases of a sample, and that they add up to it.
+/// The phases of a sample; asserts that they add up to the total.
 fn phases(sample: &SampleRecord) -> Vec<&str> {
     let split = &sample.connection.split;
     let durations = split.phases.iter().map(|phase| phase.duration_ns).sum::<u64>();
@@ -151,7 +151,7 @@ fn ways_through_proxies_are_phases_of_their_own() {
     let kinds: [(&[&str], &[&str], u32); 3] = [
         (&["-x", "http://proxy.test:3128"], &["connect", "tunnel", "tls"], 1),
         (&secure, &["connect", "proxy_tls", "tunnel", "tls"], 1),
-        // A greeting, and a request.
+        // SOCKS5 needs two round trips: a greeting, and a request.
         (&["-x", "socks5h://proxy.test:1080"], &["connect", "tunnel", "tls"], 2),
     ];
     let mut measured = Vec::new();
@@ -166,17 +166,18 @@ fn ways_through_proxies_are_phases_of_their_own() {
             assert_eq!(phase(sample, "tls").unwrap().round_trips, 1, "{flags:?}");
         }
         let fastest = taken.iter().min_by_key(|sample| sample.connection.total_ns).unwrap();
-        // To the proxy and back, and from there to the server and back.
+        // To the proxy and back, then from there to the server and back.
         assert_within(duration(fastest, "connect"), 10 * MS, 2 * MS, "connect");
         let round_trips = 10 * tunnel_round_trips + 50;
         assert_within(duration(fastest, "tunnel"), round_trips * MS, 6 * MS, "tunnel");
-        // curl makes its TLS context inside its time: 2 ms, and 6 on a busy machine. Below, packets hold ours from being too short.
+        // curl's time includes creating its TLS context: 2 ms, and 6 on a busy machine. The check against packets below
+        // ensures that ours is not too short.
         let ours = Duration::from_nanos(fastest.connection.total_ns);
         assert!(ours < theirs + MS, "{flags:?}: {ours:?}, curl {theirs:?}");
         measured.push(taken);
     }
 
-    // Without a TLS context there is nothing else.
+    // Without TLS there is no such difference.
     let plain = ["-p", "-x", "http://proxy.test:3128", "http://www.far.test/"];
     let theirs = lab.fastest_of_curl(&plain);
     let format = ["-s", "-o", "/dev/null", "-w", "%{time_total}"];
@@ -196,7 +197,7 @@ fn ways_through_proxies_are_phases_of_their_own() {
         let compared = samples.iter().map(|sample| compare_with_wire(sample, &connections));
         let (totals, tunnels): (Vec<_>, Vec<_>) = compared.unzip();
         assert_close(&totals, 2 * MS, "from the connect to the last byte");
-        // Inside TLS to the proxy, its answers are not told apart.
+        // Inside TLS to the proxy, the capture cannot tell the proxy's answers apart.
         let tunnels: Vec<_> = tunnels.into_iter().flatten().collect();
         if !tunnels.is_empty() {
             assert_close(&tunnels, MS, "tunnel");
@@ -204,14 +205,14 @@ fn ways_through_proxies_are_phases_of_their_own() {
     }
 }
 
-/// A duration of a sample, and the same one in a capture.
+/// A duration as measured in a sample, and the same duration in a capture.
 #[derive(Clone, Copy, Debug)]
 struct MeasuredAndCaptured {
     measured: Duration,
     captured: Duration,
 }
 
-/// From the connect to the last byte, and the tunnel unless it is inside TLS to the proxy.
+/// From the connect to the last byte; also the tunnel, unless it is inside TLS to the proxy.
 fn compare_with_wire(
     sample: &SampleRecord,
     connections: &[Vec<wire::Segment>],
@@ -221,7 +222,7 @@ fn compare_with_wire(
     let seen = connections.iter().min_by_key(|seen| seen[0].at_ns.abs_diff(begun)).unwrap();
     let measured = Duration::from_nanos(sample.connection.total_ns - until_connect);
     let runs = wire::runs(seen);
-    // Then the proxy closes its side.
+    // After that the proxy closes its side.
     let end = begun + (measured + 2 * MS).as_nanos() as u64;
     let received = runs.iter().rfind(|run| !run.sent && run.first_ns <= end).unwrap();
     let captured = Duration::from_nanos(received.last_ns - seen[0].at_ns);
@@ -236,8 +237,8 @@ fn compare_with_wire(
     (total, Some(MeasuredAndCaptured { measured: duration(sample, "tunnel"), captured }))
 }
 
-/// No sample may be shorter than on the wire. On a busy machine the client reads late, so only the median is held from
-/// above.
+/// Asserts that no sample is shorter than on the wire. On a busy machine the client reads late, so only the median has
+/// an upper bound.
 fn assert_close(compared: &[MeasuredAndCaptured], limit: Duration, what: &str) {
     let least = |pair: &MeasuredAndCaptured| pair.measured + SAME >= pair.captured;
     assert!(compared.iter().all(least), "{what}: {compared:?}");

@@ -1,11 +1,11 @@
-//! QUIC over real links: its round trips, and what makes it take more of them.
+//! QUIC over real links: its round trips, and conditions that add some.
 
 use firstbyte_core::document::SampleRecord;
 
 use crate::support::{Permits, RTT_V4, SERVER_V4, Scene, fastest, middle, phase};
 
-/// Nine visits to a server with these settings, over IPv4: one at least is hardly disturbed by what else the machine has
-/// to do.
+/// Nine visits to a server with these settings, over IPv4: enough that other work on the machine hardly disturbs at
+/// least one of them.
 fn visits(server: &str) -> Vec<SampleRecord> {
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms" }"#;
@@ -23,8 +23,8 @@ fn visits_over(links: &str, server: &str, flags: &[&str]) -> Vec<SampleRecord> {
     scene.measure(&[], &words)
 }
 
-/// QUIC's attempts come one after the other: what the first took is no work of the client's, and the other
-/// family's answer came long before it was wanted.
+/// QUIC's attempts are made one after the other. The time of the first is not client work, and the other family's
+/// address was known long before it was needed.
 #[test]
 fn an_address_that_does_not_answer_is_fallback() {
     let _permits = Permits::one();
@@ -47,7 +47,7 @@ down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
     assert!(client < second / 2, "{client:?}");
 }
 
-/// An ICMP message tells at once that nobody listens: it is not the next datagram that finds out.
+/// An ICMP message reports immediately that nobody listens, without waiting for the next datagram.
 #[test]
 fn a_refusal_takes_a_round_trip() {
     let _permits = Permits::one();
@@ -72,13 +72,13 @@ fn first_byte(samples: &[SampleRecord]) -> u64 {
     u64::try_from(fastest(samples, after_lookup).as_nanos()).unwrap()
 }
 
-/// Counted with less than a round trip of slack.
+/// Asserts the number of round trips, with less than a round trip of slack.
 #[track_caller]
 fn assert_round_trips(samples: &[SampleRecord], round_trips: u32) {
     let rtt = u64::try_from(RTT_V4.as_nanos()).unwrap();
     let took = first_byte(samples);
     assert_eq!(took / rtt, u64::from(round_trips), "{took} ns");
-    // A pause of the machine of half a round trip looks like one.
+    // A pause of the machine of half a round trip looks like a round trip.
     let undisturbed = samples.iter().min_by_key(|sample| sample.connection.total_ns).unwrap();
     assert_eq!(undisturbed.connection.split.round_trips, round_trips);
 }
@@ -110,8 +110,8 @@ fn a_chain_over_three_times_the_clients_bytes_stalls_the_server() {
     let mut stalls = Vec::new();
     for sample in &samples {
         let quic = sample.connection.quic.as_ref().unwrap();
-        // Two datagrams of 1,200 bytes carry a post-quantum ClientHello. The server begins another
-        // datagram while there is any room left: it has acknowledged the first one if the second was late.
+        // A post-quantum ClientHello takes two datagrams of 1,200 bytes. The server begins another datagram while it
+        // has any budget left: if the second datagram was late, it has already acknowledged the first.
         assert!((6_000..8_400).contains(&quic.bytes_before_validation.unwrap()), "{quic:?}");
         stalls.push(quic.amplification_stall_ns.unwrap());
     }

@@ -1,33 +1,33 @@
-//! The README's examples, run as they are typed: each prints what the README shows. Figures may differ a little, and a
-//! line `…` stands for any lines.
+//! Runs the README's examples as typed and compares their output with the README. Figures may differ a little, and a
+//! line `…` stands for any number of lines.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::{PROGRAM, Permits};
 
-/// Machines differ: figures above 100 may be this far off, as a share …
+/// Machines differ: figures above 100 may be off by this share …
 const SHARE: f64 = 0.1;
-/// … and all but small whole numbers by this much: milliseconds of processor time.
+/// … and all figures but small whole numbers by this amount: milliseconds of processor time.
 const ABSOLUTE: f64 = 6.0;
 
-/// It prints times of day and runs until it is stopped. The test of the demo holds it against the README.
+/// It prints times of day and runs until it is stopped. The test of the demo compares it with the README.
 const CHECKED_ELSEWHERE: &str = "firstbyte monitor demo";
 
-/// A command line, and what it prints.
+/// A command line and its expected output.
 struct Example {
     command: String,
     shown: Vec<String>,
 }
 
-/// The lines that the README shows of a command, each whole, without those that stand for others.
+/// The complete lines that the README shows for a command, without the `…` lines.
 pub(crate) fn lines_shown(command: &str) -> Vec<String> {
     let examples = examples(include_str!("../../../../README.md"));
     let example = examples.into_iter().find(|example| example.command == command);
     let mut whole: Vec<String> = Vec::new();
     for line in example.unwrap_or_else(|| panic!("no example of {command}")).shown {
         match whole.last_mut() {
-            // A line that is too long for the README goes on in the next one, indented.
+            // A line that is too long for the README continues on the next one, indented.
             Some(last) if line.starts_with(' ') => {
                 last.push(' ');
                 last.push_str(line.trim_start());
@@ -72,7 +72,7 @@ fn examples(readme: &str) -> Vec<Example> {
     examples
 }
 
-/// The words of a line, without what it draws, and its figures.
+/// The words of a line without drawing characters, and its figures.
 fn taken_apart(line: &str) -> (String, Vec<String>) {
     let (mut words, mut figures) = (String::new(), Vec::new());
     let mut figure = String::new();
@@ -105,7 +105,7 @@ fn is_close(shown: &str, printed: &str) -> bool {
     }
 }
 
-/// An equation's terms go on in the next lines.
+/// Joins an equation's continuation lines.
 fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     for line in lines {
@@ -120,8 +120,10 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     joined
 }
 
-/// Equations term by term. On a busy host there are more terms and uncertain ones (`± 2.0`): a term may differ by as much as it
-/// says itself, and one more may stand there that can be zero by that.
+/// Compares equations term by term.
+///
+/// On a busy host there are additional and uncertain terms (`± 2.0`): a term may differ by its own uncertainty, and an
+/// additional term is accepted if it may be zero within its uncertainty.
 pub(crate) fn is_alike(shown: &str, printed: &str) -> bool {
     let ((Some(shown), Some(printed)), true) =
         ((shown.split_once(" = "), printed.split_once(" = ")), shown.contains(" + "))
@@ -130,7 +132,7 @@ pub(crate) fn is_alike(shown: &str, printed: &str) -> bool {
     };
     let mut shown_terms = shown.1.split(" + ").peekable();
     for term in printed.1.split(" + ") {
-        // Where hosts are busy, less than a millisecond between two segments is a pause.
+        // On a busy host, less than a millisecond between two segments counts as a pause.
         let term = term.replace("pause 0.", "transfer 0.");
         let (term, uncertainty) = without_uncertainty(&term);
         if shown_terms.next_if(|shown| is_term(shown, term, uncertainty)).is_some() {
@@ -144,7 +146,7 @@ pub(crate) fn is_alike(shown: &str, printed: &str) -> bool {
     shown_terms.next().is_none() && is_alike_as_text(shown.0, printed.0)
 }
 
-/// Whether a term is the same, but for what is uncertain. Round trips are never.
+/// Whether two terms are equal within the uncertainty. Round trips are never uncertain.
 fn is_term(shown: &str, printed: &str, uncertainty: f64) -> bool {
     let shown = without_uncertainty(shown).0;
     let (Some(a), Some(b)) = (amount(shown), amount(printed)) else { return false };
@@ -154,7 +156,7 @@ fn is_term(shown: &str, printed: &str, uncertainty: f64) -> bool {
             && (a - b).abs() <= uncertainty
 }
 
-/// A term, and the milliseconds behind its `±`.
+/// A term without its `±`, and the milliseconds after the `±`.
 fn without_uncertainty(term: &str) -> (&str, f64) {
     let (term, uncertainty) = term.split_once(" ± ").unwrap_or((term, "0"));
     (term, amount(uncertainty).unwrap())
@@ -172,7 +174,7 @@ fn is_alike_as_text(shown: &str, printed: &str) -> bool {
         && figures.iter().zip(&others).all(|(a, b)| is_close(a, b))
 }
 
-/// The first line shown that is not printed where it should be.
+/// The first line of the README that is missing from the output.
 fn missing<'a>(shown: &'a [String], printed: &[String]) -> Option<&'a str> {
     let (mut at, mut skips) = (0, false);
     for line in shown {

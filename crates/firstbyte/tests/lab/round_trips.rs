@@ -1,4 +1,4 @@
-//! Round trips counted, and times, against the configured delays.
+//! Counts of round trips, and times, compared with the configured delays.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ fn over_both_families(
     }
 }
 
-/// What holds for every single sample.
+/// Checks that hold for every sample.
 fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: bool) {
     let connection = &sample.connection;
     assert_eq!(connection.failure.as_ref().map(|f| &f.message), None);
@@ -92,7 +92,7 @@ fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: 
 
     assert!(connection.flights.len() >= 2);
     for chunk in connection.flights.iter().flat_map(|flight| &flight.chunks) {
-        // Derived where the kernel merged the server's Finished with its settings.
+        // Derived if the kernel merged the server's Finished with its settings.
         assert!(["kernel", "kernel-derived"].contains(&chunk.clock.as_str()), "{}", chunk.clock);
     }
     for mark in ["request_start", "request_end", "response_start", "response_end"] {
@@ -100,7 +100,7 @@ fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: 
     }
 }
 
-/// Of nearly all samples: a machine that stands still for a round trip in the middle of a flight makes one more of it.
+/// Checks nearly all samples: if the machine pauses for a round trip during a flight, an extra round trip is counted.
 fn check_round_trips(samples: &[SampleRecord], tls_round_trips: u32) {
     let counted = |sample: &SampleRecord| {
         let of = |name| phase(sample, name).map_or(0, |phase| phase.round_trips);
@@ -112,21 +112,21 @@ fn check_round_trips(samples: &[SampleRecord], tls_round_trips: u32) {
     assert!(other * 3 <= samples.len(), "{counted:?}");
 }
 
-/// What the least disturbed sample shows.
+/// Checks the times of the least disturbed sample.
 fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
     let duration = |name| fastest(samples, |s| phase(s, name).unwrap().duration_ns);
     let network = |name| fastest(samples, |s| phase(s, name).unwrap().parts.network_ns);
     let server = |name| fastest(samples, |s| phase(s, name).unwrap().parts.server_ns);
     let client = |name| fastest(samples, |s| phase(s, name).unwrap().parts.client_ns);
 
-    // A stamp that is late by itself, as in a virtual machine that stood still, makes what begins with it shorter.
+    // A timestamp that is late by itself, as in a paused virtual machine, shortens the phase that begins with it.
     let about = |time, trips: u32, what| {
         assert_within(time, rtt * trips - MS, MS + rtt * trips / 8, what);
     };
     about(fastest(samples, |s| s.connection.split.rtt_ns.unwrap()), 1, "round trip");
     about(duration("connect"), 1, "connect");
     about(network("wait"), 1, "network in wait");
-    // Far less than the round trip that would be missing or too many.
+    // The tolerance is far less than a missing or an extra round trip.
     assert_within(server("wait"), Duration::ZERO, rtt / 4, "server in wait");
     assert_within(duration("wait"), rtt - MS, rtt / 4, "wait");
     if tls_round_trips > 0 {
@@ -160,11 +160,11 @@ fn a_and_aaaa_are_timed_apart() {
             assert_eq!(lookup.addresses.len(), 1, "{record_type}");
             u64::try_from(lookup.end_ns.unwrap() - lookup.start_ns).unwrap()
         });
-        // Read by the process, which may have to wait for a processor: less than a second round
-        // trip is what can be held against it.
+        // The process reads this time and may have to wait for a processor, so the bound is just less than a second
+        // round trip.
         assert_within(took, RTT_RESOLVER, 15 * MS, record_type);
     }
-    // IPv6 was there first: nothing waited for the other answer.
+    // The IPv6 answer came first, so nothing waited for the other.
     let resolve = fastest(&samples, |sample| phase(sample, "resolve").unwrap().duration_ns);
     assert_within(resolve, RTT_RESOLVER, 15 * MS, "resolve");
     assert!(samples.iter().all(|sample| sample.connection.attempts.len() == 1));

@@ -1,4 +1,4 @@
-//! `lab study` shows no secret of its plan. All other commands are in `tests/program/secrets.rs`, on loopback.
+//! `lab study` shows no secrets of its plan. `tests/program/secrets.rs` tests all other commands, on loopback.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,11 +1,11 @@
-//! An access log of nginx, in the format that `log-format` prints, over a path: what it says of resumption and early data is
-//! what our samples prove, all of them, and its time is the application's.
+//! An access log of nginx, in the format that `log-format` prints, over a path. It agrees with our samples about
+//! resumption and early data in every case, and its time is the application's.
 
 use serde_json::Value;
 
 use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
-/// nginx passes requests on to an application that takes longer than the handshake: `$ssl_early_data` is empty by then.
+/// nginx passes requests on to an application that takes longer than the handshake; by then `$ssl_early_data` is empty.
 fn servers(printed: &str) -> String {
     let printed = printed.replace("/var/log/nginx/firstbyte.log", "{log}");
     let mut lines = printed.lines().map(|line| line.trim_start_matches(['#', ' ']));
@@ -20,7 +20,7 @@ fn servers(printed: &str) -> String {
          ssl_session_cache shared:s:1m; {set}\n\
          location / {{ proxy_pass http://198.51.100.2; }} }} }}\n"
     );
-    // JSON's texts are TOML's as well.
+    // JSON strings are valid TOML strings.
     let configuration = serde_json::to_string(&configuration).unwrap();
     format!(
         r#"
@@ -69,7 +69,7 @@ fn nginx_logs_what_our_samples_prove_of_all_connections() {
         "{said}"
     );
     let logged = said["said_ns"].as_u64().unwrap();
-    // Around the application's time there is the way to it and back, and a handshake of TCP.
+    // The application's time, plus the way to it and back, and a TCP handshake.
     assert!((49_000_000..110_000_000).contains(&logged), "{said}");
     for (name, least) in [("resumed", 20), ("early_data", 10)] {
         let agreement = &log[name];

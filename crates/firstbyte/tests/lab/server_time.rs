@@ -1,7 +1,7 @@
-//! The estimate of the server's time, held against the truth: servers that take as long as they are told.
+//! Compares the estimate of the server's time with the truth: servers that take as long as configured.
 //!
-//! `cargo test -p firstbyte --test lab -- --ignored --nocapture server_time` measures every cell and
-//! prints the table of docs/measurement.md; a few of the cells are held to their bars with every run.
+//! `cargo test -p firstbyte --test lab -- --ignored --nocapture server_time` measures every cell and prints the table
+//! of `docs/measurement.md`; every run checks a few of the cells against their bars.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::support::{PROGRAM, Permits, Scene, firstbyte, phase, run, samples, te
 /// One server behind one link.
 struct Cell {
     name: String,
-    /// Round trip, milliseconds.
+    /// Round trip in milliseconds.
     rtt: u32,
-    /// What it takes before it answers, milliseconds.
+    /// Think time before the answer, milliseconds.
     think: u32,
-    /// What the link does to the server's packets, besides: keys of a scenario.
+    /// Other settings of the link towards the client: keys of a scenario.
     down: &'static str,
-    /// More about the server: keys of a scenario.
+    /// Other settings of the server: keys of a scenario.
     server: &'static str,
     about: &'static str,
 }
@@ -59,7 +59,7 @@ down = {{ delay = "{half}ms" }}
     }
 }
 
-/// What was estimated in a cell, by round, milliseconds.
+/// Estimates for a cell, one per round, milliseconds.
 struct Estimated {
     server: Vec<f64>,
     uncertainty: Option<f64>,
@@ -71,7 +71,7 @@ impl Estimated {
     }
 }
 
-/// Visits every cell once in each of so many rounds: what else the machine has to do meets all of them.
+/// Visits every cell once per round, so that other work on the machine affects all cells.
 fn measure(cells: &[Cell], rounds: usize) -> Vec<Estimated> {
     let hosts: Vec<String> = cells.iter().enumerate().map(|(i, cell)| cell.host(i + 1)).collect();
     let scene = Scene::with_servers(&hosts.concat());
@@ -81,7 +81,7 @@ fn measure(cells: &[Cell], rounds: usize) -> Vec<Estimated> {
     }
     let script = format!("for round in $(seq {rounds}); do\n{round}done");
     let mut command = firstbyte(&["lab", "run"]);
-    // With hundreds of milliseconds a visit the table takes its time.
+    // At hundreds of milliseconds per visit, the table needs a longer timeout.
     command = {
         let mut longer = std::process::Command::new("timeout");
         longer.args(["--kill-after=5", "590", PROGRAM]).args(command.get_args().skip(3));
@@ -109,14 +109,15 @@ fn estimated(samples: &[SampleRecord], rounds: usize) -> Estimated {
     Estimated { server: samples.iter().map(of_server).collect(), uncertainty }
 }
 
-/// Half a millisecond, or 5 %.
+/// The tolerance: half a millisecond or 5 %, whichever is larger.
 fn bar(think: u32) -> f64 {
     (f64::from(think) * 0.05).max(0.5)
 }
 
-/// What a server takes that is told to take no time is its own, and true as well: a cell's error is what
-/// is left of its rounds' differences to that one. A machine that is busy makes the interval wide,
-/// and moves neither end beyond the truth.
+/// A server configured to take no time still needs some, and that estimate is true as well.
+///
+/// A cell's error is therefore its difference to that cell, round by round. On a busy machine the interval becomes
+/// wider, but neither end moves beyond the truth.
 #[test]
 fn on_a_quiet_link_the_estimate_is_true() {
     let _permits = Permits::one();

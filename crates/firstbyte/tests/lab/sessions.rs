@@ -1,5 +1,4 @@
-//! Sessions taken up again and early data: the program's proofs, and its times, against what servers
-//! wrote down.
+//! Session resumption and early data: the program's proofs and times, compared with the servers' logs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::support::{PROGRAM, Permits, Scene, firstbyte, least, run, text};
 const ROUNDS: usize = 12;
 const WARMUP: usize = 1;
 const RTT: Duration = Duration::from_millis(20);
-/// Of processing, at the median: less than a round trip, so that round trips can be counted.
+/// Slack for processing, at the median: less than a round trip, so that round trips can be counted.
 const SLACK: Duration = Duration::from_millis(19);
 
 const TLS12_TICKET: &str = "TLS 1.2 by ticket: tls=1.2 http=2 session=ticket";
@@ -27,7 +26,7 @@ const HTTP3_EARLY: &str = "HTTP/3 0-RTT: http=3 session=0rtt";
 const HTTP3_RESUMED_SMALL: &str = "HTTP/3 resumed: http=3 kex=x25519 session=resumed";
 const HTTP3_EARLY_SMALL: &str = "HTTP/3 0-RTT: http=3 kex=x25519 session=0rtt";
 
-/// Round trips to the first byte, name lookup apart.
+/// Round trips to the first byte, without the name lookup.
 fn round_trips(way: &str) -> u32 {
     match way {
         TLS12_TICKET | TLS12_SESSION_ID | TLS13_RESUMED => 3,
@@ -37,7 +36,7 @@ fn round_trips(way: &str) -> u32 {
     }
 }
 
-/// A lab with a server of this kind, what was measured there, and what the server saw.
+/// A lab with a server of this kind: the measured run, and the server's log.
 struct Measured {
     run: Run,
     log: Vec<Entry>,
@@ -74,7 +73,7 @@ fn log_of(logs: &Path) -> std::path::PathBuf {
 }
 
 impl Measured {
-    /// Every sample of every way is what was asked for.
+    /// Asserts that every sample of every way is as requested.
     fn assert_proven(&self, ways: &[&str]) {
         let otherwise: Vec<&Row> =
             self.run.rows.iter().filter(|row| row.standing != Standing::Proven).collect();
@@ -83,8 +82,8 @@ impl Measured {
         assert!(self.run.bad_lines.is_empty(), "{:?}", self.run.bad_lines);
     }
 
-    /// The server saw as many requests as there are samples of these ways, and one before the first
-    /// sample of each, with a full handshake.
+    /// Asserts that the server saw as many requests as these ways have samples, plus one with a full handshake before
+    /// the first sample of each way.
     fn assert_log_agrees(&self, what: &str, ways: &[&str], is_of_ways: impl Fn(&Entry) -> bool) {
         let of_ways = self.log.iter().filter(|entry| is_of_ways(entry));
         let seen = of_ways.fold([0; 3], |[full, resumed, early], entry| {
@@ -104,7 +103,7 @@ impl Measured {
         assert_eq!(seen, [ways.len(), samples(false), samples(true)], "{what}: {:#?}", self.log);
     }
 
-    /// The first byte comes as many round trips after the name lookup as the way has.
+    /// Asserts that the first byte comes after the way's number of round trips, counted from the name lookup.
     fn assert_times(&self, ways: &[&str]) {
         let first_byte = |cell: usize| {
             let rows = self.run.rows.iter().filter(|row| usize::from(row.cell) == cell);
@@ -120,7 +119,7 @@ impl Measured {
             let from = RTT * round_trips(way);
             assert!((from..from + SLACK).contains(time), "{way}: {time:?}");
         }
-        // Each pair of ways is apart by the round trips between them.
+        // Each pair of ways differs by the round trips between them.
         for (way, time) in ways.iter().zip(&times) {
             for (other, later) in ways.iter().zip(&times) {
                 if let Some(saved @ 1..) = round_trips(other).checked_sub(round_trips(way)) {
@@ -135,7 +134,7 @@ impl Measured {
 const WAYS: [&str; 6] =
     [TLS12_TICKET, TLS12_SESSION_ID, TLS13_RESUMED, TLS13_EARLY, HTTP3_RESUMED, HTTP3_EARLY];
 
-/// Of nginx over TCP, with the built-in server's HTTP/3 beside it; or of the built-in one alone.
+/// For nginx over TCP with the built-in server's HTTP/3 next to it, or for the built-in server alone.
 fn over_tcp_and_quic(server: &str) {
     let measured = measured(server, &WAYS);
     measured.assert_proven(&WAYS);
@@ -162,7 +161,7 @@ fn the_built_in_server_agrees() {
     over_tcp_and_quic(r#"kind = "builtin", early_data = "on", http3 = true"#);
 }
 
-/// Whose log knows of sessions over TCP, and of HTTP/3 only that a request came.
+/// Caddy logs sessions over TCP, but for HTTP/3 only that a request arrived.
 #[test]
 fn caddy_agrees() {
     let _permits = Permits::one();

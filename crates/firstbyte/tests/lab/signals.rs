@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::support::{PROGRAM, Permits};
 
-/// The program as PID 1 of a namespace of its own, and the process that made it.
+/// The program as PID 1 of a new namespace, and the process that created the namespace.
 struct Container {
     maker: Child,
     program: Pid,
@@ -19,7 +19,7 @@ struct Container {
 
 impl Container {
     fn start(arguments: &[&str]) -> Self {
-        // The test itself may be run under nohup(1).
+        // The test itself may run under nohup(1).
         let maker = Command::new("unshare")
             .args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"])
             .args(["env", "--default-signal=HUP,INT,TERM", PROGRAM])
@@ -50,7 +50,7 @@ impl Container {
     }
 }
 
-/// As `/proc` says, whether the process handles SIGTERM itself.
+/// Whether the process handles SIGTERM itself, according to `/proc`.
 fn handles_sigterm(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let Some(caught) = status.lines().find_map(|line| line.strip_prefix("SigCgt:")) else {
@@ -59,7 +59,7 @@ fn handles_sigterm(process: &str) -> bool {
     u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::SIGTERM as u32 - 1) & 1 == 1
 }
 
-/// More connections than anybody waits for.
+/// Too many connections to ever finish.
 const MANY: [&str; 6] = ["predict", "--loss", "1%", "-n", "4000000000", "--csv"];
 
 #[test]
@@ -74,7 +74,7 @@ fn as_pid_1_what_is_measured_ends_with_whole_rows() {
         stdout.read_to_string(&mut rows).unwrap();
         assert_eq!(container.code(), Some(code), "{signal}");
         assert!(rows.ends_with('\n'), "{signal}");
-        // One with other columns than the first is an error.
+        // The reader fails if a row has a different number of columns than the first.
         let read = csv::Reader::from_reader(rows.as_bytes()).records().map(Result::unwrap).count();
         assert_eq!(read, rows.lines().count() - 1, "{signal}");
     }
@@ -87,7 +87,7 @@ fn as_pid_1_what_is_not_measured_ends_at_once() {
     assert_eq!(container.code(), Some(143));
 }
 
-/// Runs the program in `directory` until `file` there has so many bytes, and tells it to end; its output.
+/// Runs the program in `directory` until `file` there has `bytes` bytes, then terminates it; returns its output.
 fn ended_when_written(directory: &Path, arguments: &[&str], file: &str, bytes: u64) -> String {
     let mut child = Command::new(PROGRAM)
         .args(arguments)

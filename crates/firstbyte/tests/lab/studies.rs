@@ -1,4 +1,4 @@
-//! Studies that come with scenarios.
+//! The studies that are shipped with scenarios.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use firstbyte_core::stats::paired_effect;
 use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const RTT: Duration = Duration::from_millis(112);
-/// A round takes twenty seconds: three images of three and a half, each after one that leaves it a session.
+/// A round takes twenty seconds: three images of three and a half, each after a visit that provides a session.
 const ROUNDS: usize = 3;
 
-/// A directory of programs without browsers in it: what ends tests that hang, and no other.
+/// A directory for `PATH` that contains only `timeout`, which ends hanging tests, and therefore no browser.
 fn without_browsers(scene: &Scene) -> PathBuf {
     let directory = scene.path("programs");
     std::fs::create_dir(&directory).unwrap();
@@ -26,14 +26,13 @@ fn without_browsers(scene: &Scene) -> PathBuf {
 
 /// The published example: early data saves a page one round trip of 112 ms.
 ///
-/// So few rounds may miss a figure, so that the exit code may be 101; what is measured
-/// has to be right all the same.
+/// With so few rounds a figure may be missed, so the exit code may be 101, but the measured values must be right.
 #[test]
 fn codavel_saves_a_round_trip() {
     let _permits = Permits::one();
     let scene = Scene::new("");
     let (file, logs) = (scene.path("codavel.run"), scene.path("logs"));
-    // Where no browser is installed: they take minutes.
+    // Run as if no browser were installed: browsers take minutes.
     let programs = without_browsers(&scene);
     let mut command = firstbyte(&["lab", "study", "codavel", "-n", &ROUNDS.to_string()]);
     command.arg("--run").arg(&file).arg("--logs").arg(&logs).env("PATH", &programs);
@@ -44,7 +43,7 @@ fn codavel_saves_a_round_trip() {
     for client in ["curl", "Chromium", "Firefox"] {
         let missing = format!("left out: off, {client}, Page: ");
         assert!(said.contains(&missing), "{said}");
-        // The story has a panel of each client, which says why it is empty.
+        // The story has a panel for each client, which says why it is empty.
         let panel = format!("\n{client}\n  not measured: ");
         assert!(shown.contains(&panel), "{client}: {shown}");
     }
@@ -68,7 +67,7 @@ fn codavel_saves_a_round_trip() {
     let told = words.contains("Early data took one round trip (1");
     match code {
         Some(0) => assert!(told && words.ends_with("9 of 9 figures reproduced"), "{shown}"),
-        // What was missed may be a figure on which the sentence does not rest.
+        // A missed figure may be one that the sentence does not depend on.
         _ => {
             assert!(words.contains("of 9 figures reproduced; missed: "), "{shown}");
             assert!(told != words.contains("No conclusion: "), "{shown}");
@@ -78,7 +77,7 @@ fn codavel_saves_a_round_trip() {
     let run = Run::read(&file).unwrap();
     assert!(run.rows.iter().all(|row| row.standing == Standing::Proven), "{:?}", run.rows);
     let cells = run.header.cells();
-    // By round, in milliseconds.
+    // Totals by round, in milliseconds.
     let totals = |way: &str| {
         let has = |cell: &firstbyte_core::run::Cell, axis: &str, value: &str| {
             cell.factors.iter().any(|factor| factor.axis == axis && factor.value == value)
@@ -101,7 +100,7 @@ fn codavel_saves_a_round_trip() {
     }
 }
 
-/// Six round trips over HTTPS where HTTP takes two: the published 177 and 500 ms, near 39 and 130 to 150.
+/// Six round trips over HTTPS, but two over HTTP: the published 177 and 500 ms, and nearby 39 and 130 to 150.
 #[test]
 fn curl_length_takes_six_round_trips() {
     let _permits = Permits::one();
@@ -121,11 +120,11 @@ fn curl_length_takes_six_round_trips() {
         let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
         let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();
         assert_eq!(times.len(), 7);
-        // What else the machine has to do only adds.
+        // Other work on the machine only adds time.
         Duration::from_nanos(times.into_iter().min().unwrap())
     };
     for (site, least_ms, most_ms) in [
-        // Less than half a round trip of 82 and of 20 ms, beside a transfer of 8 and 12 ms and a signature.
+        // Margins: less than half a round trip of 82 and of 20 ms, plus a transfer of 8 and 12 ms and a signature.
         ("far HTTP", 172, 200),
         ("far HTTPS", 500, 540),
         ("near HTTP", 40, 50),
@@ -137,11 +136,11 @@ fn curl_length_takes_six_round_trips() {
         let within = Duration::from_millis(least_ms)..=Duration::from_millis(most_ms);
         assert!(within.contains(&total), "{site}: {total:?}\n{shown}");
     }
-    // The first attempt of each is measured, and apart.
+    // The first attempt of each is measured, but kept apart.
     assert_eq!(run.rows.iter().filter(|row| row.warmup).count(), 4);
 }
 
-/// Two systems alike but for sessions: a capture of both names the one, and what that costs.
+/// Two systems that differ only in session resumption: a capture of both identifies the one without, and its cost.
 #[test]
 fn nam_names_the_system_that_does_not_resume() {
     let _permits = Permits::one();
@@ -165,16 +164,16 @@ fn nam_names_the_system_that_does_not_resume() {
         (change["server"].as_str(), change["what"].as_str()),
         (Some("b"), Some("resumption"))
     );
-    // Of each node's 40 connections the first cannot resume.
+    // The first of each node's 40 connections cannot resume.
     assert_eq!((&change["before"]["of"], &change["before"]["count"]), (&117.into(), &117.into()));
     assert_eq!((&change["after"]["of"], &change["after"]["count"]), (&117.into(), &0.into()));
     let number = |field: &str| change[field].as_f64().unwrap();
     let saved = number("full_handshake_seconds") - number("short_handshake_seconds");
     println!("  full : short {:.1}, {:.2} ms", number("full_to_short"), saved * 1e3);
-    // A round trip of 0.6 ms at least, and a signature.
+    // At least a round trip of 0.6 ms, and a signature.
     assert!((0.0006..0.01).contains(&saved), "{change:#?}");
-    // Means instead of medians, and each node's first connection is full on both sides. A mean has in it all that
-    // the machine had to do besides.
+    // These are means instead of medians, and each node's first connection is a full handshake on both sides. A mean
+    // includes all other work of the machine.
     let cost = number("cost_per_connection_seconds");
     assert!((0.4..2.5).contains(&(cost / saved)), "{change:#?}");
     let total = &difference["totals"][0];
@@ -184,7 +183,7 @@ fn nam_names_the_system_that_does_not_resume() {
     let sum: f64 = parts.into_iter().map(part).sum();
     assert!((sum - part("difference_seconds")).abs() < 1e-12, "{total:#?}");
 
-    // The same as rows and as a page, live capture or not.
+    // The same as rows and as a page, whether the capture is live or not.
     let mut command = firstbyte(&["wire", "diff", "--csv", "--html"]);
     command.arg(scene.path("changed.html")).arg(captures.join("client.pcapng"));
     let output = run(command.args(groups.iter().flat_map(|group| ["--group", group])));
@@ -199,14 +198,14 @@ fn nam_names_the_system_that_does_not_resume() {
         assert!(page.contains(part), "{part}");
     }
 
-    // Halves of system a, alike: nothing.
+    // Two halves of system A do not differ, so nothing is found.
     let mut command = firstbyte(&["wire", "diff"]);
     command.arg(captures.join("client.pcapng"));
     let output = run(command.args(["--group", "one=node1*", "--group", "two=node2*,node3*"]));
     assert!(text(&output.stdout).starts_with("no change"), "{}", text(&output.stdout));
 }
 
-/// What our own client says of its connections is what the wire shows; curl's times are read later, and are its own.
+/// Our own client's claims about its connections equal the wire; curl reads its times later, so they differ.
 #[test]
 fn clients_are_held_against_the_wire() {
     let _permits = Permits::all();
@@ -233,8 +232,10 @@ fn clients_are_held_against_the_wire() {
     assert!(std::fs::read_to_string(page).unwrap().contains("minus the capture"));
 }
 
-/// What a capture says of a server's capacity is what a load on it shows: nginx as one process. Where the machine has nothing to
-/// spare, the lab's links are late, and the capture with them: so it is run by name, as root, whose links go first.
+/// A server's capacity according to a capture equals its capacity under load: nginx as one process.
+///
+/// If the machine has no processor time to spare, the lab's links are late, and so is the capture. The test therefore
+/// runs only by name, and as root, whose links have priority.
 #[test]
 #[ignore = "by name, as root: it wants the machine for itself"]
 fn capacity_is_in_the_capture_what_it_is_under_load() {
@@ -246,7 +247,7 @@ fn capacity_is_in_the_capture_what_it_is_under_load() {
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}{shown}");
     assert!(shown.contains("2 of 2 figures reproduced\n"), "{shown}");
-    // Five steps of each sort, in none of which a connection failed.
+    // Five steps of each kind; no connection failed in any of them.
     let steps: Vec<Vec<&str>> = shown
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -257,7 +258,7 @@ fn capacity_is_in_the_capture_what_it_is_under_load() {
     assert!(steps.iter().all(|step| step[4] == "0"), "{shown}");
     println!("{shown}");
 
-    // The capture by itself, at the client and at the server, says the same; as rows and as a page too.
+    // The capture alone, at the client and at the server, gives the same capacity, also as rows and as a page.
     let sustained = |file: &str| {
         let mut command = firstbyte(&["wire", "--capacity", "--json", "--html"]);
         command.arg(scene.path("page.html")).arg(captures.join(file));
@@ -277,7 +278,7 @@ fn capacity_is_in_the_capture_what_it_is_under_load() {
         assert!((client / server - 1.0).abs() < 0.05, "{client} {server}");
     }
 
-    // A client that connects once at a time says nothing of it.
+    // A client that makes one connection at a time says nothing about capacity.
     let alone = scene.path("alone");
     let mut command = firstbyte(&["lab", "run", "capacity", "--server", "nginx", "--capture"]);
     command.arg(&alone).args(["--", PROGRAM, "probe", "-n", "120"]);

@@ -1,4 +1,4 @@
-//! Labs to run the program in, and what it measured there.
+//! Labs to run the program in, and access to the measured samples.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -19,11 +19,11 @@ pub(crate) const RTT_V6: Duration = Duration::from_millis(30);
 /// Round trip from client to resolver.
 pub(crate) const RTT_RESOLVER: Duration = Duration::from_millis(20);
 
-/// Links as above.
+/// Links with these round trips.
 pub(crate) const LINKS: &str = r#"up = { delay = "10ms", ipv6 = { delay = "15ms" } }
 down = { delay = "10ms", ipv6 = { delay = "15ms" } }"#;
 
-/// A scenario file in a directory of its own, where captures go too.
+/// A scenario file in a temporary directory, which also receives captures.
 pub(crate) struct Scene {
     directory: TempDir,
 }
@@ -66,7 +66,7 @@ down = {{ delay = "10ms" }}
         ))
     }
 
-    /// These hosts, which are everything in the scenario.
+    /// A scenario with only these hosts.
     pub(crate) fn with_hosts(hosts: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let source = format!("description = \"for a test\"\n{hosts}");
@@ -78,7 +78,7 @@ down = {{ delay = "10ms" }}
         self.directory.path().join("test.toml")
     }
 
-    /// A file that a test makes beside it.
+    /// Path of another file in the scene's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -87,8 +87,8 @@ down = {{ delay = "10ms" }}
         self.directory.path().join("captures")
     }
 
-    /// Runs `firstbyte --json` on the client of a new lab, in which everything is captured; gives
-    /// the samples that are to be pooled.
+    /// Runs `firstbyte --json` on the client of a new lab with captures everywhere; returns the samples without
+    /// warm-up.
     pub(crate) fn measure(&self, lab: &[&str], probe: &[&str]) -> Vec<SampleRecord> {
         let mut command = firstbyte(&["lab", "run"]);
         command.arg(self.file()).args(lab).arg("--capture").arg(self.captures());
@@ -105,7 +105,7 @@ down = {{ delay = "10ms" }}
     }
 }
 
-/// A lab for `firstbyte lab up`, with a name that no other lab of this machine has. Dropping it takes it down.
+/// A lab for `firstbyte lab up`, with a unique name on this machine. Dropping it takes it down.
 pub(crate) struct NamedLab {
     pub(crate) scene: Scene,
     pub(crate) name: String,
@@ -125,13 +125,13 @@ impl NamedLab {
         self.scene.file().with_file_name(format!("{}.toml", self.name))
     }
 
-    /// Runs `firstbyte lab …`; gives its exit code, standard output and standard error.
+    /// Runs `firstbyte lab …`; returns its exit code, standard output and standard error.
     pub(crate) fn lab(&self, arguments: &[&str]) -> (i32, String, String) {
         let output = run(firstbyte(&["lab"]).args(arguments));
         (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
     }
 
-    /// Runs a command on one of its hosts; gives the same.
+    /// Runs a command on one of the lab's hosts; returns the same as [`Self::lab`].
     pub(crate) fn exec(&self, host: &str, command: &[&str]) -> (i32, String, String) {
         self.lab(&[&["exec", &self.name, "--host", host, "--"], command].concat())
     }
@@ -143,19 +143,19 @@ impl Drop for NamedLab {
     }
 }
 
-/// The samples in NDJSON, warm-up apart.
+/// The samples in NDJSON, without warm-up.
 pub(crate) fn samples(ndjson: &[u8]) -> Vec<SampleRecord> {
     let samples: Vec<SampleRecord> =
         text(ndjson).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     samples.into_iter().filter(|sample| !sample.warmup).collect()
 }
 
-/// The program, with nothing from outside that changes what it prints.
+/// The program, isolated from environment settings that change its output.
 pub(crate) fn firstbyte(arguments: &[&str]) -> Command {
     firstbyte_within(170, arguments)
 }
 
-/// The same with another limit: `timeout` ends it after `seconds`.
+/// Same as `firstbyte` with a different limit: `timeout` ends it after `seconds`.
 pub(crate) fn firstbyte_within(seconds: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", &seconds.to_string(), PROGRAM]).args(arguments);
@@ -178,18 +178,18 @@ pub(crate) fn phase<'a>(sample: &'a SampleRecord, name: &str) -> Option<&'a Phas
     sample.connection.split.phases.iter().find(|phase| phase.name == name)
 }
 
-/// The least of what `of` gives for each sample, in nanoseconds: whatever else the machine has to do
-/// only adds, and the sample that it disturbed least shows what the program and the lab take.
+/// The minimum of `of` over all samples, in nanoseconds. Other work on the machine only adds time, so the least
+/// disturbed sample shows the time of the program and the lab.
 pub(crate) fn fastest(samples: &[SampleRecord], of: impl Fn(&SampleRecord) -> u64) -> Duration {
     least(samples.iter().map(of))
 }
 
-/// The least of them, in nanoseconds.
+/// The minimum of `values`, which are in nanoseconds.
 pub(crate) fn least(values: impl IntoIterator<Item = u64>) -> Duration {
     Duration::from_nanos(values.into_iter().min().unwrap())
 }
 
-/// The one in the middle, in nanoseconds.
+/// The median of `values`, which are in nanoseconds.
 pub(crate) fn middle(mut values: Vec<u64>) -> Duration {
     assert!(!values.is_empty());
     values.sort_unstable();

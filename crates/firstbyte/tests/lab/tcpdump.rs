@@ -1,8 +1,8 @@
-//! tcpdump as the user that it is started by, in labs of root and of ordinary users.
+//! Runs tcpdump without changing its user, in labs of root and of ordinary users.
 //!
-//! In a lab everybody is root, and tcpdump changes to another user then; with `-Z root` it changes to the one that it
-//! is already. Either way `initgroups` comes first, which the kernel refuses in a namespace that an ordinary user has
-//! made (user_namespaces(7), "setgroups"). There is nothing to change, and that call is made to do nothing.
+//! In a lab everybody is root, and tcpdump then switches to another user; with `-Z root` it switches to the one it
+//! already is. Either way it calls `initgroups` first, which the kernel refuses in a namespace made by an ordinary user
+//! (user_namespaces(7), "setgroups"). Since there is nothing to change, this module makes that call do nothing.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 const UNCHANGED: &str = "int initgroups(const char *user, unsigned group) { return 0; }\n";
 
-/// What `LD_PRELOAD` has to name when tcpdump is started with `-Z root`; it is made in `directory`.
+/// Builds a library in `directory`, and returns its path for the `LD_PRELOAD` of a tcpdump started with `-Z root`.
 ///
 /// # Panics
 /// Without a C compiler, which building firstbyte needs too.

@@ -1,4 +1,4 @@
-//! Links that lose: what was lost is in the record, and its cost in the right part.
+//! Lossy links: losses are in the record, and their cost is in the right part.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ down = { delay = "10ms", drop_syn = 1 }"#,
     );
     let resolve = format!("server.test:443:{SERVER_V4}");
     let samples = scene.measure(&[], &["-n", "3", "--resolve", &resolve, HTTPS]);
-    // The kernel sends a SYN again after one second (RFC 6298 §2).
+    // The kernel retransmits a SYN after one second (RFC 6298 §2).
     let variation = fastest(&samples, |sample| {
         assert!(sample.connection.tcp.as_ref().unwrap().retransmits.unwrap() >= 1);
         assert_eq!(sum(&sample.connection.split.parts), sample.connection.total_ns);

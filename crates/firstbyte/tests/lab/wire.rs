@@ -1,4 +1,4 @@
-//! What passed the client's link, read from its capture: the other witness.
+//! Traffic on the client's link, read from its capture: an independent witness.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 /// A TCP segment of a connection to a web server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
-    /// Since the Unix epoch.
+    /// Nanoseconds since the Unix epoch.
     pub(crate) at_ns: u64,
     pub(crate) sent: bool,
     pub(crate) syn: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Segment {
     pub(crate) bytes: usize,
 }
 
-/// Segments with payload, one after the other in the same direction.
+/// Consecutive segments with payload in the same direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) sent: bool,
@@ -28,8 +28,10 @@ pub(crate) struct Run {
     pub(crate) last_ns: u64,
 }
 
-/// The connections in a capture, in the order in which they began. What TCP sent again after it had passed here is left
-/// out: nobody wrote it twice, and on a busy machine a link may be so late that the kernel tries.
+/// The connections in a capture, in the order in which they began.
+///
+/// TCP retransmissions of bytes that already passed here are left out: the application wrote them only once, and on a
+/// busy machine a link may be late enough for the kernel to retransmit.
 pub(crate) fn connections(file: &Path) -> Vec<Vec<Segment>> {
     let mut connections: BTreeMap<u16, Vec<Segment>> = BTreeMap::new();
     for_each_packet(file, |at_ns, frame| {

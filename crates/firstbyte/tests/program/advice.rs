@@ -1,4 +1,4 @@
-//! The messages and hints for bad servers that people have met: `docs/bad-cases.md`, row by row, from the program itself.
+//! The messages and hints for bad servers seen in practice: the rows of `docs/bad-cases.md`, from the program itself.
 
 use std::any::Any;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ use crate::support::run::firstbyte;
 
 /// A server, with the message and the hint expected for it.
 struct AdviceRow {
-    /// As `docs/bad-cases.md` calls it.
+    /// The case's name in `docs/bad-cases.md`.
     case: &'static str,
     server: fn() -> RunningServer,
     arguments: &'static [&'static str],
@@ -35,7 +35,7 @@ struct AdviceRow {
     says: &'static [&'static str],
 }
 
-/// A server under way, and its port, which is `{port}` in texts.
+/// A running server, and its port, which replaces `{port}` in texts.
 struct RunningServer(u16, Box<dyn Any>);
 
 fn running(peer: Peer) -> RunningServer {
@@ -47,7 +47,7 @@ fn says(bytes: impl Into<Vec<u8>>) -> RunningServer {
     running(Peer::tcp(move |stream| answer(stream, &bytes)))
 }
 
-/// A server whose certificate an intermediate has issued, with what it `sends` behind its own.
+/// A server whose certificate was issued by an intermediate; `sends` says whether it sends the intermediate too.
 fn behind_an_intermediate(expires: i32, sends: bool) -> RunningServer {
     let (mut identity, intermediate) = TRUSTED.issue_through_another(&["127.0.0.1"], |params| {
         params.not_after = date_time_ymd(expires, 1, 1);
@@ -58,14 +58,14 @@ fn behind_an_intermediate(expires: i32, sends: bool) -> RunningServer {
     running(Peer::tls(server(&identity, &[]), drain))
 }
 
-/// A server for 500 names.
+/// A server with a certificate for 500 names.
 fn for_many() -> RunningServer {
     let names: Vec<String> = (0..500).map(|n| format!("host{n}.test")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     running(Peer::tls(server(&TRUSTED.issue(&names, |_| ()), &[]), drain))
 }
 
-/// A server whose certificate has its address as a DNS name.
+/// A server whose certificate contains its address as a DNS name.
 fn address_as_name() -> RunningServer {
     let identity = TRUSTED.issue(&[], |params| {
         params.subject_alt_names = vec![SanType::DnsName("127.0.0.1".try_into().unwrap())];
@@ -73,7 +73,7 @@ fn address_as_name() -> RunningServer {
     running(Peer::tls(server(&identity, &[]), drain))
 }
 
-/// A server that asks for another handshake when it has the request, and ends the connection when that is refused.
+/// A server that asks for renegotiation when it has the request, and closes the connection when that is refused.
 fn renegotiates() -> RunningServer {
     let config = Arc::new(with_open_keys(&good()));
     running(Peer::tcp(move |mut tcp| {
@@ -98,7 +98,7 @@ fn renegotiates() -> RunningServer {
     }))
 }
 
-/// A record of TLS 1.2 (RFC 7905 §2, RFC 5246 §6.2.3.3).
+/// Seals a TLS 1.2 record (RFC 7905 §2, RFC 5246 §6.2.3.3).
 fn sealed(key: &LessSafeKey, iv: &[u8], sequence: u64, content_type: u8, plain: &[u8]) -> Vec<u8> {
     let mut nonce: [u8; 12] = iv.try_into().unwrap();
     for (byte, number) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {
@@ -125,13 +125,13 @@ fn speaks_tls() -> RunningServer {
     }))
 }
 
-/// A frame of HTTP/2 with these bytes (RFC 9113 §4.1).
+/// An HTTP/2 frame with this payload (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], payload].concat()
 }
 
-/// Answers over HTTP/2 with these frames, and ends the connection.
+/// Answers over HTTP/2 with these frames, then closes the connection.
 fn says_h2(frames: &[Vec<u8>]) -> RunningServer {
     let bytes = [SETTINGS, &frames.concat()].concat();
     running(Peer::tls(server(&good(), &["h2"]), move |stream| {
@@ -142,7 +142,7 @@ fn says_h2(frames: &[Vec<u8>]) -> RunningServer {
     }))
 }
 
-/// A server with little room for what it receives.
+/// A server with a small receive buffer.
 fn with_small_window(behave: impl Fn(TcpStream) + Send + Sync + 'static) -> RunningServer {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
@@ -158,7 +158,7 @@ fn answers_early() -> RunningServer {
         let head =
             "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig\n";
         let _ = stream.write_all(head.as_bytes());
-        // Closed at once, the connection would be reset before the answer is read.
+        // If it closed at once, the connection would be reset before the answer is read.
         thread::sleep(Duration::from_millis(300));
     })
 }
@@ -280,7 +280,7 @@ const ROWS: &[AdviceRow] = &[
     },
     AdviceRow {
         case: "GOAWAY",
-        // Of three requests the first is answered: ":status: 200", HPACK 0x88.
+        // The first of three requests is answered: ":status: 200", HPACK 0x88.
         server: || says_h2(&[frame(1, 5, 1, &[0x88]), frame(7, 0, 0, b"\0\0\0\x01\0\0\0\0")]),
         arguments: &["--cacert", "ca.pem", "--requests", "3", "--parallel", "h2"],
         url: HTTPS,
@@ -405,7 +405,7 @@ fn a_response_head_that_arrives_in_parts_is_told() {
     assert!(outcome.stdout.contains("head complete at "), "{}", outcome.stdout);
 }
 
-/// What a server that reads slowly has taken is the server's time, and neither the client's nor the path's.
+/// Time spent on a server that reads slowly is the server's, and neither the client's nor the path's.
 #[test]
 fn a_server_that_reads_slowly_has_the_time() {
     let RunningServer(port, _server) = with_small_window(|mut stream| {

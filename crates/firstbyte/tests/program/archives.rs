@@ -1,4 +1,4 @@
-//! `firstbyte report` of HTTP Archives and `firstbyte har clean`, as a user meets them.
+//! `firstbyte report` of HTTP Archives, and `firstbyte har clean`, from the user's point of view.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -87,11 +87,11 @@ fn rows_say_what_is_known_and_no_secret() {
             Some(ns) => assert!((ns / 1e3 - line[connect_at].parse::<f64>().unwrap()).abs() < 1e-6),
             None => assert_eq!(&line[connect_at], ""),
         }
-        // Unknown is absent, never zero.
+        // Unknown values are absent, not zero.
         assert_ne!(row["connect_ns"], 0, "{row}");
         assert!(row["outcome"] == "opened" || row["connect_ns"].is_null(), "{row}");
     }
-    // Nothing in them lets anybody in: they are files like others.
+    // The outputs contain no credentials, so they have ordinary permissions.
     let mode = |name: &str| directory.path().join(name).metadata().unwrap().permissions().mode();
     assert_ne!(mode("all.ndjson") & 0o077, 0);
 }
@@ -105,7 +105,7 @@ fn a_page_is_drawn() {
     assert!(svg.contains("far.har.test") && !svg.contains("s3cret"));
 }
 
-/// One entry that is whole, and how what comes behind it is said.
+/// An archive with one valid entry, followed by `entry`.
 fn one(entry: &str) -> String {
     let whole = r#"{"startedDateTime":"2026-01-02T03:04:05.006Z","time":50,"request":{"method":"GET","url":"https://a.test/"},"response":{"status":200,"httpVersion":"h2"},"timings":{"dns":1,"connect":20,"ssl":12,"send":1,"wait":20,"receive":8}}"#;
     format!(
@@ -179,13 +179,13 @@ fn bad_files_are_said_and_nothing_whole_is_lost() {
         let said = format!("{}{}", outcome.stdout, outcome.stderr);
         assert!(outcome.code == code && said.contains(says), "{arguments:?}: {says}\n{outcome:?}");
     }
-    // The one that is whole counts, whatever the other is.
+    // The valid entry counts, whatever the other is.
     for name in ["negative", "nan", "huge", "sum", "text", "garbled", "deep", "number"] {
         let outcome = run(&directory, &["report", &format!("{name}.har"), "--json"]);
         let opened = outcome.stdout.lines().filter(|line| line.contains("\"opened\"")).count();
         assert_eq!(opened, 1, "{name}: {}", outcome.stdout);
     }
-    // Its date is of no use, its times are.
+    // Its date is unusable; its times are usable.
     let zone = run(&directory, &["report", "zone.har", "--json"]).stdout;
     let second: Value = serde_json::from_str(zone.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&second["started_unix_ns"], &second["wait_ns"]), (&Value::Null, &3_000_000.into()));
@@ -229,7 +229,7 @@ fn cleaned_archives_say_the_same_without_secrets() {
     }
     let shown = |name: &str| run(&directory, &["report", name]).stdout.replacen(name, "NAME", 1);
     assert_eq!(shown("clean.har"), shown("chromium.har"));
-    // To standard output, out of a pipe, packed.
+    // From a compressed pipe to standard output.
     let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
         .args(["har", "clean", "-"])
         .stdin(Stdio::piped())
@@ -268,7 +268,7 @@ fn what_cannot_be_cleaned_leaves_nothing_behind() {
     assert!(!directory.path().join("none.har").exists());
 }
 
-/// What cannot be read takes no output's place, whichever browser's file it is.
+/// Input that cannot be read leaves existing outputs untouched, whichever browser wrote it.
 #[test]
 fn what_cannot_be_read_leaves_outputs_as_they_were() {
     let directory = Directory::new();

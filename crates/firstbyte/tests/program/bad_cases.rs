@@ -1,9 +1,9 @@
-//! The bad cases that people have met, or will, as one table: clients that misbehave, files that are cut, lie or are something
-//! else, senders of field data that wish it ill. Each row says how it is made, the exit code, and words of the message;
-//! for each holds that nothing is lost: what is read stays as it is, and an output that was there is not emptied for an error.
+//! Bad cases that people have met or may meet, as one table: clients that misbehave; files that are cut off, lie or
+//! have the wrong type; hostile senders of field data. Each row says how the case is made, the exit code, and words of
+//! the message. In every case nothing is lost: inputs stay unchanged, and an error does not empty an existing output.
 //!
-//! Further cases of one kind stand beside what they are about: `bad_input` (options, servers, certificates, names),
-//! `archives`, `netlog`, `server_logs`, `rum`, and `browser` and `curl` of `firstbyte-clients`.
+//! Further cases are tested with their subject: `bad_input` (options, servers, certificates, names), `archives`,
+//! `netlog`, `server_logs`, `rum`, and `browser` and `curl` of `firstbyte-clients`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::support::run::firstbyte;
 const CHROMIUM: &str = include_str!("../../../firstbyte-sources/fixtures/har/chromium-https.har");
 const STORY: &str = include_str!("../../../firstbyte-sources/fixtures/averages/story.csv");
 
-/// A file that is reported: the name of the case, its content, the exit code, words of the message, a flag before it.
+/// A bad file for `report`: the case's name, its content, the exit code, words of the message, a flag before it.
 struct BadFile {
     name: &'static str,
     bytes: Vec<u8>,
@@ -51,14 +51,14 @@ fn utf16(text: &str) -> Vec<u8> {
     [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
 }
 
-/// An archive of entries as they are written.
+/// An archive of entries, inserted verbatim.
 fn archive(entries: &str) -> String {
     format!(
         r#"{{"log":{{"version":"1.2","creator":{{"name":"WebInspector","version":"1"}},"entries":[{entries}]}}}}"#
     )
 }
 
-/// An entry with `timings`, or whatever else stands there.
+/// An entry with `timings`, or whatever `more` contains instead.
 fn entry(more: &str) -> String {
     format!(
         r#"{{"request":{{"method":"GET","url":"https://a.test/"}},"response":{{"status":200}},{more}}}"#
@@ -207,7 +207,7 @@ fn files_that_are_bad_are_named_and_nothing_is_lost() {
         assert!(directory.read(at) == bad.bytes, "{}: it was written to", bad.name);
         if bad.code != 0 {
             assert!(outcome.stderr.starts_with("error: "), "{}: {said}", bad.name);
-            // An output that was there is not emptied for an error.
+            // An error does not empty an existing output.
             directory.write("out.json", "what was there\n");
             let outcome = firstbyte(directory.path(), &[&words[..], &["--json=out.json"]].concat());
             assert_eq!(outcome.code, bad.code, "{}: {}", bad.name, outcome.stderr);
@@ -216,7 +216,7 @@ fn files_that_are_bad_are_named_and_nothing_is_lost() {
     }
 }
 
-/// A client that is not what it should be: what stands in for it, as a shell's script; none where it is missing.
+/// A bad client: the shell script that replaces it, or `None` if the client is missing.
 struct BadClient {
     name: &'static str,
     client: &'static str,
@@ -316,7 +316,7 @@ const CLIENTS: [BadClient; 10] = [
 #[test]
 fn clients_that_misbehave_are_named_and_end() {
     std::thread::scope(|scope| {
-        // Those that hang are waited for, side by side.
+        // Clients that hang are waited for in parallel.
         for bad in &CLIENTS {
             scope.spawn(move || misbehaves(bad));
         }
@@ -338,7 +338,7 @@ fn misbehaves(bad: &BadClient) {
     };
     let outcome = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
         .args(["--client", bad.client, "http://127.0.0.1:9/"])
-        // What is refused before anything is measured, takes no output's place. A sample that failed is a result.
+        // If the command is refused before measuring, the output is not replaced. A failed sample is a result.
         .args((bad.code == 2).then_some("--json=out.json"))
         .current_dir(directory.path())
         .env("PATH", path)
@@ -352,7 +352,7 @@ fn misbehaves(bad: &BadClient) {
     assert_eq!(directory.read("out.json"), b"what was there\n", "{}", bad.name);
 }
 
-/// Bytes as they are asked for: nobody holds them.
+/// Generates repeated bytes on demand, without holding them in memory.
 struct Repeated<'a> {
     piece: &'a [u8],
     at: usize,
@@ -367,13 +367,13 @@ impl Read for Repeated<'_> {
     }
 }
 
-/// Half a gigabyte comes through a pipe, most of it a body that nobody asked for, and the program's memory stays small.
+/// Half a gigabyte comes through a pipe, most of it an unneeded body, and the program's memory stays small.
 #[test]
 fn an_archive_of_500_mb_takes_little_memory() {
     const BODY: u64 = 500_000;
     const ENTRIES: u64 = 1_000;
     let directory = Directory::new();
-    // The kernel refuses what is beyond: an address space of 400 MB, threads' stacks among it.
+    // The kernel enforces the limit: an address space of 400 MB, including the threads' stacks.
     let mut child = Command::new("sh")
         .args([
             "-c",
@@ -406,7 +406,7 @@ fn an_archive_of_500_mb_takes_little_memory() {
     assert!(directory.read("clean.har").len() < 1_000_000);
 }
 
-/// Cases that other suites try at length: their tests are there under these names.
+/// Cases that other suites test in detail: checks that their tests exist under these names.
 #[test]
 fn what_other_suites_try_is_there() {
     for (name, suite, test) in [

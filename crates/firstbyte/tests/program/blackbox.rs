@@ -1,4 +1,4 @@
-//! `firstbyte exporter` beside Debian's blackbox_exporter: the same requests, the same metrics.
+//! Compares `firstbyte exporter` with Debian's blackbox_exporter: the same requests, the same metrics.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,15 +21,15 @@ use crate::support::files::Directory;
 mod additions;
 
 const THEIRS: &str = "prometheus-blackbox-exporter";
-/// What they do not have.
+/// A metric that only firstbyte has.
 const FAILURE_INFO: &str = "firstbyte_probe_failure_info";
 
-/// Ends with what it stands for.
+/// A process that is terminated when dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // nginx has a master that ends its workers.
+        // nginx's master terminates its workers.
         let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
         let _ = self.0.wait();
     }
@@ -39,7 +39,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Until somebody listens there; who has ended instead says why.
+/// Waits until somebody listens on the port; panics if the process has ended.
 fn wait_for(port: u16, child: &mut Child, name: &str) {
     for _ in 0..500 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
@@ -192,7 +192,7 @@ impl Servers {
     }
 }
 
-/// A server of mail, as far as STARTTLS.
+/// A mail server, up to STARTTLS.
 fn smtp() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -201,7 +201,7 @@ fn smtp() -> u16 {
         for stream in listener.incoming() {
             let config = Arc::clone(&config);
             thread::spawn(move || {
-                // Who goes away early ends the dialogue.
+                // A client that disconnects early ends the dialogue.
                 let _ = dialogue(stream.unwrap(), config);
             });
         }
@@ -225,7 +225,7 @@ fn dialogue(mut stream: TcpStream, config: Arc<rustls::ServerConfig>) -> std::io
     stream.read_to_end(&mut rest).map(|_| ())
 }
 
-/// A server of HTTP/1.1 that folds a field (obs-fold, RFC 9112 §5.2).
+/// An HTTP/1.1 server that folds a field (obs-fold, RFC 9112 §5.2).
 fn folded() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -240,7 +240,7 @@ fn folded() -> u16 {
     port
 }
 
-/// A server of DNS that answers with a record of a zone.
+/// A DNS server that answers with an SOA record.
 fn soa() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -400,7 +400,7 @@ fn cases(at: &Servers) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What of a scrape is to be the same: every line, without values that are times.
+/// The part of a scrape that must be equal: every line, without values that are times.
 fn bounded(text: &str) -> BTreeMap<String, String> {
     let mut lines = BTreeMap::new();
     for line in text.lines().filter(|line| !line.contains(FAILURE_INFO)) {
@@ -408,7 +408,7 @@ fn bounded(text: &str) -> BTreeMap<String, String> {
             Some((series, value)) if !line.starts_with('#') => (series, value),
             _ => (line, ""),
         };
-        // Clients offer ciphers in an order of their own, and servers follow it.
+        // Clients offer ciphers in different orders, and servers follow them.
         let key = if key.starts_with("probe_tls_cipher_info{") { "a cipher" } else { key };
         let is_time = key.contains("duration_seconds") || key.contains("lookup_time_seconds");
         let value = if is_time { "a time" } else { value };
@@ -440,7 +440,7 @@ fn theirs(program: &str, directory: &Directory) -> (Running, u16) {
     (running, port)
 }
 
-/// Ours, and a reader of what it says.
+/// Our exporter, and a reader for its output.
 fn ours(directory: &Directory, version: &str) -> (Running, u16, impl BufRead + use<>) {
     ours_with(directory, &["--compat.version", version])
 }
@@ -498,11 +498,11 @@ fn metrics_are_those_of(program: &str, version: &str) {
         successes += usize::from(theirs.2.contains("\nprobe_success 1"));
         let mut found = difference(&theirs.2, &ours.2);
         if (*module, target.ends_with("/big")) == ("gzip", true) {
-            // Theirs leaves out what its decoder had read ahead before it gave up.
+            // Their exporter does not count bytes that its decoder had read ahead before it failed.
             found.retain(|line| !line.contains("probe_http_uncompressed_body_length "));
         }
         if (*module, version) == ("host", "0.28") {
-            // The body is their name as a client, whose version is missing where it was built by `go install`.
+            // The body is the client's name, and theirs has no version if it was built with `go install`.
             found.retain(|line| !line.contains("_length "));
         }
         if (theirs.0, &theirs.1) != (ours.0, &ours.1) {
@@ -548,7 +548,7 @@ fn pages_and_refusals_are_those_of_debians() {
     ] {
         assert_eq!(get(our_port, path, fields), get(their_port, path, fields), "{path}");
     }
-    // Theirs is set in by four, ours by two.
+    // Their configuration is indented by four spaces, ours by two.
     let plain = |text: String| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     assert_eq!(plain(get(our_port, "/config", "").2), plain(get(their_port, "/config", "").2));
     let own = |port| bounded(&get(port, "/metrics", "").2);

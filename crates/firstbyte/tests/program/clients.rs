@@ -1,4 +1,4 @@
-//! Other clients through the program: `--client`, and `client` as an axis.
+//! Other clients run through the program: `--client`, and `client` as an axis.
 
 use std::process::Command;
 
@@ -42,7 +42,7 @@ fn clients_stand_beside_each_other_in_a_comparison() {
     let clients = "client=firstbyte,curl,chromium,firefox";
     let outcome = bench.run("compare", &["--vary", clients, "--vary", "http=1.1,2,3", "-n", "2"]);
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
-    // A curl may have HTTP/3 or not.
+    // curl may or may not be built with HTTP/3.
     let left_out = outcome.stderr.lines().filter(|line| line.starts_with("left out: curl, HTTP/3"));
     let proved = format!("All {} samples were verified", 24 - 2 * left_out.count());
     assert!(outcome.stdout.contains(&proved), "{}\n{}", outcome.stderr, outcome.stdout);
@@ -70,7 +70,7 @@ fn another_client_stands_beside_an_explanation() {
     );
     let total = other["times"].as_array().unwrap().iter().find(|t| t["metric"] == "total").unwrap();
     assert_eq!(total["rounds"], 3);
-    // What is explained is ours: no way of the equation is another client's.
+    // Only our own measurements are explained: no variant of the equation belongs to another client.
     let ways: Vec<_> =
         whole["variants"].as_array().unwrap().iter().map(|way| &way["variant"]).collect();
     assert!(ways.len() > 3 && ways.iter().all(|way| **way != "other client"), "{ways:?}");
@@ -101,7 +101,7 @@ fn a_page_is_shown_with_its_connections() {
     let bench = Bench::new();
     let outcome = bench.run("page", &[]);
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
-    // A second connection may be named: what it tries over QUIC, since the server announces it, and gives up.
+    // A second connection may be listed: the browser tries QUIC because the server announces it, and gives up.
     let first = outcome.stdout.lines().next().unwrap_or_default();
     assert!(
         first.contains("1 request · ") && first.contains(" · loaded in "),
@@ -112,7 +112,7 @@ fn a_page_is_shown_with_its_connections() {
     assert!(outcome.stdout.contains("\nwaiting for set-up: "), "{}", outcome.stdout);
     let outcome = bench.run("page", &["--json"]);
     let page: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
-    // What it tries besides over QUIC, since the server announces it, carries nothing.
+    // Connections tried over QUIC, because the server announces it, carry nothing.
     let connections = page["connections"].as_array().unwrap();
     let over_tcp = connections.iter().filter(|connection| connection["protocol"] != "h3");
     assert_eq!(over_tcp.count(), 1, "{page}");

@@ -1,4 +1,4 @@
-//! `firstbyte compare` on loopback: what every cell counts for, and what a server did otherwise.
+//! `firstbyte compare` on loopback: which samples count in each cell, and where servers deviate from the request.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::support::files::Directory;
 use crate::support::peer::{Peer, TlsStream, answer, drain, read_head};
 use crate::support::run::{Outcome, firstbyte};
 
-/// A server, and a directory for what is written.
+/// A server, and a directory for outputs.
 struct Bench {
     server: Handle,
     directory: Directory,
@@ -60,7 +60,7 @@ impl Bench {
         firstbyte(self.directory.path(), &self.words(more))
     }
 
-    /// The standings of each cell's samples, the warm-up apart.
+    /// The standings of each cell's samples, without the warm-up.
     fn standings(&self, more: &[&str]) -> Vec<(String, Vec<Standing>)> {
         let outcome = self.compare(more);
         assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
@@ -151,7 +151,7 @@ fn what_visits_take_of_the_processor_is_told_where_it_can_be() {
         samples.map(sum).collect()
     };
     let alone = processor(&[]);
-    // Some ten handshakes and verifications a second is the slowest machine there is.
+    // The slowest plausible machine does about ten handshakes and verifications per second.
     let plausible = |ns: &Option<u64>| ns.is_some_and(|ns| (10_000..1_000_000_000).contains(&ns));
     assert!(alone.iter().all(plausible), "{alone:?}");
     let side_by_side = processor(&["--concurrent"]);
@@ -171,7 +171,7 @@ fn ways_are_compared_percentile_by_percentile() {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     let at = |name: &str| rows[0].iter().position(|column| *column == name).expect(name);
     let tls: Vec<&Vec<&str>> = rows.iter().filter(|row| row[at("metric")] == "tls").collect();
-    // Of 40 rounds, two are expected below the 5th percentile, and less than one above the 99th.
+    // In 40 rounds, two samples are expected below the 5th percentile, and fewer than one above the 99th.
     let percentiles: Vec<u32> = tls.iter().map(|r| r[at("percentile")].parse().unwrap()).collect();
     assert_eq!(percentiles, (1..20).map(|n| n * 5).collect::<Vec<u32>>());
     for row in &tls {
@@ -181,7 +181,7 @@ fn ways_are_compared_percentile_by_percentile() {
         let difference = number("difference_us").unwrap();
         assert!((difference - (variant - base)).abs() < 0.002, "{row:?}");
         let interval = ["difference_low_us", "difference_high_us"].map(number);
-        // An interval takes ten rounds on either side.
+        // A confidence interval needs ten rounds on either side.
         match row[at("percentile")] {
             "25" | "30" | "35" | "40" | "45" | "50" | "55" | "60" | "65" | "70" | "75" => {
                 let [low, high] = interval.map(Result::unwrap);
@@ -216,7 +216,7 @@ fn what_a_server_refuses_is_counted_apart() {
     assert_all(&standings, Standing::Unproven(Shortfall::NoSession));
 }
 
-/// The standings of one way to connect to a server that is not the built-in one.
+/// The standings of one way to connect to a server other than the built-in one.
 fn standings_at(url: &str, vary: &str) -> Vec<Standing> {
     let directory = Directory::new();
     let words = ["compare", url, "--cacert", "ca.pem", "--vary", vary, "-n", "5"];
@@ -227,8 +227,8 @@ fn standings_at(url: &str, vary: &str) -> Vec<Standing> {
     run.rows.iter().filter(|row| !row.warmup).map(|row| row.standing).collect()
 }
 
-/// `Connection: close`, a response of HTTP/1.0, a server that closes without a word: the next request
-/// finds no open connection, and has one of its own.
+/// With `Connection: close`, an HTTP/1.0 response, or a server that closes silently, the next request finds no open
+/// connection and opens a new one.
 #[test]
 fn a_server_that_closes_is_not_reused_and_no_failure() {
     for head in [
@@ -243,7 +243,7 @@ fn a_server_that_closes_is_not_reused_and_no_failure() {
     }
 }
 
-/// A server of TLS 1.2 and 1.3 that answers every request with what `response` makes.
+/// A TLS 1.2 and 1.3 server that answers every request with the result of `response`.
 fn answering(response: impl Fn(&TlsStream) -> Vec<u8> + Send + Sync + 'static) -> Peer {
     let config = crate::support::certificates::versions(&good(), &[], &[&TLS12, &TLS13]);
     Peer::tls(config, move |stream| {
@@ -254,7 +254,7 @@ fn answering(response: impl Fn(&TlsStream) -> Vec<u8> + Send + Sync + 'static) -
     })
 }
 
-/// On one line, whatever its width.
+/// The text on one line, regardless of its width.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -306,7 +306,7 @@ fn bodies_of_other_sizes_are_told_and_not_compared() {
     assert!(!changed.stdout.contains("bodies of"), "{}", changed.stdout);
 }
 
-/// Six responses take their time, all others are errors at once.
+/// Six responses take normal time; all others are immediate errors.
 #[test]
 fn a_rate_limit_is_told_wherever_times_are_pooled() {
     let served = Arc::new(AtomicUsize::new(0));
@@ -346,7 +346,7 @@ fn a_rate_limit_is_told_wherever_times_are_pooled() {
     let explained = run(&["explain", "-n", "5"]);
     let warning = "warning: the answers differ: as it is: ";
     assert!(explained.stderr.contains(warning), "{}", explained.stderr);
-    // A condition is not met by errors, nor passed.
+    // Errors leave a condition undecided: it is neither met nor passed.
     let check = ["check", "--from", "a.run", "--fail-if", "tls=1.2: total > 10s"];
     let checked = firstbyte(directory.path(), &check);
     assert!(
@@ -357,7 +357,7 @@ fn a_rate_limit_is_told_wherever_times_are_pooled() {
     assert!(checked.stdout.starts_with("# firstbyte check: undecided"), "{}", checked.stdout);
 }
 
-/// A server that takes early data and knows no ALPN: HTTP/1.1 is spoken, as in the connection before.
+/// A server that accepts early data but has no ALPN: HTTP/1.1 is spoken, as in the connection before.
 #[test]
 fn early_data_needs_no_alpn() {
     let mut config = crate::support::certificates::versions(&good(), &[], &[&TLS13]);
@@ -438,7 +438,7 @@ fn a_dry_run_names_cells_rounds_and_duration_and_sends_nothing() {
 
 #[test]
 fn an_interrupted_run_goes_on_where_it_was() {
-    // Four seconds of run, beside a few of which another process begins and ends.
+    // The run takes four seconds; another process begins and ends during it.
     let bench = Bench::new(|config| config.think_time = Duration::from_millis(50));
     let mut words = bench.words(&["--vary", "tls=1.2,1.3"]);
     let rounds = words.iter().position(|word| word == "-n").unwrap() + 1;
@@ -494,7 +494,7 @@ fn a_run_is_continued_as_the_experiment_it_was() {
     }
 }
 
-/// A run file can be a gigabyte.
+/// A run file may be a gigabyte large.
 #[test]
 fn a_run_is_read_once_to_be_continued_and_once_to_be_shown() {
     let bench = Bench::new(|_| ());
@@ -639,7 +639,7 @@ fn secrets_stay_in_the_run_file_which_is_its_owners() {
         page.contains("--header &#39;Authorization: &lt;hidden&gt;&#39;")
             || page.contains("--header 'Authorization: &lt;hidden&gt;'")
     );
-    // What goes on with it needs them.
+    // The run file keeps them: continuing the run needs them.
     let run = std::fs::read_to_string(bench.file("a.run")).unwrap();
     assert!(secrets.iter().all(|secret| run.contains(secret)));
 }
@@ -650,7 +650,7 @@ fn until_stops_on_width_and_says_when_it_was_not_reached() {
     let wide =
         bench.compare(&["--vary", "tls=1.2,1.3", "--until", "median±90%", "--max-samples", "90"]);
     assert_eq!(wide.code, 0, "{}", wide.stderr);
-    // With fewer than 20 there is no interval; a busy machine makes them wider.
+    // With fewer than 20 samples there is no interval; a busy machine makes intervals wider.
     let line = wide.stderr.lines().find_map(|line| line.strip_prefix("reached after "));
     let rounds = line.and_then(|line| line.split(' ').next()).and_then(|n| n.parse::<u32>().ok());
     assert!(rounds.is_some_and(|rounds| (20..90).contains(&rounds)), "{}", wide.stderr);
@@ -716,7 +716,7 @@ fn a_check_fails_when_the_interval_says_so() {
     let other = check("c.run", &["tls=1.1: ttfb.median > 5s"]);
     assert_eq!(other.code, 2, "{}", other.stdout);
     assert!(other.stderr.contains("no variant has these values"), "{}", other.stderr);
-    // What could not be measured has not passed, now or when the run is looked at again.
+    // A condition that could not be measured has not passed, neither now nor when the run is checked again.
     let closed =
         "url = 'https://127.0.0.1:1/'\nvary = ['tls=1.2,1.3']\nsamples = 2\ninterval = 0\n";
     std::fs::write(bench.file("closed.toml"), closed).unwrap();
@@ -736,7 +736,7 @@ fn a_check_fails_when_the_interval_says_so() {
         let passed = outcome.stdout.contains("check: passed");
         assert_eq!(passed, code == 0, "{flags:?} {}", outcome.stdout);
     }
-    // As many rounds as were typed, where rounds are counted.
+    // Plans that count rounds run the number of rounds given on the command line.
     let fewer =
         ["check", "--plan", "plan.toml", "-n", "3", "--run", "d.run", "--fail-if", "ttfb > 5s"];
     let outcome = firstbyte(bench.directory.path(), &fewer);

@@ -1,5 +1,5 @@
-//! Formats that people have for curl, through curl and through firstbyte, against the same server:
-//! the same lines, and the same values but for times and what follows from them. Also what both take.
+//! Existing curl formats, through curl and through firstbyte, against the same server: the same lines, and the same
+//! values except for times and what follows from them. Also the command lines that both accept.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::support::http2::h2_head;
 use crate::support::peer::{Peer, answer, answer_tls, drain};
 use crate::support::run::{Outcome, curl, firstbyte};
 
-/// The one that most pages on "curl timing" give.
+/// The format that most pages on "curl timing" show.
 const CURL_FORMAT: &str = "\
     time_namelookup:  %{time_namelookup}s\\n
        time_connect:  %{time_connect}s\\n
@@ -27,7 +27,7 @@ const CURL_FORMAT: &str = "\
          time_total:  %{time_total}s\\n
 ";
 
-/// That of httpstat (reorder/httpstat), as it passes it to curl.
+/// The format that httpstat (reorder/httpstat) passes to curl.
 const HTTPSTAT: &str = r#"{
 "time_namelookup": %{time_namelookup},
 "time_connect": %{time_connect},
@@ -44,7 +44,7 @@ const HTTPSTAT: &str = r#"{
 "local_port": "%{local_port}"
 }"#;
 
-/// Everything that is no time, one to a line.
+/// All variables that are not times, one per line.
 const FACTS: &str = "\
 content_type=%{content_type}\\nexitcode=%{exitcode}\\nhttp_code=%{http_code}\\n\
 response_code=%{response_code}\\nhttp_connect=%{http_connect}\\nhttp_version=%{http_version}\\n\
@@ -56,7 +56,7 @@ size_upload=%{size_upload}\\nssl_verify_result=%{ssl_verify_result}\\nurl=%{url}
 url_effective=%{url_effective}\\nurlnum=%{urlnum}\\nx-one=%header{x-one}\\n\
 escaped=%%{http_code}\\tand \\ more\\n";
 
-/// Text with every time, speed and port of the client's replaced: what is left is to be equal.
+/// Replaces every time, speed and client port, so that the rest must be equal.
 fn settled(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -74,7 +74,7 @@ fn settled(text: &str) -> String {
     out
 }
 
-/// `0.012345` to `TIME`: curl prints times with six decimals, and nothing else.
+/// Replaces `0.012345` by `TIME`: only curl's times have six decimals.
 fn without_times(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -176,7 +176,7 @@ fn redirects_failures_and_statuses_have_the_same_values() {
         &[old.as_str()] as &[_],
         &["-L", &old],
         &["-d", "a=b", &gone],
-        // With a body curl stops before it, and firstbyte measures it.
+        // If the response has a body, curl stops before it, but firstbyte measures it.
         &["-f", &nothing],
         &["-I", &gone],
         &[&empty],
@@ -223,7 +223,7 @@ fn a_failure_is_told_beside_the_format() {
     assert!(outcome.stderr.starts_with(&said), "{}", outcome.stderr);
 }
 
-/// As with curl: who signed it does not matter, nor whether it is a CA's; its name and dates do.
+/// As with curl, it does not matter who signed the certificate or whether it is a CA's; its name and dates do matter.
 #[test]
 fn a_servers_own_certificate_given_as_trusted_is_trusted_as_by_curl() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! `firstbyte curl …` and curl carry out the same lines: requests and exit codes are equal.
+//! `firstbyte curl …` and curl run the same command lines: requests and exit codes are equal.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::thread;
 use crate::support::files::Directory;
 use crate::support::run::{curl, firstbyte};
 
-/// A server that keeps every request, and answers by its path.
+/// A server that records every request, and chooses its answer by the path.
 struct Recorder {
     port: u16,
     requests: Arc<Mutex<Vec<String>>>,
@@ -41,7 +41,7 @@ impl Recorder {
     }
 }
 
-/// A request to its end: by Content-Length, or by the last chunk.
+/// Reads a complete request: up to Content-Length, or the last chunk.
 fn read_request(stream: &mut impl Read) -> Option<String> {
     let mut request = String::new();
     let mut byte = [0];
@@ -79,7 +79,7 @@ fn answer(request: &str) -> &'static str {
     }
 }
 
-/// Without what differs from run to run: the program's name, boundaries, what clients draw for a digest.
+/// Masks the parts that differ from run to run: the program's name, boundaries, random values for a digest.
 fn masked(request: &str) -> String {
     let mut masked: Vec<String> = Vec::new();
     let boundary = request.split("boundary=").nth(1).and_then(|rest| rest.split("\r\n").next());
@@ -97,7 +97,7 @@ fn masked(request: &str) -> String {
     masked.join("\r\n")
 }
 
-/// curl's own tests of grammar and bytes are in the crate `firstbyte-curl`; these go over the wire.
+/// The crate `firstbyte-curl` has curl's own tests of grammar and bytes; these tests go over the wire.
 #[test]
 fn lines_send_what_curl_sends() {
     let recorder = Recorder::start();
@@ -170,7 +170,7 @@ fn what_caches_and_servers_say_stands_beside_the_times() {
     assert!(row.starts_with(b"{\"format\":\"firstbyte/sample\""), "{shown:?}");
 }
 
-/// Cookies may let somebody in.
+/// Cookies may be credentials, so only the owner may read these files.
 #[test]
 fn files_of_cookies_and_heads_are_their_owners() {
     let recorder = Recorder::start();
@@ -206,7 +206,7 @@ fn only_files_of_failed_bodies_are_removed() {
     assert!(!is_left(&["--fail-with-body", &url]));
 }
 
-/// Whether a port speaks TLS is asked of servers, and not of the proxy before them.
+/// The check whether a port speaks TLS applies to servers, not to the proxy in front of them.
 #[test]
 fn a_proxy_that_ends_without_a_word_is_asked_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -248,7 +248,7 @@ fn what_lets_somebody_in_is_sent_and_not_shown() {
     assert!(recorder.take().len() >= 5);
 }
 
-/// "Copy as cURL" of browsers, without the word `curl`.
+/// The browsers' "Copy as cURL" without the word `curl`.
 #[test]
 fn what_browsers_copy_works_in_our_own_grammar() {
     let recorder = Recorder::start();

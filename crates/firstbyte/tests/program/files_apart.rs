@@ -1,5 +1,5 @@
-//! No output takes the place of an input or of another output, whatever it is called: hard links, symbolic links,
-//! other ways to the same file, standard streams. It is known before anything is emptied.
+//! No output replaces an input or another output, whatever its name: hard links, symbolic links, other paths to the
+//! same file, standard streams. This is detected before any file is emptied.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ use firstbyte_probe::probe::Secret;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/nam/input.pcapng");
 
-/// A command; what it reads or writes as `in`, and what it would write there once more as `out`.
+/// A command, its file `in`, and why it must not use the same file again as `out`.
 type Row = (&'static [&'static str], &'static str, &'static str);
 
-/// For each command every input, and every output.
+/// Every input and every output of each command.
 const ROWS: &[Row] = &[
     (&["-d", "@in", "-o", "out", "a.test"], "body", "is read"),
     (&["--data-binary", "@in", "-o", "out", "a.test"], "body", "is read"),
@@ -163,7 +163,7 @@ const ROWS: &[Row] = &[
     (&["wire", "diff", "other", "other", "--csv=in", "--html", "out"], "body", "two outputs"),
 ];
 
-/// With everything that rows name.
+/// A directory with all files that the rows name.
 fn directory() -> Directory {
     let directory = Directory::with_client();
     for (name, text) in [
@@ -187,7 +187,7 @@ fn directory() -> Directory {
     directory
 }
 
-/// The plan of a run that can be gone on with: one way to connect, twice.
+/// The plan of a run that can be continued: one way to connect, two rounds.
 fn twice() -> RunPlan {
     RunPlan::Compare(Box::new(ExperimentPlan {
         url: Secret::new("a.test".to_owned()),
@@ -222,7 +222,7 @@ ipv4 = "198.51.100.1"
 names = ["www.test"]
 "#;
 
-/// Every file, and what is in it.
+/// Every file with its content.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
     entries
@@ -231,7 +231,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// `words` with the names of the input and of the output in their places.
+/// `words` with the names of the input and of the output filled in.
 fn named(words: &[&str], input: &str, output: &str) -> Vec<String> {
     let put = |word: &&str| match *word {
         "in" => input.to_owned(),
@@ -248,7 +248,7 @@ fn named(words: &[&str], input: &str, output: &str) -> Vec<String> {
     words.iter().map(put).collect()
 }
 
-/// What a directory's files are called that would be written over.
+/// Extension of the files that the command would write into a directory.
 fn ending(words: &[&str]) -> Option<&'static str> {
     let endings = [("--svg", "svg"), ("--png", "png"), ("--capture", "pcapng"), ("--logs", "log")];
     let is_directory = words.windows(2).find(|pair| pair[1] == ".")?;
@@ -290,13 +290,13 @@ fn the_same_name_and_other_ways_to_it_are_refused_too() {
     for (words, input, why) in ROWS.iter().filter(|(words, ..)| ending(words).is_none()) {
         let here = directory.path().file_name().unwrap().to_str().unwrap();
         for output in [(*input).to_owned(), format!("./{input}"), format!("../{here}/{input}")] {
-            // What a format names twice is one file, and `-o` is not the format's.
+            // A format may name a file twice, but `-o` must not name it too.
             refuses(directory.path(), &named(words, input, &output), [input, &output], why);
         }
     }
 }
 
-/// A name that leads nowhere yet, to where another output will be.
+/// A dangling link to the path of a later output.
 #[test]
 fn links_that_lead_nowhere_are_followed() {
     let directory = directory();
@@ -314,7 +314,7 @@ fn links_that_lead_nowhere_are_followed() {
     }
 }
 
-/// Standard streams are files where a shell made them so.
+/// Standard streams are files if the shell redirects them.
 #[test]
 fn standard_streams_that_are_files_are_told_apart_as_well() {
     let directory = directory();
@@ -363,7 +363,7 @@ fn standard_streams_that_are_files_are_told_apart_as_well() {
     }
 }
 
-/// Devices lose nothing, inputs can be read twice, and a picture may replace one of before.
+/// Devices lose nothing, inputs may be read twice, and a picture may replace an older one.
 #[test]
 fn what_does_no_harm_is_allowed() {
     let directory = directory();
@@ -385,7 +385,7 @@ fn what_does_no_harm_is_allowed() {
     assert_eq!(refused.code, 1, "{}", refused.stderr);
 }
 
-/// What a command made and wrote nothing into is nobody's result. What was there before stays, also where it is empty.
+/// Files that a failed command created but did not write to are removed. Existing files stay, even empty ones.
 #[test]
 fn what_fails_before_there_is_a_result_leaves_nothing_behind() {
     let directory = directory();
@@ -393,7 +393,7 @@ fn what_fails_before_there_is_a_result_leaves_nothing_behind() {
     for words in [
         &["wire", "none", "--json=new.json", "--html", "new.html"] as &[&str],
         &["wire", "none", "--csv=new.csv", "--parquet", "new.parquet"],
-        // A run is no capture; what is there already stays as it is.
+        // A run is not a capture; an existing file stays unchanged.
         &["wire", "a.run", "--csv=new.csv", "--json=capture"],
         &["wire", "diff", "capture", "none", "--csv=new.csv", "--html", "empty"],
         &["explain", "--from", "none", "--json=new.json", "--svg", "pictures"],
@@ -406,7 +406,7 @@ fn what_fails_before_there_is_a_result_leaves_nothing_behind() {
     }
 }
 
-/// A disk that is full, a reader that went away: the other outputs have their ends all the same.
+/// If the disk is full or a reader goes away, the other outputs are still completed.
 #[test]
 fn what_can_be_written_is_whole_whatever_fails_beside_it() {
     let directory = directory();
@@ -417,7 +417,7 @@ fn what_can_be_written_is_whole_whatever_fails_beside_it() {
     assert!(rows.ends_with(b"PAR1"), "{} bytes", rows.len());
 }
 
-/// Who reads from a pipe takes what closes it for its end.
+/// A reader of the pipe would take a first close for the end of the output.
 #[test]
 fn a_named_pipe_is_opened_once() {
     use nix::sys::stat::Mode;
@@ -433,7 +433,7 @@ fn a_named_pipe_is_opened_once() {
     assert_eq!(piped, printed.stdout);
 }
 
-/// Where one output cannot be, the others are not begun.
+/// If one output cannot be created, none is.
 #[test]
 fn what_is_refused_leaves_nothing_behind() {
     let directory = directory();

@@ -1,4 +1,4 @@
-//! What the program says about itself, at 80 columns.
+//! The program's help and version texts at 80 columns.
 
 use std::fs;
 use std::process::Command;

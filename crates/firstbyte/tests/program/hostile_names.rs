@@ -1,4 +1,4 @@
-//! What files, plans and scenarios are called, or say of themselves, does nothing to a terminal.
+//! Names of and in files, plans and scenarios cannot control the terminal.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,7 +6,7 @@ use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 use crate::support::runs::write_run;
 
-/// A colour, the screen cleared (with a C0 and with a C1 character), the title changed, the text reordered.
+/// Sets a colour, clears the screen (with a C0 and with a C1 character), changes the title, reorders text.
 const HOSTILE: &str = "x\u{1b}[31m\u{1b}[2J\u{9b}2J\u{1b}]0;y\u{7}\u{202e}z";
 
 fn check(words: &[&str], text: &str) {

@@ -1,4 +1,4 @@
-//! What the flags do, at servers on loopback that say what they were asked.
+//! The effect of flags, tested with servers on loopback that record their requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
@@ -16,7 +16,7 @@ use crate::support::files::Directory;
 use crate::support::peer::{Peer, answer, answer_tls, drain, read_head};
 use crate::support::run::{Outcome, curl, firstbyte};
 
-/// The one sample that `firstbyte --json` prints, which did not fail.
+/// The only sample printed by `firstbyte --json`; it must not have failed.
 fn sample(directory: &Directory, arguments: &[&str]) -> Value {
     let outcome = firstbyte(directory.path(), &[&["--json"], arguments].concat());
     let sample: Value = serde_json::from_str(&outcome.stdout)
@@ -30,7 +30,7 @@ fn ok(outcome: &Outcome) {
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
 }
 
-/// The built-in server, with the certificate that `ca.pem` vouches for.
+/// The built-in server, with a certificate issued by `ca.pem`.
 fn builtin(change: impl FnOnce(&mut Config)) -> Handle {
     let identity = good();
     let certificate =
@@ -40,7 +40,7 @@ fn builtin(change: impl FnOnce(&mut Config)) -> Handle {
     spawn(config, Listeners::loopback().unwrap()).unwrap()
 }
 
-/// Requests are those that curl sends for the same arguments, but for the name of the tool.
+/// Requests equal those of curl for the same arguments, except for the name of the tool.
 #[test]
 fn requests_are_those_of_curl() {
     let directory = Directory::new();
@@ -112,7 +112,7 @@ fn redirects_are_followed_as_curl_does() {
     }
 }
 
-/// As RFC 9112 has user agents take them (§5.2, §2.2), and as curl does.
+/// Accepted as RFC 9112 requires of user agents (§5.2, §2.2), and as curl does.
 #[test]
 fn heads_in_old_forms_are_taken() {
     let directory = Directory::new();
@@ -134,7 +134,7 @@ fn heads_in_old_forms_are_taken() {
     }
 }
 
-/// Over TLS 1.2 it comes with the end of the handshake.
+/// Over TLS 1.2 the answer comes with the end of the handshake.
 #[test]
 fn a_server_that_answers_before_it_is_asked_has_answered() {
     const TIMEOUT: &[u8] =
@@ -156,7 +156,7 @@ fn a_server_that_answers_before_it_is_asked_has_answered() {
     }
 }
 
-/// As curl takes them: escaped, as typed, and by the interface's number.
+/// Accepted as in curl: escaped, unescaped, and by interface number.
 #[test]
 fn ipv6_addresses_have_zones() {
     let directory = Directory::new();
@@ -165,7 +165,7 @@ fn ipv6_addresses_have_zones() {
         answer(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
     });
     let url = |zone: &str| format!("http://[::1{zone}]:{}/", peer.port());
-    // `lo` is the first interface wherever there are several.
+    // `lo` is always the first interface.
     for zone in ["%25lo", "%lo", "%251"] {
         let sample = sample(&directory, &[&url(zone)]);
         assert_eq!(sample["http"]["status"], 200, "{zone}");
@@ -193,7 +193,7 @@ fn a_body_on_standard_output_is_alone_there() {
     assert_eq!(done.stdout, "{\"a\": 1}\n");
     let shown = &done.stderr;
     assert!(shown.contains("first byte") && shown.contains("round trip"), "{shown}");
-    // What was asked for by --write-out goes where curl has it.
+    // The output of `--write-out` goes to the same place as with curl.
     let done = firstbyte(directory.path(), &["-o", "-", "-w", "%{http_code}\n", &url]);
     assert_eq!(done.stdout, "{\"a\": 1}\n200\n");
 }
@@ -419,13 +419,13 @@ fn insecure_measures_what_it_does_not_trust() {
     let resolve = ["--resolve", "a.test:*:127.0.0.1"];
     let unverified = sample(&directory, &[&resolve, ["-k", &url].as_slice()].concat());
     assert_eq!(unverified["tls"]["verified"], false);
-    // What the hint for a self-signed certificate advises.
+    // The option that the hint for a self-signed certificate recommends.
     let pinned =
         sample(&directory, &[&resolve, ["--cacert", "self.pem", &url].as_slice()].concat());
     assert_eq!(pinned["tls"]["verified"], true);
 }
 
-/// Without an announced length, only close_notify shows that a body is whole.
+/// Without a Content-Length, only close_notify shows that a body is complete.
 #[test]
 fn an_end_without_close_notify_and_length_is_said() {
     let directory = Directory::new();
@@ -530,7 +530,7 @@ fn connections_leave_from_where_the_flags_say() {
     }
 }
 
-/// Servers on the same port of both families.
+/// Servers on the same port of both address families.
 fn both_families() -> (Peer, Peer) {
     let ok = |stream| answer(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let v6 = || {
@@ -573,7 +573,7 @@ fn families_are_as_asked_for() {
             .iter()
             .map(|l| l["record_type"].as_str().unwrap())
             .collect();
-        // Which of the two is asked first, and whether the other is still waited for, is a race.
+        // It is a race which of the two is asked first, and whether the other is still waited for.
         assert!(asked.iter().all(|t| lookups.contains(t)) && !asked.is_empty(), "{asked:?}");
         assert!(sample["marks"]["domain_lookup_end"].is_object());
         let asked = &sample["lookups"][0]["tries"][0];
@@ -621,10 +621,10 @@ fn rows_go_to_files_beside_what_is_shown() {
         assert_eq!(directory.read("a.json").iter().filter(|b| **b == b'\n').count(), 3);
         assert_eq!(directory.read("a.csv").iter().filter(|b| **b == b'\n').count(), 4);
     }
-    // What responses hold is for who asked.
+    // Responses are private to the user who requested them.
     let mode = std::fs::metadata(directory.path().join("a.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // One to standard output, the other to a file.
+    // One output goes to standard output, the other to a file.
     let outcome = firstbyte(directory.path(), &["--json", "--csv=b.csv", &url]);
     ok(&outcome);
     assert!(outcome.stdout.starts_with("{\"format\":\"firstbyte/sample\""), "{}", outcome.stdout);
@@ -633,7 +633,7 @@ fn rows_go_to_files_beside_what_is_shown() {
     assert_eq!((refused.code, refused.stdout.as_str()), (23, ""), "{}", refused.stderr);
 }
 
-/// SIGINT in the middle of a run, to the program itself.
+/// SIGINT in the middle of a run, sent to the program itself.
 #[test]
 fn ctrl_c_shows_what_was_measured() {
     use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! HTTP/3 on loopback: what is said of a connection is what happened.
+//! HTTP/3 on loopback: the reported facts of a connection are true.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Bench {
         serde_json::from_str(&outcome.stdout).unwrap()
     }
 
-    /// The samples of one way to connect, the warm-up apart: standing and the rest.
+    /// The samples of one way to connect, without the warm-up, each with its standing.
     fn compare(&self, way: &str) -> Vec<(String, Value)> {
         let url = self.url("/");
         let way = format!("it: {way}");
@@ -114,10 +114,10 @@ fn a_full_handshake_is_one() {
     assert_eq!(phases, ["resolve", "quic", "send", "wait", "receive"]);
 }
 
-/// A packet as it is logged.
+/// A packet as logged in qlog.
 type InPacket<'a> = (&'a PacketHeader, &'a Vec<QuicFrame>);
 
-/// The qlog files of a directory, as the parser of quiche's viewers reads them: each event is one of the schema.
+/// The qlog files of a directory, parsed with the `qlog` crate of quiche: each event must conform to the schema.
 fn logs(directory: &Path) -> Vec<(qlog::QlogSeq, Vec<qlog::events::Event>)> {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: PathBuf| {
@@ -151,13 +151,13 @@ fn a_connection_is_logged_for_viewers_of_qlog() {
         EventData::QuicPacketReceived(p) => Some((&p.header, p.frames.as_ref()?)),
         _ => None,
     });
-    // The ClientHello leaves with the first packet, when the connection is begun.
+    // The ClientHello leaves with the first packet, when the connection begins.
     let (time, (header, frames)) = &sent[0];
     assert_eq!(header.packet_type, PacketType::Initial);
     assert!(matches!(frames[0], QuicFrame::Crypto { offset: 0, .. }), "{frames:?}");
     let begun = sample["marks"]["connect_start"]["at_ns"].as_f64().unwrap() / 1e6;
     assert!((time - begun).abs() < 0.001, "{time} and {begun}");
-    // Packet numbers of a space rise; the stack leaves one out now and then (RFC 9000 §21.4).
+    // Packet numbers of a space increase; the stack skips one now and then (RFC 9000 §21.4).
     let mut next: Vec<(PacketType, u64)> = Vec::new();
     for (_, (header, _)) in &sent {
         let number = header.packet_number.unwrap();
@@ -170,13 +170,13 @@ fn a_connection_is_logged_for_viewers_of_qlog() {
             None => next.push((header.packet_type.clone(), number)),
         }
     }
-    // The response, to its end, is on the request's stream.
+    // The complete response arrives on the request's stream.
     let ends = received.iter().find(|(_, (_, frames))| {
         frames.iter().any(|f| matches!(f, QuicFrame::Stream { stream_id: 0, fin: Some(true), .. }))
     });
     let ended = sample["marks"]["response_end"]["at_ns"].as_f64().unwrap() / 1e6;
     assert!((ends.unwrap().0 - ended).abs() < 0.001, "{ends:?} and {ended}");
-    // It says goodbye, and that is the last of it.
+    // The client sends CONNECTION_CLOSE last.
     let close =
         |f: &QuicFrame| matches!(f, QuicFrame::ConnectionClose { error_code: Some(0x100), .. });
     assert!(sent.last().unwrap().1.1.iter().any(close), "{:?}", sent.last());
@@ -222,7 +222,7 @@ fn a_stored_run_is_logged_as_well_and_tcp_is_not() {
     let words = ["report", "a.run", "--qlog", "logs", "--csv=a.csv"];
     let outcome = firstbyte(bench.directory.path(), &words);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    // The warm-up too.
+    // Includes the warm-up.
     assert_eq!(logs(&bench.directory.path().join("logs")).len(), samples.len() + 1);
     let url = bench.url("/");
     let words = ["--http1.1", "-4", "--cacert", "ca.pem", &url, "--qlog", "none"];
@@ -291,7 +291,7 @@ fn early_data_that_is_not_taken_is_sent_again() {
     }
 }
 
-/// A server of HTTP/3 that answers 103 and then 200; ends when dropped.
+/// An HTTP/3 server that answers 103 and then 200; it ends when dropped.
 struct Hinting {
     port: u16,
     stop: Option<oneshot::Sender<()>>,
@@ -332,7 +332,7 @@ async fn answer_with_hints(incoming: Incoming) {
     }
     stream.send_data(Bytes::from_static(b"hello")).await.unwrap();
     stream.finish().await.unwrap();
-    // Until the client is gone.
+    // Wait until the client is gone.
     let _ = h3.accept().await;
 }
 
@@ -361,7 +361,7 @@ fn interim_responses_come_before_the_response() {
     assert_eq!(directory.read("body"), b"hello");
 }
 
-/// Stands before a server and lets so many of its datagrams through; ends when dropped.
+/// A relay in front of a server that lets only the first `datagrams` of its datagrams through; it ends when dropped.
 struct Muffler {
     port: u16,
     stop: Arc<AtomicBool>,
@@ -408,8 +408,8 @@ impl Drop for Muffler {
     }
 }
 
-/// A server of which nothing more comes, in the middle of its handshake or before the response: it has
-/// answered, so it is the one to ask, and the wait is nobody's work.
+/// A server that falls silent in the middle of its handshake or before the response. It had answered, so the fault is
+/// the server's, and the wait is attributed to nobody's work.
 #[test]
 fn a_server_that_falls_silent_is_neither_client_nor_network() {
     let bench = Bench::new(|config| config.think_time = Duration::from_secs(5));
@@ -442,7 +442,7 @@ fn what_is_wrong_is_said() {
     let directory = Directory::new();
     let visit = |url: &str| firstbyte(directory.path(), &["--http3-only", "-4", "-m", "1", url]);
 
-    // It takes datagrams, and answers none.
+    // The socket accepts datagrams but never answers.
     let silent = visit(&format!("https://localhost:{port}/"));
     assert_eq!(silent.code, 28, "{}", silent.stderr);
     let words = ["--http3-only", "-4", "--connect-timeout", "0.3"];

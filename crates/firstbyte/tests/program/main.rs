@@ -1,7 +1,7 @@
-//! The program as people run it, on loopback, against servers of its own that answer well or badly.
+//! The program as users run it, on loopback, against test servers that behave well or badly.
 //!
-//! One program for all of it: each would link everything again. What has to be alone in its process, or needs a lab,
-//! stands beside it: `wire_memory`, `attribution`, `lab`.
+//! All these tests are one executable, because each executable links everything again. Tests that need their own
+//! process or a lab are separate: `wire_memory`, `attribution`, `lab`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test program")]
 
 mod advice;

@@ -1,4 +1,4 @@
-//! `firstbyte monitor` on loopback: what it keeps, how it goes on, and what it refuses.
+//! `firstbyte monitor` on loopback: what it stores, how it continues, and what it refuses.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn monitor(directory: &Path, arguments: &[&str]) -> Outcome {
     firstbyte(directory, &[&["monitor", "--store", "store", "--silent"], arguments].concat())
 }
 
-/// The run files that there are.
+/// The names of the run files in the store.
 fn runs(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory.join("store/raw")).unwrap();
     let mut names: Vec<String> =
@@ -25,7 +25,7 @@ fn runs(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Samples of a run by their cell, with their rounds.
+/// Cell and round of each sample in a run.
 fn rounds(directory: &Path, name: &str) -> Vec<(String, u64)> {
     let path = format!("store/raw/{name}");
     let outcome = firstbyte(directory, &["report", &path, "--json"]);
@@ -56,7 +56,7 @@ fn samples_are_kept_and_a_second_start_goes_on_with_the_days_file() {
     );
     let outcome = monitor(here, &arguments);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    // Over midnight the second start has a file of its own.
+    // If midnight passes, the second start has a separate file.
     if runs(here) == before {
         let both = rounds(here, &before[0]);
         assert_eq!(both[..first.len()], first);
@@ -66,11 +66,11 @@ fn samples_are_kept_and_a_second_start_goes_on_with_the_days_file() {
         once.dedup();
         assert_eq!(once.len(), both.len(), "each round once: {both:?}");
     }
-    // Other targets are another run, in a second file.
+    // Different targets are a different run, in a second file.
     let outcome = monitor(here, &[&a, "--every", "1s", "--for", "2s"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(runs(here).len(), before.len() + 1, "{:?}", runs(here));
-    // A run of a monitor is no experiment to go on with.
+    // A monitor's run is not an experiment that can be continued.
     let path = format!("store/raw/{}", before[0]);
     let outcome = firstbyte(here, &["compare", "--continue", &path]);
     assert_ne!(outcome.code, 0);
@@ -86,7 +86,7 @@ fn failures_are_samples_and_an_outage_is_told_once() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(outcome.stderr.matches("tcp.refused").count(), 1, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("Z down: "), "{}", outcome.stderr);
-    // One is an extra sample, measured at once after the first failure.
+    // One is an extra sample, taken immediately after the first failure.
     let kept = rounds(directory.path(), &runs(directory.path())[0]);
     assert!((4..=6).contains(&kept.len()), "{kept:?}");
 }
@@ -118,7 +118,7 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
     ] {
         assert!(outcome.stderr.contains(line), "{line}\n{}", outcome.stderr);
     }
-    // What is in a name does not reach the terminal as it is.
+    // Control characters in a name do not reach the terminal.
     directory
         .write("m.toml", "[[target]]\nname = \"a\\u001b[31m\\u202eb\"\nurl = \"http://a.test/\"\n");
     let outcome = check();
@@ -138,7 +138,7 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
     );
 }
 
-/// Header values reach the server, and nobody else: neither files, nor the page, nor what is printed.
+/// Header values reach only the server: neither files, nor the page, nor the printed output.
 #[test]
 fn requests_are_made_as_configured_and_their_secrets_stay_secret() {
     let directory = Directory::new();
@@ -171,7 +171,7 @@ fn requests_are_made_as_configured_and_their_secrets_stay_secret() {
     assert!(!store.windows(6).any(|bytes| bytes == b"s3cret"));
 }
 
-/// While a monitor runs and after it: what the store has, and notes that both can write.
+/// During and after a monitor's run: the contents of the store, and annotations, which both can write.
 #[test]
 fn status_and_annotations_work_beside_a_running_monitor() {
     let directory = Directory::new();

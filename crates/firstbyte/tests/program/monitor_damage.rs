@@ -10,7 +10,7 @@ use crate::support::echo::{Echo, response};
 use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 
-/// The damaged file is moved aside, and an outage that follows is in the new one.
+/// The damaged file is moved aside, and a later outage is recorded in the new one.
 #[test]
 fn events_after_a_damaged_store_are_in_the_new_one() {
     let answered = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! A monitor where things go wrong: a target that drips, a thousand clients at once, the end in the middle of everything.
+//! A monitor in trouble: a target that drips bytes, a thousand clients at once, termination at any moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ fn server() -> Echo {
     Echo::start(|_| response("200 OK", "", b"ok"))
 }
 
-/// Lines of samples in all raw files, by their URL's path, as they were written.
+/// Samples in all raw files, keyed by their URL's path, in file order.
 fn samples(directory: &Path) -> BTreeMap<String, Vec<Value>> {
     let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for entry in fs::read_dir(directory.join("store/raw")).unwrap() {
@@ -81,7 +81,7 @@ fn a_target_that_drips_ends_with_its_timeout_and_holds_up_nobody() {
     }
 }
 
-/// `GET path` of one client, which begins anew where it is put off; how often it began.
+/// One client's `GET path`, which tries again until it is answered; returns the number of attempts.
 fn client(at: SocketAddr, path: &str) -> usize {
     let begun = Monotonic::now();
     for attempt in 1.. {
@@ -101,7 +101,7 @@ fn client(at: SocketAddr, path: &str) -> usize {
     unreachable!()
 }
 
-/// All are answered, within what memory and time that takes; measuring goes on.
+/// All are answered within bounds on memory and time, and measuring continues.
 #[test]
 fn a_thousand_clients_are_answered_and_measuring_goes_on() {
     const CLIENTS: usize = 1_000;
@@ -137,7 +137,7 @@ fn a_thousand_clients_are_answered_and_measuring_goes_on() {
     let (code, _, said) = monitor.stop();
     assert_eq!(code, Some(0), "{said}");
     let samples = &samples(directory.path())["well"];
-    // None is left out, and none is late by more than busy processors make it.
+    // No sample is missing, and none is later than busy processors explain.
     let seconds = samples.windows(2).map(|pair| {
         let began = |sample: &Value| sample["started_unix_ns"].as_f64().unwrap() / 1e9;
         began(&pair[1]) - began(&pair[0])
@@ -146,8 +146,10 @@ fn a_thousand_clients_are_answered_and_measuring_goes_on() {
     assert!(longest < 5.0, "{longest} s between two samples");
 }
 
-/// Told to end while it reloads, answers, posts to who never takes it and writes: it ends with code 0, soon; and every sample on the
-/// disk is in the store after the next start, once.
+/// A monitor that is terminated while it reloads, answers, posts to an unreachable receiver and writes ends with code
+/// 0, and soon.
+///
+/// After the next start every sample on the disk is in the store exactly once.
 #[test]
 fn told_to_end_in_the_middle_of_everything_it_ends_whole() {
     let directory = Directory::new();
@@ -180,7 +182,7 @@ fn told_to_end_in_the_middle_of_everything_it_ends_whole() {
         assert_eq!(code, Some(0), "{said}");
         assert!(took < Duration::from_secs(12), "{took:?}: {said}");
     }
-    // What is left to be summed up, is at the next start.
+    // The next start sums up the remaining samples.
     let monitor = Monitor::start(here);
     monitor.until_ready();
     assert_eq!(monitor.stop().0, Some(0));
@@ -199,8 +201,8 @@ fn told_to_end_in_the_middle_of_everything_it_ends_whole() {
     assert_eq!(summed, kept as u64);
 }
 
-/// In a file system of three megabytes: the oldest raw day goes first, then samples are lost, and said to be; with room again it goes on. Sums
-/// stay.
+/// In a file system of three megabytes, the oldest raw day is deleted first; then samples are lost, which is reported.
+/// Once there is room again, the monitor continues. Rollups are kept.
 #[test]
 fn a_full_disk_is_said_and_the_oldest_day_goes_first() {
     const SCRIPT: &str = r#"
@@ -245,7 +247,7 @@ cat store/raw/*.run | grep -c '^{"variant":'
     let full = told.find("the disk is full: store/raw/2026-01-02.run is deleted").expect(&told);
     assert!(full < told.find("samples are lost").unwrap(), "{told}");
     let mut lines = out.lines();
-    // Samples were lost.
+    // The exit code says that samples were lost.
     assert_eq!(lines.next(), Some("code 23"), "{told}");
     let (files, rest): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.ends_with(".run"));
     assert!(files.len() == 1 && files[0] != "2026-01-02.run", "{files:?}");
@@ -253,7 +255,7 @@ cat store/raw/*.run | grep -c '^{"variant":'
     let report: Value = serde_json::from_str(rest[1]).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let summed: u64 = rows.iter().map(|row| row["samples"].as_u64().unwrap()).sum();
-    // What could not be written is summed up all the same.
+    // The rollups include samples that could not be written.
     let lost = told.lines().find_map(|line| {
         line.strip_prefix("error: ")?.split_once(" sample").map(|(lost, _)| lost.to_owned())
     });

@@ -1,4 +1,4 @@
-//! A monitor whose targets, tags and place are called what no reader expects: every output keeps its form, and says what they are called.
+//! A monitor whose targets, tags and place have hostile names: every output stays well-formed and shows the names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::support::files::Directory;
 use crate::support::peer::Peer;
 use crate::support::run::firstbyte;
 
-/// Names that terminals, formats of text, browsers, paths, templates and spreadsheets would take for something else.
+/// Names with special meaning to terminals, text formats, browsers, paths, templates or spreadsheets.
 const NAMES: [&str; 16] = [
     "\u{1b}]0;owned\u{7}\u{1b}[2J",
     "\u{9b}31m\u{7f}",
@@ -35,7 +35,7 @@ const NAMES: [&str; 16] = [
 ];
 const TAG: &str = "=1+1 </script> \u{202e}\"}\\ {{id}} %n";
 
-/// A string of TOML, every character of it escaped.
+/// A TOML string with every character escaped.
 fn toml(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -51,7 +51,7 @@ fn in_url(text: &str) -> String {
     })
 }
 
-/// Nothing of it moves a cursor, rings, or turns text around.
+/// Asserts that the text neither moves the cursor, nor rings the bell, nor reorders text.
 fn check_terminal(text: &str) {
     let is_bad = |c: &char| {
         (c.is_control() && *c != '\n')
@@ -61,7 +61,7 @@ fn check_terminal(text: &str) {
     assert_eq!(text.chars().find(is_bad), None, "{text:?}");
 }
 
-/// What Prometheus' own reader says of a scrape.
+/// Asserts that Prometheus' own parser accepts the scrape.
 fn check_scrape(text: &str) {
     let mut child = Command::new("promtool")
         .args(["check", "metrics"])
@@ -89,7 +89,7 @@ fn what_targets_are_called_runs_nowhere_and_comes_back_as_it_was() {
         toml(TAG)
     );
     for (number, name) in names.iter().enumerate() {
-        // The first one fails: that is told.
+        // The first one fails, so that its failure is reported.
         let port = if number == 0 { closed.port() } else { server.peer.port() };
         let _ = write!(
             text,
@@ -101,11 +101,11 @@ fn what_targets_are_called_runs_nowhere_and_comes_back_as_it_was() {
     let check = firstbyte(here, &["monitor", "--config", "monitor.toml", "--check-config"]);
     assert_eq!(check.code, 0, "{check:?}");
     check_terminal(&check.stdout);
-    // Ten are named, each on a line of its own.
+    // Ten targets are listed, each on one line.
     assert_eq!(check.stdout.lines().count(), 12, "{}", check.stdout);
 
     let monitor = Monitor::start(here);
-    // As labels have them: what no terminal should see is escaped, ends of lines apart.
+    // As in labels: characters unfit for terminals are escaped, except for line ends.
     let label = |name: &str| {
         let shown = |c: char| match c {
             '\n' => c.to_string(),
@@ -141,7 +141,7 @@ fn what_targets_are_called_runs_nowhere_and_comes_back_as_it_was() {
         let url = format!("/api/v1/series?target={}&metric=total&step=minute", in_url(name));
         monitor.until(&url, |answer| match answer.status {
             200 => Some(answer.json()),
-            // The store has not been told of its series yet.
+            // The store does not have this series yet.
             status => {
                 assert_eq!(status, 404, "{answer:?}");
                 None
@@ -156,7 +156,7 @@ fn what_targets_are_called_runs_nowhere_and_comes_back_as_it_was() {
     check_terminal(&said);
     assert!(said.contains("(tcp.refused)"), "{said}");
 
-    // What is on the disk: lines of JSON, and no file whose name a target chose.
+    // Files on disk are lines of JSON, and no target chose the name of a file.
     let mut raw = 0;
     for entry in fs::read_dir(here.join("store/raw")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -195,7 +195,7 @@ fn check_exports(here: &std::path::Path, all: &BTreeSet<&str>) {
         found.insert(name.strip_prefix('\'').unwrap_or(name).to_owned());
     }
     assert_eq!(found.iter().map(String::as_str).collect::<BTreeSet<_>>(), *all);
-    // What people type: a name that there is, and one that there is not, which is told with those that there are.
+    // Names as users type them: an existing one, and an unknown one, whose message lists the existing ones.
     for name in all.iter().filter(|name| !name.contains('\0')) {
         let asked = format!("--target={name}");
         let events = firstbyte(here, &["monitor", "events", "--store", "store", &asked]);

@@ -1,4 +1,4 @@
-//! The page of `firstbyte monitor` in a browser: looked at, clicked through, used by keys, narrow and dark.
+//! The page of `firstbyte monitor` in a browser: viewed, clicked through, operated by keyboard, narrow and dark.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn now() -> i64 {
     (Realtime::now().unix_nanos() / 1_000_000_000) as i64
 }
 
-/// Rows of `monitor export`, as objects.
+/// The rows of `monitor export` as objects.
 fn exported(directory: &Path, target: &str, step: &str, from: i64, until: i64) -> Vec<Value> {
     let asked = [
         "monitor", "export", "--store", "store", "--target", target, "--step", step, "--format",
@@ -58,13 +58,13 @@ fn people_look_at_it() {
     let mut tab = Tab::open();
     let site = monitor.address();
 
-    // What changed comes first, and every target has a row.
+    // Changes come first, and every target has a row.
     tab.look(1_300, false);
     tab.go(&format!("{site}/?period=7d"));
     tab.until("document.querySelector('.events .event-chart .change')");
     let sentence = tab.text(".event .sentence");
     assert!(sentence.contains("39.0") && sentence.contains("20.0 ms"), "{sentence}");
-    // An outage is a band, and says what failed.
+    // An outage is shown as a band with its failure.
     tab.until("document.querySelector('.event.outage .event-chart .outage')");
     let chips = tab.text(".event.outage .chips");
     for part in ["ended", "tcp.refused", "lasted 10 min", "family 4", "1 of 1 series"] {
@@ -81,7 +81,7 @@ fn people_look_at_it() {
         (json!(2), json!(0))
     );
 
-    // By keys: to the filter, a word, a row, its view.
+    // By keyboard: to the filter, a word, a row, its view.
     tab.key("/");
     tab.until("document.activeElement.id === 'filter'");
     tab.type_text("shop.example ipv6");
@@ -103,7 +103,7 @@ fn people_look_at_it() {
     );
     assert_eq!(tab.value("document.querySelectorAll('#chart .outage').length"), json!(0));
     tab.picture("target-light");
-    // Its band is there as well where it began before the period.
+    // The band is also shown if the outage began before the period.
     let down = past.down_at();
     tab.go(&format!(
         "{site}/target?target=shop.example.com&variant=family%3D4&from={}&until={}",
@@ -116,7 +116,7 @@ fn people_look_at_it() {
     check_overview_row(&row, directory.path(), &past);
     assert_eq!(tab.value("document.querySelectorAll('.problem').length"), json!(0));
 
-    // In the chart: a step by the arrow keys, finer by Enter, back by the browser's key.
+    // In the chart: one step with the arrow keys, finer steps with Enter, back with the browser's key.
     tab.go(&format!(
         "{site}/target?target=shop.example.com&variant=family%3D6&from={}&until={}&step=day",
         until - 3 * 86_400,
@@ -146,7 +146,7 @@ fn people_look_at_it() {
     tab.mouse("mouseReleased", [x + width * 0.6, y + 100.0]);
     tab.until("!new URLSearchParams(location.search).get('step')");
 
-    // Nothing is at it that changed: said, with the period.
+    // If nothing changed in the period, the page says so and names the period.
     tab.go(&format!("{site}/?from={}&until={}", until - 20 * 3_600, until));
     tab.until("document.querySelector('.nothing')");
     assert!(tab.text(".nothing").starts_with("Nothing changed: "), "{}", tab.text(".nothing"));
@@ -159,7 +159,7 @@ fn people_look_at_it() {
     assert_eq!(code, Some(0), "{said}");
 }
 
-/// Figures of a day, as `monitor export` has them.
+/// A day's figures equal those of `monitor export`.
 fn check_a_day(tab: &mut Tab, directory: &Path, past: &Past) {
     let day = past.until / 86_400 * 86_400 - 86_400;
     let address = format!(
@@ -192,7 +192,7 @@ fn check_a_day(tab: &mut Tab, directory: &Path, past: &Past) {
     assert_eq!(shown(tab, "rtt"), row("rtt")["median_ns"].as_f64().unwrap());
 }
 
-/// A row of the overview: as many samples as `monitor export` has in the period, and a median between those of its hours.
+/// An overview row has as many samples as `monitor export` in the period, and a median within the range of its hours.
 fn check_overview_row(row: &Value, directory: &Path, past: &Past) {
     let until = past.until + 3_600;
     let hours = exported(directory, "shop.example.com", "hour", until - 7 * 86_400, until);
@@ -208,7 +208,7 @@ fn check_overview_row(row: &Value, directory: &Path, past: &Past) {
     assert!(range.contains(&shown("medianNs")), "{row} {range:?}");
 }
 
-/// From a minute to its samples, one of them, its pictures, and back; and two periods beside each other.
+/// Goes from a minute to its samples, to one sample with its pictures, and back; then compares two periods.
 fn check_samples(tab: &mut Tab, monitor: &Monitor, site: &str) {
     let minute = monitor.until("/api/v1/series?target=live&metric=total&step=minute", |answer| {
         let points = answer.json()["points"].as_array().cloned().unwrap_or_default();
@@ -245,7 +245,7 @@ fn check_samples(tab: &mut Tab, monitor: &Monitor, site: &str) {
     let answer = monitor.get(gone.trim_start_matches(site));
     assert_eq!(answer.status, 404, "{answer:?}");
     assert!(answer.body.contains("were deleted"), "{answer:?}");
-    // Each is compared as `compare` does it, once there is a sample of either.
+    // The periods are compared as in `compare`, once each has a sample.
     let address = format!(
         "/compare?target=live&variant=family%3D4&base_from={}&base_until={half}&from={half}&until={}",
         half - 3_600,
@@ -276,14 +276,14 @@ fn check_narrow_and_dark(tab: &mut Tab, site: &str) {
     }
 }
 
-/// Nothing stands out of the window.
+/// Asserts that nothing overflows the window.
 fn check_fits(tab: &mut Tab, name: &str) {
     let wide =
         tab.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
     assert_eq!(wide, json!(0), "{name}");
 }
 
-/// Who has no token is asked for it, and has a cookie from then on.
+/// A user without a token is asked for it once, and then has a cookie.
 #[test]
 fn who_signs_in_has_a_cookie_that_reads() {
     let directory = Directory::new();
@@ -319,7 +319,7 @@ fn who_signs_in_has_a_cookie_that_reads() {
     assert_eq!(monitor.get("/api/v1/targets").status, 401);
     assert_eq!(monitor.ask("GET", "/api/v1/targets", &brought, "").status, 200);
     assert_eq!(monitor.ask("GET", "/", &brought, "").status, 200);
-    // What changes something needs its own page, too.
+    // Requests that change something must also come from the monitor's own page.
     let json = format!("{brought}Content-Type: application/json\r\n");
     let note = r#"{"text": "deploy"}"#;
     assert_eq!(monitor.ask("POST", "/api/v1/annotations", &json, note).status, 403);

@@ -11,7 +11,7 @@ use crate::support::echo::{Echo, response};
 use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 
-/// Of each target, how many samples have been counted.
+/// The number of samples counted for each target.
 fn counted(monitor: &Monitor) -> BTreeMap<String, u64> {
     let text = monitor.get("/metrics").body;
     let lines = text.lines().filter_map(|line| {
@@ -23,12 +23,12 @@ fn counted(monitor: &Monitor) -> BTreeMap<String, u64> {
     lines.collect()
 }
 
-/// Until `is_done` is true of them.
+/// Waits until `is_done` is true of the counts.
 fn until_counted(monitor: &Monitor, is_done: impl Fn(&BTreeMap<String, u64>) -> bool) {
     monitor.until("/-/healthy", |_| is_done(&counted(monitor)).then_some(()));
 }
 
-/// Of each target, the rounds of its samples in all raw files, in order.
+/// The rounds of each target's samples in all raw files, in order.
 fn rounds(directory: &Path) -> BTreeMap<String, Vec<u64>> {
     let mut all: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for entry in fs::read_dir(directory.join("store/raw")).unwrap() {
@@ -63,19 +63,19 @@ fn targets_come_and_go_at_sighup_and_when_the_file_changes() {
     write(&["stays", "goes"]);
     let monitor = Monitor::start(directory.path());
     until_counted(&monitor, |counted| counted.values().all(|number| *number >= 2));
-    // At once.
+    // SIGHUP reloads immediately.
     write(&["comes", "stays"]);
     monitor.send(Signal::SIGHUP);
     until_counted(&monitor, |counted| counted.get("comes").is_some_and(|number| *number >= 2));
     let now = counted(&monitor);
     assert!(now["stays"] >= 3 && !now.contains_key("goes"), "{now:?}");
     assert!(!monitor.get("/api/v1/targets").body.contains("goes"));
-    // A mistake changes nothing.
+    // A file with a mistake changes nothing.
     directory.write("monitor.toml", format!("{}evry = 1\n", target("last")));
     monitor.send(Signal::SIGHUP);
     let before = now["stays"];
     until_counted(&monitor, |counted| counted["stays"] > before + 1);
-    // Nobody asks: the file is looked at.
+    // Without a signal, the monitor notices the changed file.
     write(&["stays", "last"]);
     until_counted(&monitor, |counted| counted.get("last").is_some_and(|number| *number >= 2));
     let last = counted(&monitor);
@@ -87,7 +87,7 @@ fn targets_come_and_go_at_sighup_and_when_the_file_changes() {
     let rounds = rounds(directory.path());
     assert_eq!(rounds.keys().collect::<Vec<_>>(), ["comes", "goes", "last", "stays"]);
     assert!(rounds["stays"].len() as u64 >= last["stays"]);
-    // Over midnight they begin anew.
+    // Rounds restart at midnight.
     let stays = &rounds["stays"];
     let missed: u64 = stays.windows(2).map(|pair| (pair[1] - pair[0]).saturating_sub(2)).sum();
     assert!(missed == 0 || stays[0] == 0, "{stays:?}");
@@ -154,7 +154,7 @@ fn each_address_of_a_name_is_measured() {
         .iter()
         .map(|series| series["variant"].as_str().unwrap())
         .collect();
-    // Where localhost has an address of IPv6 as well, it is another one.
+    // `localhost` may have an IPv6 address as well, which is a second edge.
     assert!(ways.contains(&"edge=127.0.0.1") && ways.len() <= 2, "{ways:?}");
     let events =
         monitor.get("/api/v1/series?target=a&variant=edge%3D127.0.0.1&metric=total&step=minute");

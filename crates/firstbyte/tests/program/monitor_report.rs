@@ -1,4 +1,4 @@
-//! `firstbyte report` of a monitor's store: its figures are those of `monitor export`, and it reads nothing else.
+//! `firstbyte report` of a monitor's store: its figures equal those of `monitor export`, and it reads nothing else.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ fn report(directory: &Directory, words: &str) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// A whole day is one rollup of the export, and an hour too; a longer time has as many samples as its hours together.
+/// A whole day or hour is one rollup of the export; a longer period has as many samples as its hours together.
 #[test]
 fn its_figures_are_those_of_the_export() {
     let directory = past(3);
@@ -74,7 +74,7 @@ fn its_figures_are_those_of_the_export() {
         let row: Value = serde_json::from_str(line).unwrap();
         let [target, variant] = name(&row);
         let start = row["start"].to_string();
-        // A row for each metric.
+        // There is one row per metric.
         samples.insert((target, variant, start), row["samples"].as_u64().unwrap());
     }
     for row in whole["rows"].as_array().unwrap() {
@@ -86,7 +86,7 @@ fn its_figures_are_those_of_the_export() {
     assert_eq!(whole["events"].as_array().unwrap().len(), 1);
 }
 
-/// Minutes go after two weeks, and hours in time: a period that begins or ends within one is rounded to what there is.
+/// Minutes are deleted after two weeks, and hours later: a period that begins or ends within a deleted one is rounded.
 #[test]
 fn no_samples_are_missing_where_minutes_are_kept_no_more() {
     let directory = past(1);
@@ -102,7 +102,7 @@ fn no_samples_are_missing_where_minutes_are_kept_no_more() {
     let store = Store::open(&directory.path().join("store/store.sqlite")).unwrap();
     let forget = |minutes, hours| {
         let retention = Retention { minutes, hours, days: None };
-        // A little at a time.
+        // Each call deletes only a little.
         while store.retain(&retention, UNTIL).unwrap().deleted > 0 {}
     };
     for (period, by_minutes, _, _) in periods {
@@ -121,7 +121,7 @@ fn no_samples_are_missing_where_minutes_are_kept_no_more() {
 #[test]
 fn a_page_of_text_has_figures_facts_and_what_changed() {
     let directory = past(2);
-    // The raw files are not there: nothing reads them.
+    // The raw files do not exist, because the report does not read them.
     let outcome = run(&directory, "report store --since 2026-11-17 --until 2026-11-20T12:00:00Z");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
     insta::assert_snapshot!("monitor_report", outcome.stdout);
@@ -146,10 +146,10 @@ fn a_page_has_the_changes_and_a_picture_of_each_series() {
     assert_eq!(page.matches("</li>").count(), 4 + 2, "keys, an event, an annotation: {page}");
     assert_eq!(page.matches("confirmed</strong>: ").count(), 1, "{page}");
     for text in [&page, &picture] {
-        // Three and a half days, half an hour and a sample a point.
+        // Three and a half days of half-hourly samples, each a point.
         assert_eq!(text.matches("<circle").count(), 4 * 168);
     }
-    // With many series there are pictures of the first twelve.
+    // If there are many series, only the first twelve have pictures.
     let outcome = run(&past(7), "report store --html a.html");
     assert_eq!(outcome.code, 0, "{outcome:?}");
 }

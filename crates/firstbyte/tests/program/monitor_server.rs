@@ -1,4 +1,4 @@
-//! The server of `firstbyte monitor`: scraped, asked, and used badly.
+//! The server of `firstbyte monitor`: scraped, queried, and misused.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,10 +21,10 @@ use crate::support::files::Directory;
 use crate::support::peer::Peer;
 use crate::support::run::firstbyte;
 
-/// Nothing takes so long, however busy the machine is.
+/// Nothing takes this long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A monitor that answers, killed when this is dropped.
+/// A running monitor with its server; killed when dropped.
 pub(super) struct Monitor {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -32,7 +32,6 @@ pub(super) struct Monitor {
     store: PathBuf,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -41,12 +40,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether its head has that line's beginning, in small letters.
+    /// Whether a line of the head, in lower case, begins with `field`.
     pub(super) fn has(&self, field: &str) -> bool {
         self.head.lines().any(|line| line.starts_with(field))
     }
 
-    /// A field of its head, in small letters.
+    /// The value of a head field, in lower case.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
@@ -57,7 +56,7 @@ impl Answer {
 }
 
 impl Monitor {
-    /// With `monitor.toml`, whose first line says where it listens.
+    /// Starts a monitor with `monitor.toml`, whose first line sets the address to listen on.
     pub(super) fn start(directory: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
             .args(["monitor", "--config", "monitor.toml", "--store", "store", "--silent"])
@@ -89,7 +88,7 @@ impl Monitor {
         stream
     }
 
-    /// Of its page.
+    /// The URL of its page.
     pub(super) fn address(&self) -> String {
         format!("http://{}", self.at)
     }
@@ -116,7 +115,7 @@ impl Monitor {
         self.ask("GET", path, "", "")
     }
 
-    /// Until `path` is answered as `is_done` wants it.
+    /// Polls `path` until `is_done` returns a value.
     pub(super) fn until<T>(&self, path: &str, is_done: impl Fn(&Answer) -> Option<T>) -> T {
         let begun = Monotonic::now();
         loop {
@@ -129,7 +128,7 @@ impl Monitor {
         }
     }
 
-    /// Before the recorder has made the store, nothing can be read.
+    /// Waits until the recorder has made the store; before that nothing can be read.
     pub(super) fn until_ready(&self) {
         self.until("/-/ready", |answer| match answer.status {
             200 => Some(()),
@@ -144,14 +143,14 @@ impl Monitor {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// What it has in memory.
+    /// Resident memory of the monitor.
     pub(super) fn resident_kb(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Its exit code and how long it took to end.
+    /// Terminates the monitor; returns its exit code, how long it took to end, and its messages.
     pub(super) fn stop(mut self) -> (Option<i32>, Duration, String) {
         let begun = Monotonic::now();
         self.send(Signal::SIGTERM);
@@ -165,7 +164,7 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -175,10 +174,10 @@ fn server() -> Echo {
     Echo::start(|_| response("200 OK", "", b"ok"))
 }
 
-/// One line of a scrape: name, labels as they are after unescaping, value.
+/// The lines of a scrape: name and unescaped labels, with the value.
 pub(super) type Exposed = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
-/// Reads Prometheus' text format 0.0.4 and nothing else.
+/// Parses Prometheus' text format 0.0.4, and fails on anything else.
 pub(super) fn parse(text: &str) -> Exposed {
     let mut exposed = Exposed::new();
     let mut family = String::new();
@@ -238,7 +237,7 @@ fn labels(text: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-/// The sum of `name` over all labels that have `target`.
+/// The sum of `name` over all label sets with this `target`.
 pub(super) fn of_target(exposed: &Exposed, name: &str, target: &str) -> f64 {
     let of = |labels: &BTreeMap<String, String>| labels.get("target").is_some_and(|t| t == target);
     exposed.iter().filter(|((n, l), _)| n == name && of(l)).map(|(_, value)| value).sum()
@@ -282,7 +281,7 @@ fn two_scrapes_read_well_whatever_targets_are_called_and_only_grow() {
     let targets = monitor.get("/api/v1/targets").body;
     assert!(targets.contains("fra") && !targets.contains("secret"), "{targets}");
     assert!(!text.contains("secret"), "{text}");
-    // Labels: axes, place, and tags, of which those that would hide others have other names.
+    // Labels are axes, place, and tags; tags that would hide another label are renamed.
     let of_samples = |target: &str| {
         let is_it = |(n, l): &&(String, BTreeMap<String, String>)| {
             n == "firstbyte_monitor_samples_total" && l["target"] == target
@@ -300,7 +299,7 @@ fn two_scrapes_read_well_whatever_targets_are_called_and_only_grow() {
     ] {
         assert_eq!(labels.get(label).map(String::as_str), Some(value), "{label}: {labels:?}");
     }
-    // What failed, by type, and nothing that was not seen.
+    // Failures by type, without series for types that did not occur.
     let mut failed = of_samples("gone");
     failed.insert("type".to_owned(), "tcp.refused".to_owned());
     let samples = of_target(&second, "firstbyte_monitor_samples_total", "gone");
@@ -344,7 +343,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
     let monitor = Monitor::start(directory.path());
     monitor.until_ready();
     let path = "/api/v1/series?target=shop&variant=as+negotiated&metric=total&step=minute";
-    // The store goes on: the same answer before and after it was read here is of the same samples.
+    // The store keeps changing. If the answers before and after reading it are equal, all three show the same samples.
     let begun = Monotonic::now();
     let (points, stored) = loop {
         let before = monitor.get(path).json()["points"].clone();
@@ -388,7 +387,7 @@ fn points_are_the_stores_and_what_people_say_is_kept() {
     );
     assert_eq!(targets["targets"][0]["tags"], json!({ "service": "shop" }));
     assert_eq!(targets["targets"][0]["series"][0]["variant"], "as negotiated");
-    // What is said is in the store once it is answered.
+    // An annotation is in the store as soon as the request is answered.
     let json_type = "Content-Type: application/json\r\n";
     let sent = r#"{"at":"2026-11-23T00:00:00Z","text":"1.2 is out","tags":{"service":"shop"}}"#;
     let kept = monitor.ask("POST", "/api/v1/annotations", json_type, sent);
@@ -473,7 +472,7 @@ fn what_is_asked_badly_is_told_why() {
     assert_eq!(post("text/plain", "{\"text\":\"x\"}"), 415);
     assert_eq!(post("application/json", "{}"), 400);
     assert_eq!(post("application/json", &format!("{{\"text\":\"{}\"}}", "x".repeat(70_000))), 413);
-    // A page whose name was made to point here.
+    // A page of another host whose name was rebound to this address.
     let rebound = monitor.ask("GET", "/metrics", "Host: rebound.example.com\r\n", "");
     assert_eq!(rebound.status, 421, "{rebound:?}");
     let head = monitor.ask("HEAD", "/metrics", "", "");
@@ -513,7 +512,7 @@ fn beyond_this_machine_a_token_is_needed_and_checked() {
     assert_eq!(check().code, 0);
     with("modules = \"gone.yml\"");
     assert_eq!(check().code, 2);
-    // On loopback as well, where there is one.
+    // A configured token is also required on loopback.
     with("token_file = \"token\"");
     let monitor = Monitor::start(here);
     for (path, token, status) in [
@@ -530,7 +529,7 @@ fn beyond_this_machine_a_token_is_needed_and_checked() {
         assert_eq!(asks, status == 401, "{answer:?}");
         assert!(!answer.body.contains("0123456789abcdef"), "{answer:?}");
     }
-    // Where somebody listens already, nobody else does.
+    // The port is already in use.
     let taken = monitor.at.to_string();
     let arguments = ["monitor", "http://127.0.0.1:1/", "--store", "s", "--listen", &taken];
     let outcome = firstbyte(here, &arguments);
@@ -559,7 +558,7 @@ fn idle_connections_and_slow_readers_lock_nobody_out_and_hold_up_no_end() {
     let exposed = parse(&answer.body);
     let value = |name: &str| exposed[&(format!("firstbyte_monitor_{name}"), BTreeMap::new())];
     assert_eq!((value("series"), value("series_not_exposed")), (5_000.0, 3_000.0));
-    // More answers than sockets take, of which nothing is read but that they have begun.
+    // More answers than socket buffers hold; the clients read only the first bytes.
     let mut slow: Vec<TcpStream> = (0..70).map(|_| monitor.connect()).collect();
     for stream in &mut slow {
         let request = "GET /api/v1/targets HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -575,7 +574,7 @@ fn idle_connections_and_slow_readers_lock_nobody_out_and_hold_up_no_end() {
     drop((idle, slow));
 }
 
-/// A target that refuses is over its budget; one that answers is within.
+/// A target that refuses connections exceeds its budget; one that answers does not.
 #[test]
 fn what_is_over_its_budget_is_told_shown_and_exposed() {
     let directory = Directory::new();
@@ -603,7 +602,7 @@ fn what_is_over_its_budget_is_told_shown_and_exposed() {
     };
     assert_eq!(over("gone", "failures"), Some(1.0), "{exposed:#?}");
     assert_eq!((over("well", "failures"), over("well", "ttfb.p95")), (Some(0.0), Some(0.0)));
-    // Nothing came of which there could be a time.
+    // No response arrived, so there is no time.
     assert_eq!(over("gone", "ttfb.p95"), None);
     let overview = monitor.get("/api/v1/overview").json();
     let rows = overview["rows"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Several requests as one sample, on loopback: what is said of them is what the server wrote down.
+//! Several requests as one sample, on loopback: the results equal the server's log.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -66,7 +66,7 @@ fn at(exchange: &Value, mark: &str) -> i64 {
     exchange[mark]["at_ns"].as_i64().unwrap()
 }
 
-/// Each way: what it asks for, by how many connections, by which protocol.
+/// Each way: its argument, number of connections, and protocol.
 const WAYS: [(&str, usize, &str); 4] =
     [("1", 1, "HTTP/1.1"), ("6", 6, "HTTP/1.1"), ("h2", 1, "HTTP/2.0"), ("h3", 1, "HTTP/3.0")];
 
@@ -91,14 +91,14 @@ fn the_server_saw_so_many_requests_on_so_many_connections() {
             let times = marks.map(|mark| at(exchange, mark));
             assert!(times.is_sorted(), "{parallel}: {times:?}");
             assert_eq!((&exchange["status"], &exchange["body_bytes"]), (&200.into(), &BODY.into()));
-            // The server thought in between.
+            // The server's think time lies in between.
             let waited = times[2] - times[1];
             assert!(waited >= i64::try_from(THINK.as_nanos()).unwrap(), "{parallel}: {waited}");
         }
         let last = exchanges.iter().map(|exchange| at(exchange, "response_end")).max().unwrap();
         assert_eq!(requests["total_ns"], last, "{parallel}");
         assert!(sample["total_ns"].as_i64().unwrap() <= last);
-        // What stands at the top is the first of them.
+        // The marks at the top level are those of the first request.
         assert_eq!(sample["marks"]["response_start"], exchanges[0]["response_start"], "{parallel}");
         assert_eq!(sample["marks"]["response_end"], exchanges[0]["response_end"], "{parallel}");
     }
@@ -107,8 +107,8 @@ fn the_server_saw_so_many_requests_on_so_many_connections() {
 #[test]
 fn a_user_waits_for_rounds_and_not_for_requests() {
     let bench = Bench::new();
-    // Rounds of thinking: twelve, two, one.
-    // How many of six are under way at once depends on how far apart they are opened.
+    // Rounds of think time: twelve, two, one. How many of six connections are in use at once depends on how far apart
+    // they are opened.
     let ways = [("1", 1..=1, 12), ("6", 2..=6, 2), ("h2", 12..=12, 1), ("h3", 12..=12, 1)];
     for (parallel, at_once, rounds) in ways {
         let samples: Vec<Value> = (0..3).map(|_| bench.requests(parallel)).collect();
@@ -179,7 +179,7 @@ fn what_was_not_answered_in_time_fails_the_sample() {
     assert_eq!(last["failure"]["cause"], "timed-out", "{last}");
 }
 
-/// A server that ends each connection with its response: there is not one connection for all.
+/// A server that closes each connection after its response, so that one connection cannot serve all requests.
 #[test]
 fn connections_that_the_server_closes_are_counted() {
     let peer = Peer::tcp(|mut stream| {
@@ -203,7 +203,7 @@ fn connections_that_the_server_closes_are_counted() {
     }
 }
 
-/// The name's IPv6 address, where nobody listens, comes first; the IPv4 one while connections are tried.
+/// The name's IPv6 address, where nobody listens, is known first; the IPv4 address arrives while connections are tried.
 #[test]
 fn every_connection_falls_back_to_addresses_that_come_late() {
     let addresses = vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];

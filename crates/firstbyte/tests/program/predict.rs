@@ -1,4 +1,4 @@
-//! `firstbyte predict`: tables, exports, audiences, mistakes. How true it is: `lab/predictions.rs`.
+//! `firstbyte predict`: tables, exports, audiences, mistakes. `lab/predictions.rs` tests its accuracy.
 
 use firstbyte_core::split::Split;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn succeeded(arguments: &[&str]) -> String {
 #[test]
 fn the_table_has_every_way() {
     let text = succeeded(&["--rtt", "80ms", "--think", "8ms", "--response", "1000"]);
-    // Two round trips, the server's 8 ms, and what hosts take.
+    // Two round trips, the server's 8 ms, and the hosts' processing time.
     let line = text.lines().find(|line| line.starts_with("no TLS, HTTP/1.1 ")).unwrap();
     assert!(line.contains("168.4"), "{line}");
     for way in ["TLS 1.2 full, HTTP/2", "TLS 1.3 0-RTT, HTTP/3", "TLS 1.3 kept alive, HTTP/1.1"] {
@@ -51,7 +51,7 @@ fn json_is_that_of_samples() {
     }
 }
 
-/// Several requests: the four ways there are, as the ways that measure them.
+/// Several requests: the four possible ways, with the same names as in measurements.
 #[test]
 fn several_requests_are_one_wait() {
     let text = succeeded(&["--rtt", "40ms", "--requests", "12"]);
@@ -76,7 +76,7 @@ fn several_requests_are_one_wait() {
     let last = ends.map(|e| e["response_end"]["at_ns"].as_i64().unwrap()).max().unwrap();
     assert_eq!(requests["total_ns"], last);
     assert_eq!(line["visit_ns"], last);
-    // Two round trips to set up, two for the first response of each, one for the second.
+    // Two round trips to set up, two for the first response of each connection, one for the second.
     assert!((200_000_000..210_000_000).contains(&last), "{last}");
 
     let csv = succeeded(&["--requests", "12", "--vary", "parallel=1,h2", "--csv"]);
@@ -130,7 +130,7 @@ fn rows_go_to_files_beside_the_table() {
     }
 }
 
-/// One that does not come about is a row with its failure, over TCP as over QUIC, and the others follow.
+/// A connection that fails is a row with its failure, over TCP as over QUIC, and the others follow.
 #[test]
 fn a_connection_that_does_not_come_about_is_a_row() {
     let words = ["--vary", "http=2,3", "--loss", "70%", "-n", "40", "--response", "1000"];
@@ -150,12 +150,12 @@ fn a_connection_that_does_not_come_about_is_a_row() {
     }
     let lines = succeeded(&[&words[..], &["--json"]].concat());
     assert_eq!(lines.lines().count(), 80);
-    // The table counts them.
+    // The table counts failures.
     let table = succeeded(&words);
     assert!(table.contains("failed: "), "{table}");
 }
 
-/// First-byte times of `-n` connections for each of the ways, as the export has them.
+/// First-byte times of `-n` connections for each way, from the export.
 fn first_bytes(seed: &str) -> Vec<Vec<u64>> {
     let words = ["--vary", "tls=1.2,1.3", "--loss", "8%", "-n", "300", "--seed", seed, "--json"];
     let text = succeeded(&words);
@@ -168,7 +168,7 @@ fn first_bytes(seed: &str) -> Vec<Vec<u64>> {
     ways
 }
 
-/// Correlation of who was late: a lost packet is worth a rank, not its second.
+/// Rank correlation of lateness: a lost packet counts by rank, not by the second it costs.
 fn correlation(a: &[u64], b: &[u64]) -> f64 {
     let late = |values: &[u64]| -> Vec<f64> {
         let least = *values.iter().min().unwrap();
@@ -183,11 +183,11 @@ fn correlation(a: &[u64], b: &[u64]) -> f64 {
     product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
 }
 
-/// Number n + 1 of one seed is not number n of the next, nor do ways share their losses.
+/// Connection n + 1 of one seed does not equal connection n of the next, and ways do not share their losses.
 #[test]
 fn seeds_and_ways_have_losses_of_their_own() {
     let [one, two] = ["1", "2"].map(first_bytes);
-    // Of 300, chance alone stays below 0.2 in 999 of 1,000 cases.
+    // With 300 connections, chance alone stays below 0.2 in 999 of 1,000 cases.
     for (what, a, b) in [
         ("seeds", &one[0][..], &two[0][..]),
         ("seeds, shifted by one", &one[0][1..], &two[0][..299]),
@@ -265,7 +265,7 @@ fn a_run_gives_path_chain_and_sizes() {
     assert_eq!(line["url"], url);
     let chain = line["tls"]["certificate_chain_bytes"].as_u64().unwrap();
     assert!(chain.abs_diff(4_000) <= 20, "{chain}");
-    // What the server took of the run's own connections: how busy this machine was with them, nobody knows.
+    // The server's time is taken from the run's own connections; how busy this machine was during them is unknown.
     let server = line["split"]["parts"]["server_ns"].as_u64().unwrap();
     let run = firstbyte::runs::Run::read(&directory.path().join("a.run")).unwrap();
     let samples = run.each_taken().map(|taken| taken.unwrap().sample).filter(|s| !s.warmup);

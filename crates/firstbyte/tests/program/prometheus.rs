@@ -1,5 +1,5 @@
-//! A monitor's figures in Debian's Prometheus: scraped as text and as protobuf, pushed by remote-write, asked for by the dashboard and
-//! the rules in `packaging/`. One Prometheus for all of it. Grafana is not run.
+//! A monitor's figures in Debian's Prometheus: scraped as text and as protobuf, pushed by remote-write, and queried by
+//! the dashboard and the rules in `packaging/`. All tests share one Prometheus. Grafana is not run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -23,21 +23,21 @@ use super::monitor_server::Monitor;
 use crate::support::echo::{Echo, Request, response};
 use crate::support::files::Directory;
 
-/// Nothing takes so long, however busy the machine is.
+/// Nothing takes this long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Samples of each target that are answered; the next one is under way until the test ends, so that figures stand still.
+/// Answered samples of each target; the next one stays pending until the test ends, so that figures do not change.
 const ANSWERED: u64 = 3;
-/// What a target may be called at worst.
+/// A hostile target name.
 const HOSTILE: &str = r#"a\"\\b} 1\u202e"#;
 const HOSTILE_SHOWN: &str = "a\"\\b} 1\\u{202e}";
-/// How the same figures come into Prometheus.
+/// The ways in which the same figures get into Prometheus.
 const JOBS: [&str; 4] = ["text", "native", "pushed", "pushed-native"];
 
 fn packaged(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file)
 }
 
-/// Ends with what it stands for.
+/// A Prometheus process that is terminated when dropped.
 struct Prometheus {
     child: Child,
     port: u16,
@@ -77,7 +77,7 @@ impl Prometheus {
         Some(answer["data"].clone())
     }
 
-    /// What an instant query gives: labels and values.
+    /// Labels and values returned by an instant query.
     fn query(&mut self, query: &str) -> Vec<(BTreeMap<String, String>, f64)> {
         let data = self.ask("/api/v1/query", query).unwrap_or_default();
         let one = |one: &Value| {
@@ -87,7 +87,7 @@ impl Prometheus {
         data["result"].as_array().map_or_else(Vec::new, |all| all.iter().map(one).collect())
     }
 
-    /// Until a query gives something: a rate is known after two scrapes.
+    /// Waits until a query returns something: a rate needs two scrapes.
     fn until_found(&mut self, query: &str) {
         let begun = Monotonic::now();
         while self.query(query).is_empty() {
@@ -97,7 +97,7 @@ impl Prometheus {
     }
 }
 
-/// Head and body of an answer, where there is one.
+/// Head and body of a response, if there is one.
 fn get(port: u16, path: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -110,7 +110,7 @@ fn get(port: u16, path: &str) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(answer).ok()?.to_lowercase(), body))
 }
 
-/// What is measured: two targets, whose samples come to their end or fail, and are then under way for good.
+/// The measured server of two targets: their samples first succeed or fail, and then stay pending.
 struct Measured {
     server: Echo,
     is_over: Arc<AtomicBool>,
@@ -151,7 +151,7 @@ struct Scene {
 impl Scene {
     fn start() -> Self {
         let (directory, measured) = (Directory::new(), Measured::start());
-        // Somebody else may get it before Prometheus does; nobody on this machine asks for a particular one.
+        // Another process could get the port before Prometheus does, but no process here requests a particular one.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let target = measured.server.peer.address.port();
         let write = format!("http://127.0.0.1:{port}/api/v1/write");
@@ -195,7 +195,7 @@ impl Scene {
         }
     }
 
-    /// What a query gives of each of `jobs`, as soon as it gives one series of each and `is_right`: a scrape may come late.
+    /// Results of a query for each of `jobs`, once each has one series and `is_right` holds: a scrape may be late.
     fn until_each(
         &mut self,
         query: &str,
@@ -216,7 +216,7 @@ impl Scene {
         }
     }
 
-    /// What the store has of a series, once it has all samples.
+    /// The store's rollup of a series, once it has all samples.
     fn stored(&self, series: u32) -> Rollup {
         let begun = Monotonic::now();
         loop {
@@ -246,7 +246,7 @@ fn prometheus_has_the_monitors_figures_however_they_come() {
     let failures = "sum by (job) (firstbyte_monitor_failures_total)";
     scene.until_each(failures, &JOBS, |value| value == answered);
 
-    // Each series once, with the labels that it is to have.
+    // Each series exists once, with the expected labels.
     let of_hostile = "firstbyte_monitor_samples_total{target!=\"fails\"}";
     for labels in scene.until_each(of_hostile, &JOBS, |value| value == answered) {
         for (label, value) in [
@@ -262,7 +262,7 @@ fn prometheus_has_the_monitors_figures_however_they_come() {
         assert_eq!(labels["instance"] == "fra1", is_pushed, "{labels:?}");
     }
 
-    // Times are those that the store, and with it the API, has.
+    // Times equal those in the store, and so those of the API.
     let path = "/api/v1/series?target=fails&metric=total&step=hour";
     let of_api = |points: &Value, key: &str| -> u64 {
         points["points"].as_array().unwrap().iter().filter_map(|point| point[key].as_u64()).sum()
@@ -277,7 +277,7 @@ fn prometheus_has_the_monitors_figures_however_they_come() {
     let (sum, (_, longest)) = (times.sum_ns() as f64 / 1e9, times.ends().unwrap());
     let total = "firstbyte_monitor_time_seconds";
     let of_total = "{metric=\"total\"}";
-    // The end of the longest one's bucket: 2.2 % above it at most.
+    // The upper end of the longest time's bucket is at most 2.2 % above it.
     let above = longest.as_secs_f64();
     let ends = above * (1.0 - 1e-9)..above * 2.0_f64.powf(1.0 / 32.0) * (1.0 + 1e-9);
     let (text, native) = (["text", "pushed"], ["native", "pushed-native"]);
@@ -290,7 +290,7 @@ fn prometheus_has_the_monitors_figures_however_they_come() {
     let longest = format!("histogram_quantile(1, {total}{of_total})");
     scene.until_each(&longest, &native, |end| ends.contains(&end));
 
-    // Rules are loaded and give figures; none is broken.
+    // The rules are loaded and return figures; none is broken.
     let rules = scene.prometheus.ask("/api/v1/rules", "").unwrap();
     let all: Vec<&Value> = rules["groups"]
         .as_array()
@@ -312,7 +312,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Every query of the dashboard, as it is asked of one job: those of text have classic buckets, those of protobuf native ones.
+/// Every query of the dashboard, for the job with the right format: text has classic buckets, protobuf native ones.
 fn the_dashboards_queries_find_figures(prometheus: &mut Prometheus) {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! `firstbyte report`, as a user meets it.
+//! `firstbyte report` from the user's point of view.
 
 use std::process::{Command, Stdio};
 
@@ -30,7 +30,7 @@ fn report(directory: &Directory, arguments: &[&str]) -> Outcome {
     firstbyte(directory.path(), &arguments)
 }
 
-/// Every form that goes to standard output, more of it than a pipe holds.
+/// Every format that can go to standard output, with more output than a pipe holds.
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let directory = Directory::new();
@@ -76,7 +76,7 @@ fn tables_of_timers_are_variants_called_by_their_files() {
     assert_eq!(json.lines().count(), 60);
 }
 
-/// A line that is left out takes its own pair with it, and no other.
+/// A skipped line also removes its pair, but shifts no other pair.
 #[test]
 fn lines_that_are_left_out_do_not_shift_those_behind_them() {
     let directory = tables();
@@ -89,7 +89,7 @@ fn lines_that_are_left_out_do_not_shift_those_behind_them() {
     assert!(outcome.stderr.contains("again.csv, line 7: column Connect"), "{}", outcome.stderr);
     let said = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("only one sample was verified: again vs. before: 1"), "{said}");
-    // Line for line both tables are the same: shifted by one, they would differ by a millisecond.
+    // Both tables are equal line by line: if they were shifted by one, they would differ by a millisecond.
     assert!(
         said.contains("the median total time differs by less than the clock can measure"),
         "{said}"
@@ -102,7 +102,7 @@ fn lines_that_are_left_out_do_not_shift_those_behind_them() {
     }
 }
 
-/// A run of two edges and two versions of TLS, edges typed first.
+/// A run with two edges and two TLS versions; the edges come first on the command line.
 fn write_run_of_edges(path: &std::path::Path) {
     let factor = |axis: &str, value: &str, label: &str| Factor {
         axis: axis.into(),

@@ -1,5 +1,5 @@
-//! `firstbyte rum serve` against browsers as they are, and against whoever wishes it ill: what is good is kept as a whole line,
-//! what is not is refused and counted, and nobody locks out the others.
+//! `firstbyte rum serve` with real beacons and with hostile senders: valid beacons are stored as whole lines, invalid
+//! ones are refused and counted, and nobody can lock out others.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,10 +15,10 @@ use nix::unistd::Pid;
 use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 
-/// Nothing takes so long, however busy the machine is.
+/// Nothing takes this long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that is up, killed when this is dropped.
+/// A running server; killed when dropped.
 pub(crate) struct Server {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -59,7 +59,7 @@ impl Server {
         stream
     }
 
-    /// The status of the answer.
+    /// Posts a beacon and returns the status.
     fn post(&self, kind: &str, body: &[u8]) -> u16 {
         self.request("POST", &format!("Content-Type: {kind}\r\n"), body).0
     }
@@ -71,7 +71,7 @@ impl Server {
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
-        // One that is too large is not read to its end.
+        // The server does not read a body that is too large to its end.
         let _ = stream.write_all(body);
         let mut answer = Vec::new();
         let mut piece = [0; 4096];
@@ -87,7 +87,7 @@ impl Server {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// Exit code, what it said, and the lines that it wrote.
+    /// Terminates the server; returns its exit code, its messages, and the lines it wrote.
     pub(crate) fn stop(mut self) -> (Option<i32>, String, Vec<FieldLine>) {
         self.signal(Signal::SIGTERM);
         let code = self.child.wait().unwrap().code();
@@ -99,13 +99,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Every line of a file, whole.
+/// Every line of a file; all must be complete.
 fn lines(file: &Path) -> Vec<FieldLine> {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.ends_with('\n'), "{text}");
@@ -118,7 +118,7 @@ fn beacons(lines: &[FieldLine]) -> usize {
     lines.iter().filter(|line| matches!(line, FieldLine::Beacon(_))).count()
 }
 
-/// How often `why` was refused, by the file.
+/// How often beacons were refused for the reason `why`, according to the file.
 fn refused(lines: &[FieldLine], why: &str) -> u64 {
     let all = lines.iter().filter_map(|line| match line {
         FieldLine::Refused(refused) => refused.get(why),
@@ -127,7 +127,7 @@ fn refused(lines: &[FieldLine], why: &str) -> u64 {
     all.sum()
 }
 
-/// As the snippet sends it.
+/// A beacon as sent by the snippet.
 const BEACON: &str = r#"{"v":1,"page":"https://shop.example","part":1,"step":0.1,"isolated":false,"activation":0,"left":0,"entries":[["navigate","","h2","",5,0,0,1.2,2.1,8.3,8.3,30.1,55.9,56,0,101.2,101.2,140]]}"#;
 
 #[test]
@@ -233,10 +233,10 @@ fn what_is_bad_is_refused_counted_and_harms_nothing() {
     let server = Server::start(directory.path(), &["--rate-per-source", "0"]);
     for (name, kind, body, expected, _) in &cases {
         assert_eq!(server.post(kind, body), *expected, "{name}");
-        // The next one is heard.
+        // The next beacon is accepted.
         assert_eq!(server.post("text/plain", BEACON.as_bytes()), 204, "after {name}");
     }
-    // Packed, it might become anything.
+    // A compressed body could expand to any size.
     let packed = "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n";
     assert_eq!(server.request("POST", packed, b"\x1f\x8b").0, 415);
     assert_eq!(server.request("GET", "", b"").0, 405);
@@ -252,7 +252,7 @@ fn what_is_bad_is_refused_counted_and_harms_nothing() {
     assert!(said.contains("method 2") && said.contains("content-encoding 1"), "{said}");
 }
 
-/// The status of an answer on a connection that may go on.
+/// The status of a response on a connection that may continue.
 fn status(reader: &mut impl BufRead) -> Option<u16> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -264,7 +264,7 @@ fn status(reader: &mut impl BufRead) -> Option<u16> {
     Some(status)
 }
 
-/// How many of `many` beacons, sent as fast as it goes, were kept, and how many refused.
+/// Sends `many` beacons as fast as possible; returns how many were accepted, and how many refused.
 fn flood(at: SocketAddr, many: usize) -> (usize, usize) {
     let request = format!(
         "POST /rum HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1, 198.51.100.7\r\n\
@@ -282,7 +282,7 @@ fn flood(at: SocketAddr, many: usize) -> (usize, usize) {
         reader.get_mut().write_all(request.as_bytes()).unwrap();
         match status(reader) {
             Some(204) => kept += 1,
-            // Who sends too much has to connect anew.
+            // After sending too much, the client has to reconnect.
             Some(429) => {
                 refused += 1;
                 connection = None;
@@ -300,7 +300,7 @@ fn a_thousand_beacons_a_second_are_bounded_and_counted() {
     let server = Server::start(directory.path(), &["--rate-per-source", "50"]);
     let at = server.at;
     let floods: Vec<_> = (0..3).map(|_| std::thread::spawn(move || flood(at, EACH))).collect();
-    // Another source is heard meanwhile.
+    // Meanwhile another source is accepted.
     let (status, _) = server.request(
         "POST",
         "Content-Type: text/plain\r\nX-Forwarded-For: 203.0.113.1\r\n",
@@ -322,7 +322,7 @@ fn a_thousand_beacons_a_second_are_bounded_and_counted() {
 fn idle_and_slow_ones_do_not_lock_out_others() {
     let directory = Directory::new();
     let server = Server::start(directory.path(), &["--rate-per-source", "0"]);
-    // More than there are places, and some that go on and on with a head or a body.
+    // More idle connections than allowed, and some with a head or a body that never ends.
     let idle: Vec<TcpStream> = (0..200).map(|_| server.connect()).collect();
     let slow: Vec<TcpStream> = (0..150)
         .map(|n| {
@@ -344,7 +344,7 @@ fn idle_and_slow_ones_do_not_lock_out_others() {
     drop((idle, slow));
 }
 
-/// A body that never ends holds its place for a while, not for ever.
+/// A body that never ends occupies a connection for a while, but not forever.
 #[test]
 fn a_body_that_dawdles_is_given_up() {
     let directory = Directory::new();
@@ -360,7 +360,7 @@ fn a_body_that_dawdles_is_given_up() {
     assert_eq!(refused(&all, "too-slow"), 1);
 }
 
-/// Who is sending when the server is told to end has a moment to finish, and hears that it was kept.
+/// A client that is sending when the server stops has a moment to finish, and learns that its beacon was kept.
 #[test]
 fn a_beacon_that_is_being_received_at_the_end_is_kept() {
     let directory = Directory::new();
@@ -370,7 +370,7 @@ fn a_beacon_that_is_being_received_at_the_end_is_kept() {
         "POST /rum HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nExpect: 100-continue\r\n";
     for stream in [&mut sending, &mut stuck] {
         write!(stream, "{head}Content-Length: {}\r\n\r\n", BEACON.len()).unwrap();
-        // It says that it reads on: from here on the request is under way.
+        // The server announces that it will read on: from here the request is in progress.
         let mut reader = BufReader::new(stream);
         assert_eq!(status(&mut reader), Some(100));
         reader.get_mut().write_all(&BEACON.as_bytes()[..50]).unwrap();
@@ -380,7 +380,7 @@ fn a_beacon_that_is_being_received_at_the_end_is_kept() {
     let mut answer = String::new();
     sending.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
-    // The other one, which sends no more, is not waited for.
+    // The server does not wait for the other client, which sends nothing more.
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     assert_eq!(beacons(&lines(&server.file)), 1);
 }
@@ -395,7 +395,7 @@ fn what_was_answered_is_there_after_a_kill() {
     server.signal(Signal::SIGKILL);
     server.child.wait().unwrap();
     assert_eq!(beacons(&lines(&server.file)), 100);
-    // As if it had been killed within a write.
+    // As if the server had been killed during a write.
     let mut text = fs::read_to_string(&server.file).unwrap();
     text += r#"{"beacon":{"received_unix_s":17"#;
     fs::write(&server.file, text).unwrap();
@@ -405,13 +405,13 @@ fn what_was_answered_is_there_after_a_kill() {
     assert_eq!(beacons(&all), 101);
 }
 
-/// A full disk, played by the kernel's limit on the size of files.
+/// A full disk, simulated by the kernel's limit on file sizes.
 #[test]
 fn a_file_that_cannot_grow_is_said_once_and_outlived() {
     let directory = Directory::new();
     let mut command = Command::new("sh");
     let program = env!("CARGO_BIN_EXE_firstbyte");
-    // In blocks of 512 bytes. Without the trap the kernel would end the process.
+    // In blocks of 512 bytes. Without the trap, the kernel would kill the process.
     command.args([
         "-c",
         &format!(
@@ -423,7 +423,7 @@ fn a_file_that_cannot_grow_is_said_once_and_outlived() {
     let answers: Vec<u16> = (0..40).map(|_| server.post("text/plain", BEACON.as_bytes())).collect();
     let kept = answers.iter().filter(|status| **status == 204).count();
     assert!(kept > 0 && answers[kept..].iter().all(|status| *status == 503), "{answers:?}");
-    // Room is made, as an administrator would.
+    // Make room, as an administrator would.
     let text = fs::read_to_string(&server.file).unwrap();
     assert!(text.ends_with("}\n") && text.len() <= 4 * 512, "{text}");
     let (code, said, all) = server.stop();
@@ -478,13 +478,13 @@ fn what_is_wrong_is_said_before_anything_is_served() {
     }
     let outcome = firstbyte(directory.path(), &["rum", "snippet", "--sample", "10%"]);
     assert!(outcome.stdout.ends_with("})('/rum', 0.1);\n"), "{}", outcome.stdout);
-    // A server that is stopped while somebody is connected ends all the same.
+    // A stopped server ends even while a client is connected.
     let silent = server.connect();
     silent.shutdown(Shutdown::Write).unwrap();
     assert_eq!(server.stop().0, Some(0));
 }
 
-/// From browsers to a prediction: what is kept is summed up, and is an audience.
+/// From browsers to a prediction: stored beacons are summed up and used as an audience.
 #[test]
 fn what_was_kept_is_reported() {
     let directory = Directory::new();
@@ -496,7 +496,7 @@ fn what_was_kept_is_reported() {
     assert_eq!(server.post("text/html", b""), 415);
     let (.., all) = server.stop();
     assert_eq!(beacons(&all), 30);
-    // A line that somebody damaged, and one that is being written.
+    // A damaged line, and one that is still being written.
     let file = directory.path().join("field.ndjson");
     let mut text = fs::read_to_string(&file).unwrap();
     text += "{\"beacon\":7}\n{\"beacon\":{\"rec";
@@ -523,7 +523,7 @@ fn what_was_kept_is_reported() {
         &["predict", "--population", "people.csv", "--change", "tls=1.2:1.3"],
     );
     assert_eq!(played.code, 0, "{}", played.stderr);
-    // A round trip is what the new version saves each of them.
+    // The new version saves each of them a round trip.
     assert!(played.stdout.contains("visitors: 100.0 % faster"), "{}", played.stdout);
     directory.write("timers.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n");
     for (more, message) in [

@@ -1,5 +1,5 @@
-//! Real browsers, a page with the snippet over HTTPS, `firstbyte rum serve`: the beacon arrives when the page is left, and what
-//! it says is what was done.
+//! Real browsers load a page with the snippet over HTTPS and send to `firstbyte rum serve`: the beacon arrives when the
+//! page is left, and its contents are true.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -17,14 +17,14 @@ use crate::support::files::Directory;
 use crate::support::peer::{Peer, read_head};
 use crate::support::run::firstbyte;
 
-/// The servers take so long before they say hello, and before they answer.
+/// The servers' delays before the ServerHello, and before each response.
 const HELLO: Duration = Duration::from_millis(60);
 const THINKS: Duration = Duration::from_millis(40);
 
-/// One browser at a time: two at once wait for each other.
+/// Only one browser at a time: two at once wait for each other.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A server over TLS, each connection of which takes its time; `respond` makes fields and a body of a path.
+/// A TLS server that delays each handshake and response; `respond` returns header fields and a body for a path.
 fn site(respond: impl Fn(&str) -> (String, String) + Send + Sync + 'static) -> Peer {
     let config: Arc<ServerConfig> = Arc::new(certificates::server(&good(), &["http/1.1"]));
     Peer::tcp(move |tcp: TcpStream| {
@@ -47,7 +47,7 @@ fn site(respond: impl Fn(&str) -> (String, String) + Send + Sync + 'static) -> P
     })
 }
 
-/// A browser loads a page, in a frame of which the snippet is; what the frame sent when it was left.
+/// A browser loads a page with the snippet in a frame; returns the beacon that the frame sent when it was left.
 fn beacon(client: &str) -> BeaconRecord {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = Directory::new();
@@ -74,7 +74,7 @@ fn beacon(client: &str) -> BeaconRecord {
     let pages = site(move |path| {
         let html = |body: &str| ("Content-Type: text/html\r\n".to_owned(), body.to_owned());
         match path {
-            // The frame is left as soon as all of it is there; the page is loaded when its beacon has come.
+            // The frame is left as soon as it has loaded. The page finishes loading when the beacon has arrived.
             "/" => html(
                 "<!doctype html><img src='/hold'><iframe src='/frame?user=secret'></iframe><script>\
                  const frame = document.querySelector('iframe');\
@@ -122,18 +122,18 @@ fn wait_for_beacon(file: &Path) {
     }
 }
 
-/// An image: Firefox gives up what is none, and its times with it.
+/// A valid image: Firefox drops an invalid one together with its times.
 fn image() -> (String, String) {
     let body = "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>";
     ("Content-Type: image/svg+xml\r\n".to_owned(), body.to_owned())
 }
 
-/// What holds of either browser.
+/// Checks that hold for both browsers.
 fn check(beacon: &BeaconRecord, url: &str, opaque: u16, open: u16) {
     let page = url.trim_end_matches('/');
     assert_eq!((beacon.page.as_str(), beacon.sampling), (page, 1.0));
     assert_eq!((beacon.impossible, beacon.left_out), (0, 0), "{beacon:#?}");
-    // A browser that is not isolated shows no finer times, and those of the frame are not all of one step.
+    // Without isolation a browser shows no finer times, and the frame's times do not all have the same step.
     assert!(!beacon.isolated && (100.0..=2_000.0).contains(&beacon.step_us), "{}", beacon.step_us);
     let counted = |origin: &str, class| {
         let of_it = beacon.counted.iter().filter(|one| one.origin == origin && one.class == class);
@@ -141,11 +141,11 @@ fn check(beacon: &BeaconRecord, url: &str, opaque: u16, open: u16) {
     };
     let opaque = format!("https://127.0.0.1:{opaque}");
     assert_eq!(counted(&opaque, EntryClass::Opaque), 1, "{beacon:#?}");
-    // Over the connection that the frame's document came by.
+    // Over the connection that the frame's document was loaded over.
     assert!(counted(page, EntryClass::Reused) >= 1, "{beacon:#?}");
     let open = format!("https://127.0.0.1:{open}");
     let news: Vec<_> = beacon.new.iter().filter(|new| new.origin == open).collect();
-    // Where it began within the step in which it was asked for, nobody can tell.
+    // If the connection began within the same step as the request, their order is unknown.
     assert_eq!(news.len() as u64 + counted(&open, EntryClass::BegunBefore), 1, "{beacon:#?}");
     for new in news {
         let range = |phase| new.phase(phase, beacon.step_us);
@@ -161,11 +161,11 @@ fn check(beacon: &BeaconRecord, url: &str, opaque: u16, open: u16) {
     }
 }
 
-/// So long may a thread have waited for its turn: a fraction of what the server takes, whatever else the machine does.
+/// The time that a thread may have waited to run: less than the server's delays, however busy the machine is.
 const BUSY_US: f64 = 20_000.0;
 
-/// A page's times of a connection beside those of the browser's own log: the same but for what a busy machine adds to either. How close they
-/// are on a quiet one is in docs/field-data.md.
+/// Compares a page's times of a connection with the browser's own log: they are equal, except for delays of a busy
+/// machine in either. `docs/field-data.md` says how close they are on an idle machine.
 fn check_against_browser(beacon: &BeaconRecord, port: u16, marks: &serde_json::Value) {
     let origin = format!("https://127.0.0.1:{port}");
     let Some(new) = beacon.new.iter().find(|new| new.origin == origin) else { return };
@@ -180,8 +180,8 @@ fn check_against_browser(beacon: &BeaconRecord, port: u16, marks: &serde_json::V
     ] {
         let range = TimeRange::between(from_us, to_us, step);
         println!("{what}: {known_us} µs by the browser's log, {range:?} by the page");
-        // What the browser does before and behind it is in the page's time alone: Chromium's making of the socket, 0.2 ms,
-        // and the turn of a thread.
+        // Only the page's time includes the browser's work before and after the connect: Chromium creates the socket
+        // (0.2 ms), and threads wait to run.
         assert!(known_us <= range.most_us + BUSY_US, "{what}: {known_us} µs, {range:?}");
         assert!(known_us >= range.least_us - BUSY_US, "{what}: {known_us} µs, {range:?}");
     }
@@ -198,6 +198,6 @@ fn chromium_sends_what_it_did() {
 #[test]
 fn firefox_sends_what_it_did() {
     let beacon = beacon("firefox");
-    // Its first bytes over HTTP/1.1 are the session tickets (docs/clients.md).
+    // Firefox's first bytes over HTTP/1.1 are the session tickets (`docs/clients.md`).
     assert!(beacon.new.iter().all(|new| new.first_byte_us.is_none()), "{beacon:#?}");
 }

@@ -1,4 +1,4 @@
-//! Run files outlive what happens to the process that writes them.
+//! Run files survive whatever happens to the process that writes them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -25,7 +25,7 @@ fn what_is_written_is_read_row_by_row_and_whole() {
     let path = directory.path().join("a.run");
     append(&mut created(&path), 0..20);
     let run = Run::read(&path).unwrap();
-    // The load of this machine has changed since.
+    // The machine's load has changed since.
     let mut expected = header(2);
     expected.environment.load_average = run.header.environment.load_average;
     assert_eq!(run.header, expected);
@@ -42,7 +42,7 @@ fn a_large_run_is_read_by_several_threads_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("large.run");
     append(&mut created(&path), 0..4);
-    // Twelve megabytes of the same lines, numbered anew.
+    // Twelve megabytes of equal lines with new numbers.
     let text = fs::read_to_string(&path).unwrap();
     let line = text.lines().rfind(|line| line.starts_with("{\"variant\"")).unwrap();
     let mut file = OpenOptions::new().append(true).open(&path).unwrap();
@@ -91,7 +91,7 @@ fn a_torn_line_is_cut_off_wherever_it_was_torn() {
         assert_eq!(resumed.done.len(), read.rows.len());
         let kept = fs::metadata(&path).unwrap().len();
         assert_eq!(kept + resumed.torn_bytes, length as u64);
-        // The samples that were found can be read after the cut.
+        // The samples found can be read after the cut.
         assert_eq!(resumed.run.rows, read.rows);
         assert!(resumed.run.each_taken().all(|taken| taken.is_ok()));
         let missing = (0..3).flat_map(|round| (0..2).map(move |cell| (round, cell)));
@@ -128,7 +128,7 @@ fn a_run_goes_on_from_the_line_before_a_damaged_one_and_nothing_is_thrown_away()
     let text = fs::read_to_string(&path).unwrap();
     let at = text.find("{\"variant\":1,\"round\":0").unwrap();
     let number = text[..at].lines().count() as u64 + 1;
-    // Of another variant, with and without the checksum that belongs to that.
+    // A line of another variant, with and without a matching checksum.
     let line = text[at..].lines().next().unwrap();
     let of_nine = changed(line, "{\"variant\":1", "{\"variant\":9");
     for (other, detail) in [
@@ -168,7 +168,7 @@ fn no_bit_of_a_run_is_another_one_without_a_word() {
     let whole = fs::read(&path).unwrap();
     assert!(Run::read(&path).unwrap().warnings().is_empty());
     for bit in 0..whole.len() * 8 {
-        // Every bit of the ends of lines, and of the rest one in a while.
+        // Every bit of the line ends, and a sample of the other bits.
         let at = bit / 8;
         if bit % 41 != 0 && whole[at] != b'\n' {
             continue;
@@ -189,7 +189,7 @@ fn no_bit_of_a_run_is_another_one_without_a_word() {
     }
 }
 
-/// Removes the files that keep damaged parts of runs.
+/// Removes the files with damaged parts of runs; returns their number.
 fn resumed_files(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
     let kept = entries.filter(|path| path.to_string_lossy().contains(".damaged"));
@@ -328,7 +328,7 @@ fn a_killed_writer_leaves_a_run_that_can_be_continued() {
         let before = Run::read(&path).unwrap();
         let (mut writer, resumed) = RunWriter::resume(&path, None).unwrap();
         let order = (0..).flat_map(|round| (0..2).map(move |cell| (round, cell)));
-        // No gap: what is missing is all that comes after.
+        // There is no gap: only the samples at the end are missing.
         let done = order.take_while(|(r, c)| resumed.done.contains(*r, *c)).count();
         assert_eq!((done, resumed.done.len()), (before.rows.len(), before.rows.len()));
         writer.append(&taken(1_000_000, 0)).unwrap();
@@ -345,7 +345,7 @@ fn when_the_disk_is_full_what_was_measured_stays() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.run");
     append(&mut created(&path), 0..1);
-    // Files may not grow beyond 16 blocks; the signal that says so is ignored, as in a full disk.
+    // Files may not grow beyond 16 blocks; the signal for that is ignored, so writes fail as on a full disk.
     let exe = std::env::current_exe().unwrap();
     let script = "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact runs::role_of_a_child --ignored";
     let status = Command::new("bash")

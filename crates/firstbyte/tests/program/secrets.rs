@@ -1,5 +1,5 @@
-//! What lets somebody in is sent, and kept in the run file, and nowhere else: every output of every command that
-//! measures, against every way to type it.
+//! Credentials are sent and kept in the run file, and appear nowhere else: every output of every command that measures,
+//! for every way to type a credential.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -16,10 +16,10 @@ use crate::support::files::Directory;
 use crate::support::peer::{Peer, read_head};
 use crate::support::run::{Outcome, firstbyte};
 
-/// Within every secret.
+/// Part of every secret.
 const SECRET: &str = "s3cret";
 
-/// Ways to type something that lets somebody in; `{}` stands for the secret.
+/// Ways to type a credential; `{}` stands for the secret.
 const SPELLINGS: &[&[&str]] = &[
     &["-H", "Authorization: Bearer {}"],
     &["-Hauthorization:Basic {}"],
@@ -43,10 +43,10 @@ const SPELLINGS: &[&[&str]] = &[
     &["--data-binary", "pw={}"],
     &["--data-binary=pw={}"],
 ];
-/// The same out of files, whose names are no secret.
+/// Secrets that come from files; the file names are not secret.
 const FROM_FILES: &[&[&str]] =
     &[&["-d", "@body"], &["-d@body"], &["--data=@body"], &["--data-binary", "@body"]];
-/// What is refused, and how: nothing is sent, and the message is no place for it either.
+/// Refused arguments and their messages: nothing is sent, and the message does not contain the secret.
 const REFUSED: &[(&[&str], &str)] = &[
     (&["-H", "Authorization Bearer {}", "a.test"], "-H \"Authorization <hidden>\": no colon in it"),
     (&["-H", "Two words: {}", "a.test"], "-H \"Two words: <hidden>\": not a field name"),
@@ -82,7 +82,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["--cookie={}", "a.test"], "-b: expected NAME=VALUE"),
 ];
 
-/// A server, a directory, and every spelling with a secret of its own.
+/// A server, a directory, and every spelling with a different secret.
 struct Bench {
     server: Handle,
     directory: Directory,
@@ -114,7 +114,7 @@ impl Bench {
         format!("https://localhost:{}/?{SECRET}&token={SECRET}#{SECRET}", self.server.addr().port())
     }
 
-    /// Runs `before`, all spellings, and `after`.
+    /// Runs the program with `before`, all spellings, and `after`.
     fn run(&self, before: &[&str], after: &[&str]) -> Outcome {
         let typed = self.words.iter().map(String::as_str);
         let url = self.url();
@@ -132,7 +132,7 @@ impl Bench {
         outcome
     }
 
-    /// Everything in the directory that was not there, as text, and what was printed.
+    /// All new files in the directory as text, except those in `but`, and the printed output.
     fn texts(&self, outcome: &Outcome, but: &[&str]) -> Vec<(String, String)> {
         let mut texts = vec![
             ("standard output".to_owned(), outcome.stdout.clone()),
@@ -151,7 +151,7 @@ impl Bench {
         fs::metadata(self.directory.path().join(name)).unwrap().permissions().mode() & 0o777
     }
 
-    /// The run file has what was typed, or the test would show nothing.
+    /// Asserts that the run file contains the secrets; otherwise the test would prove nothing.
     fn assert_kept(&self, run: &str) {
         let text = String::from_utf8(self.directory.read(run)).unwrap();
         for (secret, spelling) in self.secrets.iter().zip(SPELLINGS) {
@@ -161,7 +161,7 @@ impl Bench {
     }
 }
 
-/// Every file below `directory`, as text: of Parquet its rows.
+/// Reads every file below `directory` as text; Parquet files as rows.
 fn read_all(directory: &Path, each: &mut dyn FnMut(&str, String)) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -272,7 +272,7 @@ fn compare_report_predict_and_check() {
     ] {
         assert!(page.contains(hidden), "{hidden}");
     }
-    // They hold what servers answered, with cookies in it; pages and charts do not.
+    // These files contain the servers' responses, including cookies; pages and charts do not.
     assert_eq!((bench.mode("x.json"), bench.mode("x.har")), (0o600, 0o600));
 
     let again = [&["report", "a.run"], RENDERED].concat();
@@ -379,7 +379,7 @@ fn where_a_redirect_leads_is_shown_without_users() {
     }
 }
 
-/// `-L` goes to another origin without what was meant for the first one.
+/// `-L` does not send the first origin's credentials to another one.
 #[test]
 fn probe_keeps_credentials_with_their_origin() {
     let other = Echo::start(|_| response("200 OK", "", b"ok"));
@@ -399,7 +399,7 @@ fn probe_keeps_credentials_with_their_origin() {
     assert!(!format!("{requests:?}").contains(SECRET), "{requests:?}");
 }
 
-/// `explain` follows redirects once, and then measures where they led to.
+/// `explain` follows redirects once, then measures their destination.
 #[test]
 fn explain_keeps_credentials_with_their_origin() {
     let other = Echo::start(|_| response("200 OK", "", b"ok"));

@@ -1,4 +1,4 @@
-//! `firstbyte serve` against firstbyte itself, and what `firstbyte lab export` writes against nginx.
+//! `firstbyte serve`, tested with firstbyte itself, and the output of `firstbyte lab export`, tested with nginx.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use crate::support::run::firstbyte;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A server that is up, killed when this is dropped.
+/// A running server; killed when dropped.
 struct Server {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -48,7 +48,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -155,14 +155,14 @@ fn the_exported_project_is_one_that_nginx_takes() {
     }
 }
 
-/// `nginx -t`, with the container's paths replaced by the project's and ports by sockets of its own.
+/// Runs `nginx -t` with the container's paths replaced by the project's, and its ports by other sockets.
 fn check_with_nginx(project: &Path, config: &str) {
     let certificate =
         firstbyte_lab::ca::Ca::new().unwrap().issue(&["web.test".to_owned()]).unwrap();
     fs::write(project.join("certificates/fullchain.pem"), certificate.chain_pem).unwrap();
     fs::write(project.join("certificates/privkey.pem"), certificate.key_pem).unwrap();
     let at = project.display().to_string();
-    // The system's are root's, and are not there before root has started nginx once.
+    // The system's directories belong to root, and do not exist before root has started nginx once.
     let scratch: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|what| format!("\n{what}_temp_path {at}/{what};"))
         .concat();

@@ -1,5 +1,5 @@
-//! Access logs of real nginx, Apache and Caddy, in the configuration that `log-format` prints: a think time that is known is the
-//! time logged, and what they say of resumption and early data is what our samples prove.
+//! Access logs of real nginx, Apache and Caddy, in the configuration that `log-format` prints: the logged time is the
+//! known think time, and what the logs say about resumption and early data is what our samples prove.
 
 use std::fs;
 use std::io::Read;
@@ -18,8 +18,10 @@ use crate::support::files::Directory;
 use crate::support::peer::{Peer, read_head, send};
 use crate::support::run::firstbyte;
 
-/// Server think time of the application. Not 40 ms, the kernel's timer of delayed acknowledgements: on a link without
-/// delay, nothing tells such an application from a server that waits for one (`docs/measurement.md`).
+/// Server think time of the application.
+///
+/// Not 40 ms, the kernel's timer of delayed acknowledgements: on a link without delay, such an application cannot be
+/// distinguished from a server that waits for an acknowledgement (`docs/measurement.md`).
 const THINK: Duration = Duration::from_millis(90);
 const THINK_NS: u64 = 90_000_000;
 
@@ -36,7 +38,7 @@ fn application() -> Peer {
     })
 }
 
-/// A web server that is up, ended when this is dropped.
+/// A running web server; terminated when dropped.
 struct Server {
     child: Child,
     port: u16,
@@ -44,7 +46,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts `program` and waits until it takes connections at `port`.
+    /// Starts `program` and waits until it accepts connections on `port`.
     fn start(directory: &Path, port: u16, program: &str, arguments: &[&str]) -> Self {
         let program = find(program);
         let mut child = Command::new(program)
@@ -79,14 +81,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Apache has processes of its own, which end when it is asked to.
+        // Apache terminates its child processes when asked to.
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.child.wait();
     }
 }
 
-/// Where the program is: servers are not on an ordinary user's PATH.
+/// Path of the program: servers are not on an ordinary user's PATH.
 fn find(program: &str) -> PathBuf {
     let path = std::env::var("PATH").unwrap_or_default();
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"]);
@@ -96,12 +98,12 @@ fn find(program: &str) -> PathBuf {
     })
 }
 
-/// A port that nobody has.
+/// An unused port.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A directory with certificates for localhost, and what `log-format` prints for `server`, its log in there.
+/// A directory with certificates for localhost, and the output of `log-format` for `server` with its log there.
 fn prepared(server: &str) -> (Directory, String) {
     let directory = Directory::new();
     // Apache changes its user.
@@ -123,13 +125,13 @@ fn prepared(server: &str) -> (Directory, String) {
     (directory, printed)
 }
 
-/// The line that a comment of the configuration shows.
+/// The line shown in a comment of the configuration that begins with `begin`.
 fn commented(printed: &str, begin: &str) -> String {
     let lines = printed.lines().map(|line| line.trim_start_matches(['#', ' ']));
     lines.into_iter().find(|line| line.starts_with(begin)).unwrap().to_owned()
 }
 
-/// What `explain` says of the server's log, after it has measured.
+/// The part of `explain`'s output about the server's log, after measuring.
 fn explained(directory: &Directory, server: &Server) -> Value {
     let measured = firstbyte(
         directory.path(),
@@ -146,14 +148,14 @@ fn explained(directory: &Directory, server: &Server) -> Value {
     explained["server"][0].clone()
 }
 
-/// All connections were found, the time logged is the application's, and what both say of sessions is the same.
+/// Asserts that all connections were found, the logged time is the application's, and both agree on sessions.
 fn assert_reconciled(said: &Value, form: &str) {
     let log = &said["log"];
     assert_eq!((&said["witness"], &log["form"]), (&"server-log".into(), &form.into()));
     assert_eq!((&log["found"], &log["of"]), (&5.into(), &5.into()), "{said}");
     let logged = said["said_ns"].as_u64().unwrap();
     assert!((THINK_NS - 1_000_000..2 * THINK_NS).contains(&logged), "{said}");
-    // A busy machine makes either late.
+    // A busy machine delays either.
     let difference = log["difference"]["ns"].as_f64().unwrap();
     assert!(difference.abs() < THINK_NS as f64 / 2.0, "{said}");
     assert!(log["clock_ahead_ns"].as_i64().unwrap().abs() < 100_000_000, "{said}");
@@ -161,13 +163,13 @@ fn assert_reconciled(said: &Value, form: &str) {
     assert!(resumed["logged_yes"].as_u64().unwrap() >= 5, "{said}");
     assert!(resumed["compared"].as_u64().unwrap() >= 15, "{said}");
     assert_eq!(resumed["compared"], resumed["agree"], "{said}");
-    // On loopback the Finished may be there when the request is read: then it is early to us alone, never to the server alone.
+    // On loopback the Finished may precede the request: then only we report early data, never only the server.
     let [compared, agree, early] =
         ["compared", "agree", "logged_yes"].map(|name| log["early_data"][name].as_u64().unwrap());
     assert!(early + (compared - agree) <= 5, "{said}");
 }
 
-/// Rows of the log: no query, and a time for each.
+/// Rows of the log; asserts that there is no query string, and a time for each.
 fn rows(directory: &Directory, server: &Server) -> Vec<Value> {
     let text = fs::read_to_string(&server.log).unwrap();
     assert!(!text.contains("s3cret") && !text.contains("127.0.0.1"), "{text}");
@@ -217,7 +219,7 @@ fn nginx_logs_what_our_samples_prove() {
     );
     let said = explained(&directory, &server);
     assert_reconciled(&said, "nginx");
-    // The handshake is over before the request is logged: nginx forgets that it came early.
+    // The handshake is over before the request is logged, and nginx no longer knows that the request came early.
     let early = &said["log"]["early_data"];
     assert!(early["logged_yes"].as_u64().unwrap() >= 1, "{said}");
     let header = said["log"]["upstream_header_ns"].as_u64().unwrap();
@@ -301,12 +303,12 @@ fn caddy_logs_what_our_samples_prove() {
     );
     let said = explained(&directory, &server);
     assert_reconciled(&said, "caddy");
-    // It does not log early data.
+    // This server does not log early data.
     assert_eq!(said["log"]["early_data"]["compared"], 0);
     let protocols: Vec<Value> =
         rows(&directory, &server).iter().map(|row| row["protocol"].clone()).collect();
     assert!(protocols.contains(&"HTTP/2".into()), "{protocols:?}");
-    // It announces HTTP/3, which is a way to connect as well.
+    // The server announces HTTP/3, so that is used as well.
     assert!(protocols.contains(&"HTTP/3".into()), "{protocols:?}");
 }
 

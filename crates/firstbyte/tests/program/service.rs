@@ -1,4 +1,4 @@
-//! The systemd unit: systemd takes it, and the program takes what it is started with.
+//! The systemd unit: systemd accepts it, and the program accepts its arguments.
 
 use std::process::Command;
 
@@ -24,13 +24,13 @@ fn the_unit_is_one_and_the_program_takes_its_arguments() {
     let outcome = firstbyte(directory.path(), &arguments);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     assert!(outcome.stdout.starts_with("1 target, 1 series"), "{}", outcome.stdout);
-    // The program need not be installed here.
+    // The program need not be installed on this machine.
     let here = unit.replace("/usr/bin/firstbyte", "/bin/true");
     directory.write("firstbyte-monitor.service", here);
     let path = directory.path().join("firstbyte-monitor.service");
     let verified = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
     let said = String::from_utf8_lossy(&verified.stderr);
     assert!(verified.status.success(), "{said}");
-    // Of other units it may say what it likes.
+    // Messages about other units do not matter.
     assert!(!said.contains("firstbyte-monitor.service:"), "{said}");
 }

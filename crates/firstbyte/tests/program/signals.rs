@@ -1,5 +1,5 @@
-//! Signals, sent to real processes that measure on loopback: what was measured is shown and written, with the
-//! conventional exit codes.
+//! Signals to real processes that measure on loopback: results so far are shown and written, with the conventional exit
+//! codes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 const ALL: [(Signal, i32); 3] =
     [(Signal::SIGHUP, 129), (Signal::SIGINT, 130), (Signal::SIGTERM, 143)];
 
-/// An HTTP server that answers for as long as the test lives.
+/// An HTTP server that answers until the test ends.
 fn server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -29,12 +29,12 @@ fn server() -> String {
 fn answer(mut client: TcpStream) {
     let mut lines = BufReader::new(client.try_clone().unwrap()).lines();
     while lines.by_ref().map_while(Result::ok).any(|line| line.is_empty()) {
-        // A client that was stopped is gone.
+        // A stopped client is gone.
         let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     }
 }
 
-/// A command under way, killed when this is dropped.
+/// A running command; killed when dropped.
 struct UnderWay {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
@@ -42,7 +42,7 @@ struct UnderWay {
 
 impl UnderWay {
     fn start(directory: &Path, arguments: &[&str]) -> Self {
-        // The test itself may be run under nohup(1).
+        // The test itself may run under nohup(1).
         let mut child = Command::new("env")
             .args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_firstbyte")])
             .args(arguments)
@@ -66,7 +66,7 @@ impl UnderWay {
         line
     }
 
-    /// Waits until `file` has more than `bytes`: then something is measured.
+    /// Waits until `file` has more than `bytes` bytes, so that something has been measured.
     fn until_written(&mut self, file: &Path, bytes: u64) {
         while std::fs::metadata(file).map_or(0, |file| file.len()) <= bytes {
             assert_eq!(self.child.try_wait().unwrap(), None, "it has ended by itself");
@@ -74,7 +74,7 @@ impl UnderWay {
         }
     }
 
-    /// The exit code, and what it printed to its end.
+    /// The exit code, and the rest of the output.
     fn end(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
@@ -84,13 +84,13 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// More rounds than anybody waits for.
+/// Too many rounds to ever finish.
 const MANY: &str = "1000000";
 
 #[test]
@@ -134,7 +134,7 @@ fn a_comparison_writes_what_it_was_asked_for() {
     }
 }
 
-/// As when the terminal goes, and takes standard output with it.
+/// As when the terminal closes, and standard output with it.
 #[test]
 fn files_are_written_though_nobody_reads() {
     let directory = Directory::new();
@@ -185,13 +185,13 @@ fn an_explanation_is_of_what_was_complete() {
     serde_json::from_str::<serde_json::Value>(&text).unwrap();
 }
 
-/// As `/proc` says, whether the process handles SIGTERM itself.
+/// Whether the process handles SIGTERM itself, according to `/proc`.
 #[cfg(target_os = "linux")]
 fn handles_sigterm(process: &UnderWay) -> bool {
     has(process, "SigCgt:", Signal::SIGTERM)
 }
 
-/// Whether `signal` is in a set of the process' in `/proc`.
+/// Whether `signal` is in one of the process's signal sets in `/proc`.
 #[cfg(target_os = "linux")]
 fn has(process: &UnderWay, set: &str, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
@@ -205,7 +205,7 @@ fn a_second_signal_ends_at_once() {
     let directory = Directory::new();
     directory.write("rum.csv", "rtt_ms,weight,loss\n20,3,1%\n200,1,2%\n");
     let predict = ["predict", "--population", "rum.csv", "--change", "tls=1.2:1.3", "--json"];
-    // The first ends it after a part of so many that nobody waits for it.
+    // The first signal ends it only after a share of the connections, which takes too long to wait for.
     let size = ["--connections", "400000000"];
     let predict = UnderWay::start(directory.path(), &[&predict[..], &size].concat());
     while !handles_sigterm(&predict) {
@@ -216,7 +216,7 @@ fn a_second_signal_ends_at_once() {
     predict.send(Signal::SIGTERM);
     let (code, output) = predict.end();
     assert!(code == Some(143) || code == Some(130), "{code:?}");
-    // One signal alone has it print its results.
+    // After a single signal it would print its results.
     assert_eq!(output, "");
 }
 
@@ -236,7 +236,7 @@ fn nohup_is_respected() {
     let mut probe = UnderWay { child: probe, stdout };
     let _ = (probe.line(), probe.line());
     probe.send(Signal::SIGHUP);
-    // It goes on: as many rows as may have been on their way, and more.
+    // The program continues: read more rows than may have been in the pipe.
     for _ in 0..2_000 {
         assert!(!probe.line().is_empty(), "it has ended");
     }

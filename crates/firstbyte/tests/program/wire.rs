@@ -1,4 +1,4 @@
-//! `firstbyte wire` on a capture of the lab's: what its outputs have to say, and agree on.
+//! `firstbyte wire` on a capture of the lab: the required contents of its outputs, and their agreement.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn servers_and_connections_are_shown() {
     assert!(widest <= Some(80), "{widest:?}");
     insta::assert_snapshot!("wire", outcome.stdout);
     let one = wire(&Directory::new(), &["--servers", "1"]).stdout;
-    // What is to be mended is said of all.
+    // Findings cover all servers, also those that are not shown.
     assert!(one.contains("198.51.100.1:443 tcp") && !one.contains("198.51.100.4:443 tcp"), "{one}");
     assert!(one.contains("1 of 2 servers, those with the most connections"), "{one}");
 }
@@ -69,7 +69,7 @@ fn rows_are_the_same_in_every_form() {
         .collect();
     assert_eq!(csv.len(), 4);
     let column = |name: &str| csv[0].iter().position(|column| *column == name).unwrap();
-    // What TLS 1.2 does not have, and QUIC's, is empty.
+    // Fields that TLS 1.2 does not have, and those of QUIC, are empty.
     for name in ["tls_early_data_bytes", "quic_version", "quic_retries", "tls_alert", "doubts"] {
         assert!(csv[1..].iter().all(|row| row[column(name)].is_empty()), "{name}");
     }
@@ -106,12 +106,12 @@ fn rows_are_the_same_in_every_form() {
         assert_eq!((row.len() + 1, row[place("version")]), (fields.len(), "TLSv12"));
         assert_eq!((row[place("last_alert")], row[place("established")]), ("-", "T"));
     }
-    // A session that is taken up up to TLS 1.2 needs no key exchange.
+    // In TLS up to 1.2, a resumed session needs no key exchange.
     let curves: Vec<&str> = rows.iter().map(|row| row[place("curve")]).collect();
     assert_eq!(curves, ["x25519", "x25519", "-"]);
     let resumed: Vec<&str> = rows.iter().map(|row| row[place("resumed")]).collect();
     assert_eq!(resumed, ["F", "F", "T"]);
-    // Another reading has the same identifiers.
+    // Reading the capture again gives the same identifiers.
     let again = wire(&directory, &["--zeek", "-"]).stdout;
     assert_eq!(again, log);
 }
@@ -135,14 +135,14 @@ fn packets_that_are_written_give_the_same_figures() {
         let (before, after) = (without_number(&before), without_number(&after));
         assert!(!after.is_empty());
         match chosen[0] {
-            // The rows are of all connections, the packets of the one.
+            // `--flow` selects the packets of one connection; the rows are of all connections.
             "--flow" => assert!(after.len() == 1 && before.contains(&after[0]), "{after:#?}"),
             _ => assert_eq!(before, after),
         }
     }
 }
 
-/// As a reader of Zeek's logs takes them: separators and types are the header's.
+/// As readers of Zeek's logs parse it: the header defines separators and types.
 #[test]
 fn zeek_s_log_says_how_it_is_to_be_read() {
     let log = wire(&Directory::new(), &["--zeek", "-"]).stdout;
@@ -218,7 +218,7 @@ fn differences_are_written_as_they_were_asked_for() {
     assert!(outcome.stderr.contains("two outputs to standard output"), "{}", outcome.stderr);
     let json = diff(&["--json"]).stdout;
     assert!(json.starts_with("{\"format\":\"firstbyte/wire-diff\""), "{json}");
-    // Both sides beside each other, and round trips that costs are projected to.
+    // Both sides next to each other, and round trips that costs are projected to.
     let record: serde_json::Value =
         serde_json::from_str(&diff(&["--json", "--project-rtt", "20ms,80ms"]).stdout).unwrap();
     assert_eq!(record["projected_to_seconds"], serde_json::json!([0.02, 0.08]));
@@ -284,7 +284,7 @@ fn what_is_chosen_is_what_is_written() {
     assert_eq!(rows(&["--flow", "2"]), [2]);
     assert_eq!(rows(&["--server", "NODE4.*"]), [1]);
     assert_eq!(rows(&["--session", "failed"]), [0; 0]);
-    // A verdict on what was chosen by its session would be one on the choice.
+    // If connections were selected by their session, a verdict on resumption would only describe the selection.
     let chosen = wire(&directory, &["--session", "resumed"]).stdout;
     assert!(chosen.contains("1 resumed") && !chosen.contains("resumes every"), "{chosen}");
     let nothing = wire(&directory, &["--server", "nosuch"]).stdout;
@@ -292,11 +292,11 @@ fn what_is_chosen_is_what_is_written() {
     assert!(nothing.contains(said), "{nothing}");
 }
 
-/// Whichever connection is over first, and whether there is any: read with others, by rows and at the end.
+/// Whichever connection ends first, and even if there is none: reading with several threads, by rows, and at the end.
 #[test]
 fn zeek_s_log_opens_with_the_capture_s_first_packet() {
     let directory = Directory::new();
-    // A frame that is of no connection, long before the others.
+    // A frame that belongs to no connection, long before the others.
     let mut early = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     early.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0]);
     let arp = [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 28]].concat();

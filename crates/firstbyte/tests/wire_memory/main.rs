@@ -1,11 +1,11 @@
-//! A connection that is under way takes 1 kB of memory at most, over TCP and over QUIC.
+//! A live connection takes at most 1 kB of memory, over TCP and over QUIC.
 //!
-//! Bytes of the heap are counted, as malloc hands them out, with everything: tables, indexes, what stands still
-//! from the handshake, exchanges. So the figure is the same on every machine. This file has one test: others
-//! beside it would be counted as well.
+//! Counts heap bytes as malloc allocates them, including everything: tables, indexes, handshake data that is kept,
+//! exchanges. The result is therefore the same on every machine. This file has only one test: others in the same
+//! process would be counted as well.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-// The benchmark's, which says the same of more connections and with what the system sees.
+// The benchmark's module; the benchmark measures more connections, and also with the system's figures.
 #[path = "../../benches/wire/live.rs"]
 mod live;
 #[path = "../../benches/wire/quic.rs"]
@@ -18,10 +18,10 @@ mod sys;
 
 use live::{Carrier, Stage, follow};
 
-/// A few more than fit into tables of 4096 places: those are at their largest for what is in them.
+/// Slightly more than fit into tables of 4096 buckets, so that the tables are largest relative to their content.
 const CONNECTIONS: u32 = 3700;
 const MOST_BYTES: usize = 1024;
-/// With hellos, flights and, over QUIC, keys, for as long as a handshake takes.
+/// Includes hellos, flights and, over QUIC, keys, which are kept only during the handshake.
 const MOST_BYTES_MID_HANDSHAKE: usize = 4096;
 
 #[test]
@@ -35,7 +35,7 @@ fn a_live_connection_takes_a_kilobyte_at_most() {
             let each = taken / CONNECTIONS as usize;
             println!("{carrier:?}, {stage:?}: {each} bytes");
             assert!(each <= most, "{carrier:?}, {stage:?}: {each} bytes");
-            // They are what they seem: all that is kept of them is given out.
+            // Check that the connections are complete: all their stored data is emitted.
             let mut whole = 0;
             analyzer.finish(&mut |observed| {
                 let complete = observed.tls.as_ref().is_some_and(|tls| tls.complete);

@@ -1,8 +1,8 @@
-//! A zoo of HTTPS servers as a scenario's `server = …`: what the lab has, what Debian has, and short
-//! programs of our own (README.md says what each can vary).
+//! A zoo of HTTPS servers for a scenario's `server = …`: the lab's servers, Debian's, and short programs written for
+//! the zoo (README.md lists what each can vary).
 //!
-//! In: which server, and what is wanted of it. Out: a line for a scenario file, or that this server
-//! cannot do that. Programs that have to be compiled are, once.
+//! In: a server, and the behaviour wanted of it. Out: a line for a scenario file, or `None` if this server cannot do
+//! that. Programs that need compiling are compiled once.
 
 use std::fmt;
 use std::fs;
@@ -16,10 +16,10 @@ const JAVA: &str = include_str!("Server.java");
 const APACHE: &str = include_str!("apache.conf");
 const HAPROXY: &str = include_str!("haproxy.cfg");
 
-/// Where packages put servers when that is not on an ordinary user's PATH.
+/// Where packages install servers; not always on an ordinary user's PATH.
 const USUAL_PLACES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// Where Debian has Apache's modules.
+/// Directory of Apache's modules on Debian.
 const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
 
 /// A kind of server.
@@ -30,12 +30,12 @@ pub(crate) enum Server {
     Builtin,
     Apache,
     HaProxy,
-    /// `openssl s_server`, its requests read and answered by a program: HTTP/1.1, one connection after
-    /// the other, which the client has to close.
+    /// `openssl s_server` with a program that reads and answers its requests: HTTP/1.1, one connection at a time, which
+    /// the client has to close.
     Openssl,
-    /// `openssl s_server -HTTP`: HTTP/1.0, one response from a file, and then the end.
+    /// `openssl s_server -HTTP`: HTTP/1.0, one response from a file, then close.
     OpensslHttp,
-    /// `gnutls-serv --http`: the same, with a head of its own.
+    /// `gnutls-serv --http`: like [`Server::OpensslHttp`], but it writes its own response head.
     Gnutls,
     Go,
     Java,
@@ -73,8 +73,8 @@ impl Server {
         }
     }
 
-    /// The program that must be installed, and the Debian package that has it; none for the built-in
-    /// server. Of Go and Java it is the compiler.
+    /// The program that must be installed, and its Debian package; `None` for the built-in server. For Go and Java this
+    /// is the compiler.
     pub(crate) fn program(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Nginx => Some(("nginx", "nginx-light")),
@@ -90,13 +90,13 @@ impl Server {
         }
     }
 
-    /// Whether it answers `/w?…` as README.md says. The others answer every request alike, at
-    /// [`Server::path`], with [`Wanted::response`].
+    /// Whether it answers `/w?…` as described in README.md. The others answer every request alike, at [`Server::path`],
+    /// with [`Wanted::response`].
     pub(crate) fn writes_patterns(self) -> bool {
         !matches!(self, Self::OpensslHttp | Self::Gnutls)
     }
 
-    /// Whether small writes wait for acknowledgements, where that cannot be chosen.
+    /// Whether small writes wait for acknowledgements, if that cannot be chosen.
     pub(crate) fn nagle(self) -> Option<bool> {
         match self {
             Self::Builtin | Self::Go | Self::Java | Self::Python => None,
@@ -110,53 +110,53 @@ impl Server {
         }
     }
 
-    /// Whether `strace` can begin before it: the lab starts the others by itself.
+    /// Whether it can be started under `strace`; the lab itself starts the others.
     pub(crate) fn can_be_traced(self) -> bool {
         !matches!(self, Self::Nginx | Self::Caddy | Self::Builtin)
     }
 
-    /// Whether it speaks HTTP/2, where that is wanted.
+    /// Whether it supports HTTP/2.
     pub(crate) fn can_http2(self) -> bool {
         use Server::{Apache, Builtin, Caddy, Go, HaProxy, Nginx};
         matches!(self, Nginx | Caddy | Builtin | Apache | HaProxy | Go)
     }
 
-    /// Whether it can take its time before the ServerHello.
+    /// Whether it can delay the ServerHello.
     pub(crate) fn can_delay_handshakes(self) -> bool {
         matches!(self, Self::Builtin | Self::Go | Self::Python)
     }
 
-    /// Where a server without patterns has its response.
+    /// The path of the response on a server without patterns.
     pub(crate) fn path(self) -> &'static str {
         if self == Self::OpensslHttp { "/response" } else { "/" }
     }
 }
 
-/// What is wanted of a server.
+/// The behaviour wanted of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) tls: Tls,
     /// Whether sessions are resumed.
     pub(crate) sessions: bool,
     pub(crate) early_data: EarlyData,
-    /// Whether small writes wait for acknowledgements (TCP_NODELAY is not set); of no meaning where
-    /// [`Server::nagle`] knows.
+    /// Whether small writes wait for acknowledgements (TCP_NODELAY is not set); ignored if [`Server::nagle`] returns a
+    /// value.
     pub(crate) nagle: bool,
-    /// Whether HTTP/2 is spoken where the client offers it.
+    /// Whether HTTP/2 is spoken if the client offers it.
     pub(crate) http2: bool,
-    /// Whether HTTP/3 is spoken, beside the others.
+    /// Whether HTTP/3 is spoken in addition.
     pub(crate) http3: bool,
     /// Milliseconds between ClientHello and ServerHello.
     pub(crate) handshake_delay_ms: u32,
-    /// As the scenario's key of that name.
+    /// Same as the scenario's key of that name.
     pub(crate) chain_bytes: Option<usize>,
-    /// The one response of a server without patterns: bytes of its head, about, and of its body.
-    /// [`Server::Gnutls`] has a head of its own, of 85 bytes.
+    /// The only response of a server without patterns: approximate bytes of its head, and bytes of its body.
+    /// [`Server::Gnutls`] writes its own head of 85 bytes.
     pub(crate) response: (usize, usize),
-    /// A file for what the server writes and when (`strace -f -ttt`), where it is a program.
+    /// File for a trace of the server's writes (`strace -f -ttt`), if the server is a program.
     pub(crate) trace: Option<PathBuf>,
-    /// Further keys of a scenario's `server`, as in a file: `groups = ["p256"], tickets = 0`. Of a
-    /// server that is a program, `key` and `page_bytes` alone are of use.
+    /// Further keys of a scenario's `server`, in the file's syntax: `groups = ["p256"], tickets = 0`. For servers that
+    /// are programs, only `key` and `page_bytes` have an effect.
     pub(crate) keys: String,
 }
 
@@ -178,17 +178,16 @@ impl Default for Wanted {
     }
 }
 
-/// What becomes of early data; needs TLS 1.3 and sessions.
+/// How the server handles early data; needs TLS 1.3 and sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EarlyData {
     Off,
-    /// Taken, and answered at once.
+    /// Accepted and answered at once.
     AtOnce,
-    /// Taken, and answered after the client's Finished.
+    /// Accepted and answered after the client's Finished.
     AfterFinished,
 }
 
-/// Versions of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Tls {
     Both,
@@ -213,7 +212,7 @@ impl Tls {
     }
 }
 
-/// Why there is no zoo.
+/// Why the zoo is not available.
 #[derive(Debug)]
 pub(crate) enum NoZoo {
     /// A program is not installed.
@@ -221,7 +220,7 @@ pub(crate) enum NoZoo {
         program: &'static str,
         package: &'static str,
     },
-    /// A program of ours did not compile.
+    /// A program of the zoo did not compile.
     NotBuilt {
         program: &'static str,
         output: String,
@@ -253,14 +252,14 @@ impl From<io::Error> for NoZoo {
     }
 }
 
-/// The servers, ready to be started.
+/// The servers, ready to start.
 #[derive(Debug)]
 pub(crate) struct Zoo {
     directory: PathBuf,
 }
 
 impl Zoo {
-    /// Where to build it: in cargo's directory for tests, or where that is another user's, among
+    /// Where to build the zoo: in cargo's directory for tests or, if that belongs to another user, in the directory for
     /// temporary files.
     pub(crate) fn directory(of_cargo: &str) -> PathBuf {
         let directory = Path::new(of_cargo).join("zoo");
@@ -269,11 +268,11 @@ impl Zoo {
         if mine { directory } else { std::env::temp_dir().join("firstbyte-zoo") }
     }
 
-    /// Looks for all programs and makes those of our own in `directory`, whose path is absolute. What is
-    /// there already and up to date stays.
+    /// Looks for all programs and compiles the zoo's own in `directory`, which must be an absolute path. Up-to-date
+    /// files are kept.
     ///
     /// # Errors
-    /// A program is not installed or does not compile.
+    /// If a program is not installed or does not compile.
     pub(crate) fn build(directory: &Path) -> Result<Self, NoZoo> {
         for server in Server::ALL {
             if let Some((program, package)) = server.program() {
@@ -283,7 +282,7 @@ impl Zoo {
         let (program, package) = ("strace", "strace");
         find(program).ok_or(NoZoo::Missing { program, package })?;
         fs::create_dir_all(directory)?;
-        // Tests run side by side: one of them compiles, the others wait for it.
+        // Tests run in parallel: one of them compiles while the others wait.
         let lock = fs::File::create(directory.join("lock"))?;
         lock.lock()?;
         fs::write(directory.join("server.py"), PYTHON)?;
@@ -303,12 +302,12 @@ impl Zoo {
         Ok(Self::built(directory))
     }
 
-    /// What [`Zoo::build`] has made in `directory`.
+    /// The zoo that [`Zoo::build`] has made in `directory`.
     pub(crate) fn built(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// A scenario's `server = …` for one host; `None` if that server cannot do what is wanted.
+    /// A scenario's `server = …` for one host; `None` if that server cannot do this.
     pub(crate) fn server(&self, server: Server, wanted: &Wanted) -> Option<String> {
         if wanted.early_data != EarlyData::Off && (wanted.tls == Tls::V12 || !wanted.sessions) {
             return None;
@@ -368,7 +367,7 @@ impl Zoo {
         }
         let mut words = vec!["java".to_owned()];
         words.push(format!("-Dsun.net.httpserver.nodelay={}", !wanted.nagle));
-        // One processor is enough, and starts sooner.
+        // One processor is enough, and these options make it start sooner.
         words.extend(
             ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"].map(str::to_owned),
         );
@@ -379,7 +378,7 @@ impl Zoo {
         Some(command(&words))
     }
 
-    /// Takes early data, and answers it after the client's Finished.
+    /// Accepts early data, and answers it after the client's Finished.
     fn openssl(&self, wanted: &Wanted) -> Option<String> {
         if wanted.early_data == EarlyData::AtOnce {
             return None;
@@ -412,11 +411,11 @@ impl Zoo {
     }
 }
 
-/// What the lab has a kind for. nginx and Caddy pass `/w` on to the built-in server behind them.
+/// Servers that the lab has a kind for. nginx and Caddy pass `/w` on to the built-in server behind them.
 fn lab_kind(server: Server, wanted: &Wanted) -> Option<String> {
     let cannot = match server {
         Server::Nginx => wanted.early_data == EarlyData::AfterFinished,
-        // Over TCP it takes none; over QUIC it does in any case.
+        // Caddy never accepts early data over TCP, and always does over QUIC.
         Server::Caddy => wanted.early_data != EarlyData::Off && !wanted.http3,
         _ => false,
     };
@@ -442,8 +441,8 @@ fn lab_kind(server: Server, wanted: &Wanted) -> Option<String> {
     Some(line)
 }
 
-/// Apache refuses to be root, and there are no other users in an ordinary user's namespace: it is one of
-/// a namespace of its own.
+/// Apache refuses to serve as root, and an ordinary user's namespace has no other users, so it runs as a user in a
+/// nested namespace.
 fn apache(wanted: &Wanted) -> Option<String> {
     if wanted.early_data != EarlyData::Off {
         return None;
@@ -471,7 +470,7 @@ fn apache(wanted: &Wanted) -> Option<String> {
     Some(format!("{}, backend = true, {file}", command(&words)))
 }
 
-/// Takes early data and answers it after the client's Finished.
+/// Accepts early data and answers it after the client's Finished.
 fn haproxy(wanted: &Wanted) -> Option<String> {
     if wanted.early_data == EarlyData::AtOnce {
         return None;
@@ -501,7 +500,7 @@ fn haproxy(wanted: &Wanted) -> Option<String> {
 }
 
 fn openssl_http(wanted: &Wanted) -> Option<String> {
-    // With -HTTP it takes none.
+    // With `-HTTP`, early data is not accepted.
     if wanted.early_data != EarlyData::Off {
         return None;
     }
@@ -521,7 +520,7 @@ fn openssl_http(wanted: &Wanted) -> Option<String> {
 }
 
 fn gnutls(wanted: &Wanted) -> Option<String> {
-    // With --earlydata it takes some, but never answers a request that came in it.
+    // With `--earlydata` it accepts early data, but never answers a request sent in it.
     if wanted.early_data != EarlyData::Off {
         return None;
     }
@@ -534,18 +533,18 @@ fn gnutls(wanted: &Wanted) -> Option<String> {
     if !wanted.sessions {
         words.extend(["--noticket", "--nodb"].map(str::to_owned));
     }
-    // Its own head, of 85 bytes, is before the file.
+    // The server writes its own head of 85 bytes before the file.
     Some(format!("{}, {}", command(&words), response("", wanted.response.1)))
 }
 
-/// A file `response` with this head before the body.
+/// A file `response` with this head, then the body.
 fn response(head: &str, body: usize) -> String {
     let line = "The quick brown fox jumps over the lazy dog.\n";
     let text: String = line.chars().cycle().take(body).collect();
     format!("files = {{ response = {:?} }}", format!("{head}{text}"))
 }
 
-/// A head of about so many bytes.
+/// A head of about `bytes` bytes.
 fn head(bytes: usize, body: usize) -> String {
     let lines =
         format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {body}\r\n");
@@ -560,16 +559,16 @@ fn words(words: &[&str]) -> Vec<String> {
 
 const COMMAND: &str = "kind = \"command\", command = [";
 
-/// Debug's quotes and escapes are TOML's, for ASCII.
+/// For ASCII, the quotes and escapes of `Debug` are valid TOML.
 fn command(words: &[String]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
     format!("{COMMAND}{}]", words.join(", "))
 }
 
-/// The same server, its writes written down; `None` for those that the lab starts by itself.
+/// The same server under `strace`; `None` for servers that the lab itself starts.
 fn traced(lines: &str, file: &Path) -> Option<String> {
     let rest = lines.strip_prefix(COMMAND)?;
-    // All of what is sent, none of its text, with the addresses of both ends.
+    // All calls that send, without the sent data, with the addresses of both ends.
     let calls = "trace=write,writev,send,sendto,sendmsg,sendfile";
     let mut words = words(&[
         "strace",
@@ -589,7 +588,7 @@ fn traced(lines: &str, file: &Path) -> Option<String> {
     Some(format!("{COMMAND}{}{rest}", words.concat()))
 }
 
-/// A program of this name, on the PATH or where packages put it.
+/// Looks for a program on the PATH and where packages install servers.
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -598,7 +597,7 @@ fn find(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Compiles a source, unless it has been: what was compiled is beside the result.
+/// Compiles a source unless the compiled program is up to date; a copy of the source is kept next to it.
 fn compile(
     directory: &Path,
     program: &'static str,

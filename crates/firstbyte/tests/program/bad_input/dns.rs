@@ -1,4 +1,4 @@
-//! Name servers that say no, or nothing.
+//! Name servers that refuse, or do not answer.
 
 use super::measured::{self, Curl, Row};
 use crate::support::dns::{Answer, DnsServer};
@@ -107,7 +107,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         server: || crate::support::peer::Peer::closed().into(),
-        // Refused without any name server.
+        // Refused without asking any name server.
         arguments: &["--resolver", "system"],
         url: "http://a-label-longer-than-the-sixty-three-characters-that-a-label-may-have.test/",
         code: 6,

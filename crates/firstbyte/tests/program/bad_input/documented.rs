@@ -1,4 +1,4 @@
-//! `docs/exit-codes.md` says what the code does, and where curl does otherwise.
+//! Compares `docs/exit-codes.md` with the code, and with curl where that differs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     [certificates::ROWS, dns::ROWS, http::ROWS, tcp::ROWS, tls::ROWS].into_iter().flatten()
 }
 
-/// The numbers that stand for themselves in `exit.rs`: values of constants and of match arms.
+/// The numeric literals in `exit.rs`: values of constants and of match arms.
 fn codes_in_the_source() -> BTreeSet<u8> {
     EXIT_RS
         .lines()
@@ -64,7 +64,7 @@ fn what_curl_does_otherwise_is_documented() {
             Curl::Same | Curl::Cannot(_) => None,
         })
         .collect();
-    // Several servers that fail alike are one line.
+    // Several servers that fail alike share one line.
     lines.dedup();
     let expected = lines.concat();
     assert!(documented == expected, "the table should be:\n{expected}");

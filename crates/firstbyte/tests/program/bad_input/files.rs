@@ -1,4 +1,4 @@
-//! Files that are not there, or not what they should be.
+//! Files that are missing or invalid.
 
 use nix::sys::stat::Mode;
 

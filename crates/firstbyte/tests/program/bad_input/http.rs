@@ -1,4 +1,4 @@
-//! Servers that fail at HTTP, and responses that nothing can be done with.
+//! Servers that fail at HTTP, and unusable responses.
 
 use std::io::Write;
 
@@ -23,14 +23,14 @@ fn says_h2(bytes: &'static [u8]) -> Stage {
     .into()
 }
 
-/// A head with so many fields of 500 bytes.
+/// A head with `fields` fields of 500 bytes.
 fn long_head(fields: usize) -> &'static [u8] {
     let value = "y".repeat(490);
     let fields: String = (0..fields).map(|i| format!("x-{i:05}: {value}\r\n")).collect();
     format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n").into_bytes().leak()
 }
 
-/// The same over HTTP/2.
+/// Same as `long_head`, over HTTP/2.
 fn long_head_h2(fields: usize) -> &'static [u8] {
     h2_head(fields, 490).leak()
 }
@@ -173,7 +173,7 @@ pub(crate) const ROWS: &[Row] = &[
             Peer::tcp(|mut stream| {
                 read_head(&mut stream);
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").unwrap();
-                // The client's close is what ends this: the reset comes after what was sent.
+                // Give the client time to read the bytes before the reset arrives.
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 reset(stream);
             })

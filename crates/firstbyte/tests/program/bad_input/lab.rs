@@ -1,7 +1,6 @@
-//! Scenario files with mistakes, and labs that are not there.
+//! Scenario files with mistakes, and missing labs.
 //!
-//! What can be wrong in a scenario is tested key by key in `firstbyte-lab`; here is how the program
-//! ends with it.
+//! `firstbyte-lab` tests the possible mistakes key by key; these tests check how the program ends.
 
 use super::refused::{self, Row};
 use crate::support::files::Directory;

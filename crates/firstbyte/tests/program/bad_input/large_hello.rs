@@ -1,5 +1,5 @@
-//! Servers that read one segment and expect a whole ClientHello in it (golang/go#70047): with a key share for X25519MLKEM768
-//! it is larger.
+//! Servers that read one segment and expect a whole ClientHello in it (golang/go#70047). A ClientHello with a key share
+//! for X25519MLKEM768 is larger than that.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::run::{Outcome, firstbyte};
 /// TCP payload of an IPv4 packet of 1,500 bytes with the timestamp option.
 const SEGMENT: usize = 1_448;
 
-/// Serves small ClientHellos, and does `otherwise` with others.
+/// Serves small ClientHellos, and passes others to `otherwise`.
 fn reads_one_segment(otherwise: fn(TcpStream)) -> Peer {
     let config = Arc::new(server(&good(), &["http/1.1"]));
     Peer::tcp(move |tcp| {
@@ -80,7 +80,7 @@ fn explain_names_the_cause_and_its_cost() {
     assert!(said.contains("a visit fails after") && said.contains("it succeeds in"), "{said}");
     assert!(said.contains("--curves x25519"), "{said}");
 
-    // Where the smaller one fails too, size is not the cause.
+    // If the smaller ClientHello fails too, size is not the cause.
     let outcome = visit(&Peer::tcp(resets), &["explain", "-n", "3"]);
     assert!(!outcome.stderr.contains("the cause is"), "{}", outcome.stderr);
 }

@@ -1,4 +1,4 @@
-//! Rows of what fails on the way: where, whose fault, why, what was measured, and what curl does.
+//! Rows for failures during a measurement: where, whose fault, why, what was measured, and what curl does.
 
 use std::any::Any;
 
@@ -21,19 +21,19 @@ pub(crate) struct Row {
     pub(crate) cause: &'static str,
     /// Phase, message, fault and hint, as printed.
     pub(crate) says: &'static str,
-    /// The marks that were measured.
+    /// The marks measured before the failure.
     pub(crate) marks: &'static str,
     pub(crate) curl: Curl,
 }
 
-/// How curl ends in the same place.
+/// How curl ends in the same situation.
 #[derive(Clone, Copy)]
 pub(crate) enum Curl {
     /// With the same exit code.
     Same,
-    /// With this one, for this reason.
+    /// With this exit code, for this reason.
     Ends(i32, &'static str),
-    /// It has no such option, for this reason.
+    /// curl has no such option, for this reason.
     Cannot(&'static str),
 }
 
@@ -50,7 +50,7 @@ pub(crate) const REQUESTED_TLS: &str = "connect_start tcp_connected secure_conne
 pub(crate) const ANSWERED_TLS: &str = "connect_start tcp_connected secure_connection_start \
                                 handshake_complete request_start request_end response_start";
 
-/// What a row needs to be running, and the port that its texts mean.
+/// The running servers of a row, and the port that its texts refer to.
 pub(crate) struct Stage {
     port: u16,
     _running: Box<dyn Any>,
@@ -79,7 +79,7 @@ impl Row {
     }
 }
 
-/// Measures every row, in both views, and tells of all that are not as they say.
+/// Measures every row, in both views, and reports all rows that end differently.
 pub(crate) fn check(rows: &[Row]) {
     let directory = Directory::with_client();
     report(rows.iter().filter_map(|row| {
@@ -90,13 +90,13 @@ pub(crate) fn check(rows: &[Row]) {
     }));
 }
 
-/// The curl that the rows were written with.
+/// The curl version that the rows were written for.
 const CURL: &str = "curl 7.88.";
 
-/// Runs curl for every row, and tells of all where it does not end as the row says.
+/// Runs curl for every row, and reports all rows where curl ends differently.
 ///
-/// Another version of curl may end otherwise, which is no fault of this project: then it is told,
-/// and what has to hold is that curl fails too where it should fail in the same way.
+/// Another version of curl may end differently, which is not a fault of this project. The difference is then only
+/// printed, and curl must fail where the row says that it fails like firstbyte.
 pub(crate) fn check_curl(rows: &[Row]) {
     let directory = Directory::with_client();
     let version = curl(directory.path(), &["--version"]).stdout;
@@ -152,7 +152,7 @@ fn in_terminal(row: &Row, stage: &Stage, directory: &Directory) -> Vec<String> {
     wrong
 }
 
-/// What Network Error Logging calls such a failure, or we where it has no name.
+/// Name of the failure in Network Error Logging, or our own if it has no name there.
 fn type_of(cause: &str, phase: &str) -> Option<&'static str> {
     Some(match (cause, phase) {
         ("name-not-found" | "no-addresses", _) => "dns.name_not_resolved",
@@ -245,8 +245,8 @@ const MARKS_IN_ORDER: [&str; 10] = [
     "response_end",
 ];
 
-/// What holds for every sample: the parts make up the phases, the phases the total, and a failure
-/// comes after everything that was measured.
+/// Checks every sample: the parts add up to the phases, the phases to the total, and a failure comes after everything
+/// that was measured.
 fn disagreements(sample: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let sum = |parts: &Value| -> i64 {

@@ -1,8 +1,8 @@
-//! The table of bad input: for each, the exact message and exit code, from the program itself.
+//! The table of bad input: the exact message and exit code for each case, from the program itself.
 //!
-//! `usage`, `files` and `lab` are refused before anything is measured; `dns`, `tcp`, `tls`,
-//! `certificates` and `http` fail on the way, at servers on loopback, and keep what was measured up
-//! to there. Those rows also say how curl ends in the same place, and are held against it.
+//! The cases in `usage`, `files` and `lab` are refused before anything is measured. Those in `dns`, `tcp`, `tls`,
+//! `certificates` and `http` fail during the measurement, at servers on loopback, and keep the results up to the
+//! failure. Their rows also say how curl ends in the same situation, which is compared with curl.
 
 mod certificates;
 mod dns;

@@ -1,4 +1,4 @@
-//! Rows of what is refused before anything is measured.
+//! Rows for input that is refused before anything is measured.
 
 use firstbyte_lab::Scenario;
 
@@ -8,10 +8,10 @@ use crate::support::run::firstbyte;
 /// Arguments, exit code, and all of standard error. Standard output stays empty.
 pub(crate) type Row = (&'static [&'static str], i32, &'static str);
 
-/// What clap says after its errors.
+/// The text that clap adds to its errors.
 pub(crate) const SEE_HELP: &str = "\nFor more information, try '--help'.\n";
 
-/// Runs every row, and tells of all that are not as they say.
+/// Runs every row, and reports all rows that end differently.
 pub(crate) fn check(directory: &Directory, rows: &[Row]) {
     let mut wrong = Vec::new();
     for (arguments, code, stderr) in rows {

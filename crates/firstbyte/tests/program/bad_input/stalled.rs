@@ -1,4 +1,4 @@
-//! Servers that fall silent: what was known stays known, and the wait is nobody's work.
+//! Servers that fall silent: earlier results are kept, and the wait is not attributed to anybody's work.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::support::peer::{Peer, drain, read_head, read_some};
 use crate::support::run::firstbyte;
 
 const LIMIT: &str = "2.5";
-/// Of that at least so much is a wait.
+/// Minimum part of `LIMIT` that is spent waiting.
 const WAITED_NS: u64 = 1_500_000_000;
-/// And so much what a busy machine makes of the rest.
+/// Maximum for every other part, on a busy machine.
 const REST_NS: u64 = 800_000_000;
 
 fn sample(peer: &Peer, arguments: &[&str]) -> Value {
@@ -29,7 +29,7 @@ fn sample(peer: &Peer, arguments: &[&str]) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// The wait is nobody's, the fault is the server's, and it is said what the server did.
+/// Asserts that the wait is unexplained, the fault is the server's, and the message says what the server did.
 fn assert_silence(sample: &Value, phase: &str, said: &str) {
     let failure = &sample["failure"];
     assert_eq!(
@@ -58,7 +58,7 @@ fn in_the_middle_of_a_server_hello() {
     assert_silence(&sample(&peer, &[]), "tls", STOPPED);
 }
 
-/// The server's first flight of TLS 1.2 tells version, suite and certificate; its last never comes.
+/// The server's first flight of TLS 1.2 contains version, suite and certificate; its last flight never comes.
 #[test]
 fn in_the_middle_of_a_handshake() {
     let config = Arc::new(versions(&good(), &[], &[&TLS12]));
@@ -118,14 +118,14 @@ fn after_the_head() {
 fn with_settings_and_no_response() {
     let peer = Peer::tls(server(&good(), &["h2"]), |stream| {
         while stream.write_all(SETTINGS).and_then(|()| stream.flush()).is_ok() {
-            // Often enough that silence is never as long as a wait; rarely enough that reading them is no work.
+            // Often enough that no silence looks like a stall, and rarely enough that reading causes no load.
             std::thread::sleep(Duration::from_millis(20));
         }
     });
     assert_silence(&sample(&peer, &[]), "wait", SILENT);
 }
 
-/// Nothing is wrong with a server whose response takes longer than it may.
+/// A server whose response takes longer than the limit allows is not at fault.
 #[test]
 fn a_response_that_still_arrives_is_no_silence() {
     let peer = Peer::tls(server(&good(), &[]), |stream| {
@@ -142,7 +142,7 @@ fn a_response_that_still_arrives_is_no_silence() {
     assert!(sample["http"]["body_bytes"].as_u64().unwrap() >= 1_000);
 }
 
-/// Too soon after the last that came, silence is nobody's fault.
+/// If the limit ends shortly after the last byte arrived, silence is nobody's fault.
 #[test]
 fn a_limit_that_leaves_no_time_for_an_answer_blames_nobody() {
     let peer = Peer::tcp(|mut stream| drain(&mut stream));

@@ -19,7 +19,7 @@ const HANDSHAKE_FAILURE: &[u8] = b"\x15\x03\x03\x00\x02\x02\x28";
 const INTERNAL_ERROR: &[u8] = b"\x15\x03\x03\x00\x02\x02\x50";
 /// unrecognized_name(112), fatal (RFC 6066 §3).
 const UNRECOGNIZED_NAME: &[u8] = b"\x15\x03\x03\x00\x02\x02\x70";
-/// A record that is well-formed as far as it says, with a message that no server sends first.
+/// A well-formed record, with a message that no server sends first.
 const FINISHED_FIRST: &[u8] = b"\x16\x03\x03\x00\x08\x14\x00\x00\x04abcd";
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -35,8 +35,8 @@ fn says(bytes: &'static [u8]) -> Stage {
 
 const HANDSHAKE_FAILURE_40: u8 = 40;
 
-/// A TLS 1.2 server that wants a client certificate, and ends with this alert where it gets none that
-/// it likes, as OpenSSL does with handshake_failure.
+/// A TLS 1.2 server that wants a client certificate, and ends with this alert if it gets no acceptable one, as OpenSSL
+/// does with handshake_failure.
 fn refuses_with(alert: u8) -> Stage {
     let config = Arc::new(wants_client_certificate(&TLS12));
     Peer::tcp(move |mut stream| {

@@ -1,4 +1,4 @@
-//! Flags and URLs that say nothing that can be done.
+//! Unusable flags and URLs.
 
 use super::refused::{self, Row};
 use crate::support::files::Directory;

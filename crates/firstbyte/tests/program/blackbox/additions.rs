@@ -1,4 +1,4 @@
-//! What the exporter takes, refuses and adds: configurations beside Debian's blackbox_exporter, reasons of failures, logs.
+//! Configurations that the exporter accepts, compared with Debian's blackbox_exporter; its failure reasons and logs.
 
 use std::fs;
 use std::io::BufRead;
@@ -11,10 +11,10 @@ use super::{FAILURE_INFO, Servers, THEIRS, configuration, free_port, get, ours, 
 use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 
-/// Debian's package has upstream's own example of a configuration.
+/// Upstream's example configuration, as in Debian's package.
 const THEIR_EXAMPLE: &str = "/usr/share/doc/prometheus-blackbox-exporter/examples/example.yml";
 
-/// Whether `program` says that the configuration is good, and what else it says.
+/// Whether `program` accepts the configuration, and its output.
 fn check(program: &str, arguments: &[&str], directory: &Directory) -> (bool, String) {
     let output = Command::new(program)
         .args(arguments)
@@ -35,7 +35,7 @@ fn scalars_are_taken_and_refused_as_by_debians() {
     for (module, good) in [
         ("icmp: {ttl: 0310}", true),
         ("icmp: {ttl: 0o377}", true),
-        // 256 and 257.
+        // 0400 is 256, and 0x101 is 257.
         ("icmp: {ttl: 0400}", false),
         ("icmp: {ttl: 0x101}", false),
         ("icmp: {ttl: 0xff}", true),
@@ -101,7 +101,7 @@ fn their_example_loads_and_refuses_what_is_not_supported() {
     let config = get(port, "/config", "").2;
     assert!(config.contains("  # http_with_proxy is refused: line "), "{config}");
     assert!(get(port, "/metrics", "").2.contains("\nblackbox_module_unknown_total 0\n"));
-    // At the start and after a reload, each is named once.
+    // The refused module is named once at the start, and once after a reload.
     let mut named = |after: &str| {
         let mut text = String::new();
         while !text.contains(after) {
@@ -165,7 +165,7 @@ fn logs_are_written_as_the_flags_say() {
     let has = |name: &str, value: &str| lines.iter().any(|line| line[name] == value);
     assert!(has("level", "info") && has("level", "debug") && has("target", &closed), "{lines:?}");
     assert!(get(port, "/logs?id=0", "").2.contains("\"msg\":\"Beginning probe\""));
-    // As far as nothing is left to say.
+    // The check of a configuration respects the log level: a good one prints nothing.
     let outcome = firstbyte(
         directory.path(),
         &["exporter", "--config.file", "blackbox.yml", "--config.check", "--log.level", "warn"],

@@ -1,4 +1,4 @@
-//! A browser that looks at a page as people do: it clicks, types, looks, and tells what went wrong in the page.
+//! A browser that uses a page like a person: it clicks, types, looks, and reports errors in the page.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use firstbyte_clients::process::{ClientCommand, ClientProcess};
 use firstbyte_clock::Monotonic;
 use serde_json::{Value, json};
 
-/// Nothing that a page does takes so long, however busy the machine is.
+/// Nothing that a page does takes this long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A tab of a browser of its own, which ends with it.
+/// A tab of a separate browser, which ends with it.
 pub(crate) struct Tab {
     devtools: DevTools,
     session: String,
@@ -76,12 +76,12 @@ impl Tab {
         self.call("Page.navigate", &json!({ "url": url }));
     }
 
-    /// The browser's key for the page before. It goes there once this is answered: a document that is left answers nothing.
+    /// The browser's back key. It takes effect after this call, because a document that is left answers nothing.
     pub(crate) fn back(&mut self) {
         self.value("void setTimeout(() => history.back())");
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let asked =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -103,10 +103,10 @@ impl Tab {
         self.value("location.href + '\\n' + document.body.innerText").as_str().unwrap().to_owned()
     }
 
-    /// Until the expression is true.
+    /// Waits until the expression is true.
     pub(crate) fn until(&mut self, expression: &str) {
         let begun = Monotonic::now();
-        // While a document is replaced by the next one there is nothing to ask.
+        // Nothing answers while one document is replaced by the next.
         while !self.is_true(expression) {
             if Monotonic::now().since(begun) > PATIENCE {
                 panic!("never: {expression}\n{}\n{:?}", self.page(), self.complaints());
@@ -123,7 +123,7 @@ impl Tab {
         answer.is_ok_and(|answer| answer["result"]["value"] == true)
     }
 
-    /// Presses and releases the mouse in the middle of an element.
+    /// Clicks the middle of an element.
     pub(crate) fn click(&mut self, selector: &str) {
         let find = format!(
             "(() => {{ const e = document.querySelector({}); e.scrollIntoView({{ block: 'center' }}); const b = e.getBoundingClientRect(); \
@@ -177,7 +177,7 @@ impl Tab {
         self.call("Emulation.setEmulatedMedia", &features);
     }
 
-    /// Keeps a picture of the page's beginning as `name.png` where somebody wants to look at them.
+    /// Saves a picture of the top of the page as `name.png`, if `FIRSTBYTE_GALLERY` is set.
     pub(crate) fn picture(&mut self, name: &str) {
         let Some(directory) = std::env::var_os("FIRSTBYTE_GALLERY") else { return };
         let size = self.value(
@@ -191,7 +191,7 @@ impl Tab {
         std::fs::write(Path::new(&directory).join(format!("{name}.png")), bytes).unwrap();
     }
 
-    /// What pages complained of: errors, exceptions, what their policy forbade.
+    /// The pages' complaints: errors, exceptions, violations of their policy.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         let events = self.devtools.take_events();
         let bad = events.into_iter().filter(|event| match event.method.as_str() {

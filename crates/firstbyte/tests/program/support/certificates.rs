@@ -1,4 +1,4 @@
-//! Certificates, good and bad, and what servers need of them.
+//! Certificates, good and bad, and server configurations for them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,11 +21,11 @@ pub(crate) struct Identity {
     pub(crate) key_pem: String,
 }
 
-/// The authority that clients of the tests trust (`ca.pem`).
+/// The authority that the tests' clients trust (`ca.pem`).
 pub(crate) static TRUSTED: LazyLock<Authority> =
     LazyLock::new(|| Authority::new("the tests' own CA"));
 
-/// An authority that they do not know.
+/// An authority that they do not trust.
 pub(crate) static UNKNOWN: LazyLock<Authority> =
     LazyLock::new(|| Authority::new("somebody else's CA"));
 
@@ -43,7 +43,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A server's certificate for these names, as good as it gets but for what `change` does.
+    /// A good server certificate for these names, modified by `change`.
     pub(crate) fn issue(
         &self,
         names: &[&str],
@@ -60,8 +60,8 @@ impl Authority {
 }
 
 impl Authority {
-    /// A server's certificate that an intermediate of this authority has issued, and the intermediate's own, which is as
-    /// good as it gets but for what `change` does.
+    /// A good server certificate issued by an intermediate of this authority, and the intermediate's certificate,
+    /// modified by `change`.
     pub(crate) fn issue_through_another(
         &self,
         names: &[&str],
@@ -82,14 +82,14 @@ pub(crate) fn good() -> Identity {
     TRUSTED.issue(&["a.test", "127.0.0.1"], |_| ())
 }
 
-/// A certificate for `a.test` that nobody but itself has signed.
+/// A self-signed certificate for `a.test`.
 pub(crate) fn self_signed() -> Identity {
     let key = KeyPair::generate().unwrap();
     let chain_pem = named("server", &["a.test"]).self_signed(&key).unwrap().pem();
     Identity { chain_pem, key_pem: key.serialize_pem() }
 }
 
-/// A certificate for `a.test` that says to be signed with RSA and SHA-1, by the trusted authority's name.
+/// A certificate for `a.test` that claims to be signed with RSA and SHA-1 by the trusted authority.
 pub(crate) fn signed_with_sha1() -> Identity {
     const SHA256_WITH_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b";
     const SHA1_WITH_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05";
@@ -139,7 +139,7 @@ fn named(common_name: &str, names: &[&str]) -> CertificateParams {
     params
 }
 
-/// A certificate of a CA that a server may use as its own, as `openssl req -x509` makes them.
+/// A CA certificate that a server may use as its own, as made by `openssl req -x509`.
 pub(crate) fn self_signed_ca() -> Identity {
     let key = KeyPair::generate().unwrap();
     let mut params = named("server", &["a.test"]);
@@ -147,7 +147,7 @@ pub(crate) fn self_signed_ca() -> Identity {
     Identity { chain_pem: params.self_signed(&key).unwrap().pem(), key_pem: key.serialize_pem() }
 }
 
-/// A certificate without alternative names, for `common_name`, that nobody but itself has signed.
+/// A self-signed certificate for `common_name`, without alternative names.
 pub(crate) fn self_signed_for(
     common_name: &str,
     change: impl FnOnce(&mut CertificateParams),
@@ -158,12 +158,12 @@ pub(crate) fn self_signed_for(
     Identity { chain_pem: params.self_signed(&key).unwrap().pem(), key_pem: key.serialize_pem() }
 }
 
-/// What a server needs to be `identity`, with the application protocols `alpn`.
+/// Configuration of a server with `identity` and the application protocols `alpn`.
 pub(crate) fn server(identity: &Identity, alpn: &[&str]) -> ServerConfig {
     versions(identity, alpn, rustls::ALL_VERSIONS)
 }
 
-/// The same with these TLS versions only.
+/// Same as `server`, with these TLS versions only.
 pub(crate) fn versions(
     identity: &Identity,
     alpn: &[&str],
@@ -180,7 +180,7 @@ pub(crate) fn versions(
     config
 }
 
-/// A server of TLS 1.2 whose keys can be taken out, all of them for one cipher.
+/// A TLS 1.2 server whose keys can be extracted, with a single cipher suite.
 pub(crate) fn with_open_keys(identity: &Identity) -> ServerConfig {
     let (chain, key) = parsed(identity);
     let suites = vec![cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256];
@@ -195,7 +195,7 @@ pub(crate) fn with_open_keys(identity: &Identity) -> ServerConfig {
     config
 }
 
-/// A server that wants a client certificate of the trusted authority.
+/// A server that requires a client certificate of the trusted authority.
 pub(crate) fn wants_client_certificate(version: &'static SupportedProtocolVersion) -> ServerConfig {
     let (chain, key) = parsed(&good());
     let provider = Arc::new(default_provider());

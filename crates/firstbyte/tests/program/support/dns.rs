@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What to answer a question with.
+/// The answer to a question.
 #[derive(Clone)]
 pub(crate) enum Answer {
-    /// These addresses, those of the type that was asked for.
+    /// The addresses of the requested type among these.
     Addresses(Vec<IpAddr>),
-    /// The same, the IPv4 ones so much later.
+    /// Same as `Addresses`, with the IPv4 ones delayed by `after`.
     LateIpv4 { addresses: Vec<IpAddr>, after: Duration },
     /// A response code: 2 is SERVFAIL, 3 NXDOMAIN, 5 REFUSED.
     Code(u8),
-    /// Nothing at all.
+    /// No answer.
     Silence,
-    /// Something that is no answer.
+    /// An invalid answer.
     Garbage,
 }
 
@@ -45,7 +45,7 @@ impl DnsServer {
                 let question = &question[..bytes];
                 let Some(message) = respond(question, &over_udp) else { continue };
                 match over_udp {
-                    // While it waits, other questions are answered.
+                    // Other questions are answered during this delay.
                     Answer::LateIpv4 { after, .. } if record_type(question) == Some(A) => {
                         let udp = udp.try_clone().unwrap();
                         thread::spawn(move || {
@@ -107,10 +107,10 @@ fn same_port() -> (UdpSocket, TcpListener) {
     panic!("no port is free for both UDP and TCP");
 }
 
-/// RFC 1035 §3.2.2, RFC 3596 §2.1.
+/// Record types (RFC 1035 §3.2.2, RFC 3596 §2.1).
 const A: u16 = 1;
 const AAAA: u16 = 28;
-/// Of a message (RFC 1035 §4.1.1).
+/// Length of a message's header (RFC 1035 §4.1.1).
 const HEADER: usize = 12;
 
 fn end_of_question(question: &[u8]) -> Option<usize> {

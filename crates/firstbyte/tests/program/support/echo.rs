@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server that remembers what it was asked.
+//! An HTTP/1.1 server that records its requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use super::peer::{Peer, drain, read_head};
 pub(crate) struct Request {
     /// Method, path and version.
     pub(crate) line: String,
-    /// Fields in lower case, sorted: neither case nor order mean anything.
+    /// Fields in lower case, sorted: neither case nor order matters.
     pub(crate) fields: Vec<String>,
     pub(crate) body: String,
 }
@@ -43,14 +43,14 @@ impl Request {
     }
 }
 
-/// The server, and what it was asked so far.
+/// The server, and its requests so far.
 pub(crate) struct Echo {
     pub(crate) peer: Peer,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Echo {
-    /// Answers every request with what `respond` makes of it: a whole response, head and body.
+    /// Answers every request with the result of `respond`: a whole response, head and body.
     pub(crate) fn start(respond: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
@@ -66,7 +66,7 @@ impl Echo {
         Self { peer, requests }
     }
 
-    /// What was asked since the last time.
+    /// Takes the requests since the last call.
     pub(crate) fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.requests.lock().unwrap())
     }

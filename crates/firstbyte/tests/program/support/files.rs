@@ -1,4 +1,4 @@
-//! A directory with the files that command lines in the tests name.
+//! A directory with the files that the tests' command lines name.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use tempfile::TempDir;
 
 use super::certificates::{TRUSTED, UNKNOWN};
 
-/// A directory of its own for one test, gone when dropped.
+/// A temporary directory for one test; removed when dropped.
 pub(crate) struct Directory(TempDir);
 
 impl Directory {
-    /// With the trusted authority's certificate in `ca.pem`.
+    /// A directory with the trusted authority's certificate in `ca.pem`.
     pub(crate) fn new() -> Self {
         let directory = Self(tempfile::tempdir().unwrap());
         directory.write("ca.pem", TRUSTED.pem());
         directory
     }
 
-    /// With a client's certificate too: `client.pem`, `client.key`, `client-all.pem` with both, and
-    /// one of an unknown authority in `stranger.pem`.
+    /// Adds a client's certificate: `client.pem`, `client.key`, `client-all.pem` with both, and one of an unknown
+    /// authority in `stranger.pem`.
     pub(crate) fn with_client() -> Self {
         let directory = Self::new();
         let client = TRUSTED.issue(&["client.test"], |_| ());

@@ -1,18 +1,18 @@
-//! HTTP/2 as bytes: what no library would send.
+//! HTTP/2 as raw bytes, including frames that no library would send.
 
-/// SETTINGS without any.
+/// An empty SETTINGS frame.
 pub(crate) const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 
-/// Of SETTINGS_MAX_FRAME_SIZE, unless told otherwise (RFC 9113 §6.5.2).
+/// The default SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2).
 const LARGEST_FRAME: usize = 16_384;
 
-/// SETTINGS, and a response of status 200 without a body on stream 1: its head has so many fields, each
-/// with a value of so many bytes.
+/// SETTINGS, and a response of status 200 without a body on stream 1. Its head has `fields` fields, each with a value
+/// of `value_bytes` bytes.
 pub(crate) fn h2_head(fields: usize, value_bytes: usize) -> Vec<u8> {
     // ":status: 200" from the static table (RFC 7541 appendix A).
     let mut block = vec![0x88];
     for field in 0..fields {
-        // A literal, not indexed, with a new name (RFC 7541 §6.2.2).
+        // A literal without indexing, with a new name (RFC 7541 §6.2.2).
         block.push(0);
         literal(&mut block, format!("x-{field:05}").as_bytes());
         literal(&mut block, &vec![b'y'; value_bytes]);
@@ -34,7 +34,7 @@ pub(crate) fn h2_head(fields: usize, value_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// A string without Huffman code, its length in a prefix of seven bits (RFC 7541 §5.1, §5.2).
+/// A string without Huffman coding; its length has a prefix of seven bits (RFC 7541 §5.1, §5.2).
 fn literal(into: &mut Vec<u8>, text: &[u8]) {
     const PREFIX: usize = 127;
     match u8::try_from(text.len()) {

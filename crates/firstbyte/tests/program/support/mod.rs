@@ -1,4 +1,4 @@
-//! What the tests of the program share: running it, servers that misbehave, certificates, DNS.
+//! Shared parts of the program's tests: running it, servers that misbehave, certificates, DNS.
 //!
 //! Everything is on loopback, ends with the test that started it, and needs no privilege.
 

@@ -1,4 +1,4 @@
-//! A monitor's store with a past: targets with a daily cycle, a change with its cause, failures.
+//! A monitor's store with generated history: targets with a daily cycle, a change with its cause, failures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,11 +11,11 @@ use firstbyte_monitor::store::{Annotation, SeriesLabels, Store, StoredEvent};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-/// What the past is of.
+/// Parameters of the history.
 pub(crate) struct Past {
     /// Names of targets; each has two ways.
     pub(crate) targets: Vec<String>,
-    /// Where it ends, seconds since 1970.
+    /// End of the history, seconds since 1970.
     pub(crate) until: i64,
     pub(crate) days: i64,
     /// Minutes between two samples.
@@ -25,12 +25,12 @@ pub(crate) struct Past {
 pub(crate) const WAYS: [(&str, &str); 2] = [("family=4", "IPv4"), ("family=6", "IPv6")];
 
 impl Past {
-    /// When the first target changed: its handshake over IPv6 needed a round trip less.
+    /// When the first target changed: from then on its handshake over IPv6 needs one round trip less.
     pub(crate) fn changed_at(&self) -> i64 {
         (self.until - 30 * 3_600) / 3_600 * 3_600
     }
 
-    /// Writes it to `directory/store.sqlite`.
+    /// Writes the history to `directory/store.sqlite`.
     pub(crate) fn write(&self, directory: &Path) {
         std::fs::create_dir_all(directory).unwrap();
         let mut store = Store::open(&directory.join("store.sqlite")).unwrap();
@@ -51,7 +51,7 @@ impl Past {
             }
             store.flush(&[]).unwrap();
         }
-        // As a monitor leaves it that ran on for two days.
+        // As if the monitor had run for two more days.
         while store.close_periods(self.until + 2 * 86_400).unwrap().closed > 0 {}
         let at = self.changed_at();
         store.put_event(&stored(at, &self.change(ids[1]))).unwrap();
@@ -117,12 +117,12 @@ impl Past {
         rollup
     }
 
-    /// When the first target was down over IPv4, for ten minutes.
+    /// When the first target's ten-minute outage over IPv4 begins.
     pub(crate) fn down_at(&self) -> i64 {
         self.changed_at() - 30 * 3_600
     }
 
-    /// Adds that outage to what was written to `directory`.
+    /// Adds that outage to the store in `directory`.
     pub(crate) fn write_outage(&self, directory: &Path) {
         let store = Store::open(&directory.join("store.sqlite")).unwrap();
         let began = self.down_at();
@@ -167,7 +167,7 @@ fn stored(at: i64, event: &Value) -> StoredEvent {
     StoredEvent { id: text("id"), at, state: text("state"), json: event.to_string() }
 }
 
-/// `2026-11-23T00:00:00Z`.
+/// Formats a time as `2026-11-23T00:00:00Z`.
 fn stamp(at: i64) -> String {
     let at = OffsetDateTime::from_unix_timestamp(at).unwrap();
     let (date, hour, minute, second) = (at.date(), at.hour(), at.minute(), at.second());

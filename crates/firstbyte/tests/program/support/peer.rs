@@ -1,4 +1,4 @@
-//! Servers on loopback that behave in one way, chosen by the test, and end when dropped.
+//! Servers on loopback that behave in a way chosen by the test, and end when dropped.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,28 +10,28 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::{Domain, SockRef, Socket, Type};
 
-/// A connection's blocking calls give up after this: no test takes as long.
+/// Blocking calls on a connection give up after this; no test takes as long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A TLS stream as a server sees it.
 pub(crate) type TlsStream = StreamOwned<ServerConnection, TcpStream>;
 
-/// A server, or what stands in its place.
+/// A server, or a port without one.
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
-    /// Kept open, so that nobody else gets the port.
+    /// Sockets kept open, so that no other process gets the port.
     _held: Vec<Socket>,
 }
 
 impl Peer {
-    /// Accepts connections and leaves each to `behave`, in a thread of its own.
+    /// Accepts connections and runs `behave` for each in a separate thread.
     pub(crate) fn tcp(behave: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         Self::listening(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), behave)
     }
 
-    /// The same on a socket that is there already.
+    /// Same as [`Self::tcp`], on an existing socket.
     pub(crate) fn listening(
         listener: TcpListener,
         behave: impl Fn(TcpStream) + Send + Sync + 'static,
@@ -60,8 +60,7 @@ impl Peer {
         Self { address, stop, accepting: Some(accepting), _held: Vec::new() }
     }
 
-    /// Does a TLS handshake with each connection, then leaves it to `behave`. A handshake that
-    /// fails ends its connection.
+    /// Does a TLS handshake on each connection, then runs `behave`. A failed handshake ends the connection.
     pub(crate) fn tls(
         config: ServerConfig,
         behave: impl Fn(&mut TlsStream) + Send + Sync + 'static,
@@ -80,13 +79,13 @@ impl Peer {
         })
     }
 
-    /// A port on which nothing listens, and which nobody else gets meanwhile.
+    /// A port on which nothing listens, and which no other process can get meanwhile.
     pub(crate) fn closed() -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         Self::bound(vec![socket])
     }
 
-    /// A port that answers no SYN: its queue of connections to accept is full.
+    /// A port that does not answer SYNs: its accept queue is full.
     pub(crate) fn silent() -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let peer = Self::bound(vec![socket]);
@@ -95,7 +94,7 @@ impl Peer {
         for _ in 0..3 {
             let filler = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             filler.set_nonblocking(true).unwrap();
-            // Under way is all it has to be.
+            // It is enough that the connection has been started.
             let _ = filler.connect(&peer.address.into());
             peer._held.push(filler);
         }
@@ -117,7 +116,7 @@ impl Drop for Peer {
     fn drop(&mut self) {
         if let Some(accepting) = self.accepting.take() {
             self.stop.store(true, Ordering::SeqCst);
-            // Wakes the thread that accepts.
+            // Wakes the accepting thread.
             let _ = TcpStream::connect(self.address);
             let ended = accepting.join();
             assert!(ended.is_ok() || thread::panicking(), "a server of this test panicked");
@@ -141,7 +140,7 @@ pub(crate) fn read_head(stream: &mut impl Read) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Reads what is there of a ClientHello: one read, as it comes in one or two segments.
+/// Reads part of a ClientHello: a single read, while it arrives in one or two segments.
 pub(crate) fn read_some(stream: &mut impl Read) {
     let _ = stream.read(&mut [0; 16 * 1024]);
 }
@@ -157,14 +156,14 @@ pub(crate) fn answer(mut stream: TcpStream, answer: &[u8]) {
     send(&mut stream, answer);
 }
 
-/// Sends `bytes` and the end of the stream, and waits for the client to close.
+/// Sends `bytes` and the end of the stream, then waits for the client to close.
 pub(crate) fn send(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     drain(stream);
 }
 
-/// Answers one request over TLS with `answer`, says goodbye, and waits for the client to close.
+/// Answers one request over TLS with `answer`, sends close_notify, and waits for the client to close.
 pub(crate) fn answer_tls(stream: &mut TlsStream, answer: &[u8]) {
     read_head(stream);
     let _ = stream.write_all(answer);

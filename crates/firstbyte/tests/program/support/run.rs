@@ -1,4 +1,4 @@
-//! Runs a program to its end, or ends it.
+//! Runs a program until it ends, or kills it.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 
-/// Nothing that is tested takes so long, however busy the machine is.
+/// No tested command takes this long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How a program ended.
@@ -20,7 +20,7 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
 }
 
-/// Runs `firstbyte` in `directory`, without what the environment says about terminals and TLS.
+/// Runs `firstbyte` in `directory`, without environment variables about terminals and TLS.
 pub(crate) fn firstbyte(directory: &Path, arguments: &[impl AsRef<str>]) -> Outcome {
     run(env!("CARGO_BIN_EXE_firstbyte"), directory, arguments)
 }
@@ -28,7 +28,7 @@ pub(crate) fn firstbyte(directory: &Path, arguments: &[impl AsRef<str>]) -> Outc
 /// Runs `curl` in `directory`.
 ///
 /// # Panics
-/// Where there is none: what depends on it cannot be shown to hold.
+/// If curl is not installed: the tests that need it cannot be skipped.
 pub(crate) fn curl(directory: &Path, arguments: &[impl AsRef<str>]) -> Outcome {
     let found = Command::new("curl").arg("--version").output().is_ok();
     assert!(found, "this test holds firstbyte against curl: install it (apt-get install curl)");
@@ -72,7 +72,7 @@ fn run(program: &str, directory: &Path, arguments: &[impl AsRef<str>]) -> Outcom
     Outcome { code, stdout, stderr, took }
 }
 
-/// Its exit code; none when it had to be ended.
+/// The exit code, or `None` if the program had to be killed.
 fn wait(child: &mut Child, begun: Monotonic) -> Option<i32> {
     loop {
         if let Some(status) = child.try_wait().unwrap() {

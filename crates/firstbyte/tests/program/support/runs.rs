@@ -1,4 +1,4 @@
-//! Run files, as an experiment would leave them.
+//! Run files like those of an experiment.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use firstbyte_core::document::seal;
 use firstbyte_core::run::{Cell, Factor, Standing, Taken};
 use firstbyte_core::timeline::{Header, HttpFacts, Mark, Offset, Sample, Stamp};
 
-/// The header of a run with so many cells.
+/// The header of a run with `cells` cells.
 pub(crate) fn header(cells: usize) -> RunHeader {
     let cell = |n: usize| {
         let value = format!("v{n}");
@@ -36,7 +36,7 @@ pub(crate) fn header(cells: usize) -> RunHeader {
     }
 }
 
-/// The sample of a cell in a round: always the same one.
+/// The sample of a cell in a round; always the same one.
 pub(crate) fn taken(round: u32, cell: u16) -> Taken {
     let mut sample = Sample {
         sequence: round,
@@ -71,7 +71,7 @@ pub(crate) fn taken(round: u32, cell: u16) -> Taken {
     }
 }
 
-/// A line of a run with another text in it, and the checksum that belongs to that.
+/// A line of a run with `from` replaced by `to`, and a matching checksum.
 pub(crate) fn changed(line: &str, from: &str, to: &str) -> String {
     let bare = line.rsplit_once(",\"crc32\":").map(|(before, _)| format!("{before}}}"));
     let mut line = bare.unwrap_or_else(|| line.to_owned()).replace(from, to).into_bytes();
@@ -84,7 +84,7 @@ pub(crate) fn created(path: &Path) -> RunWriter {
     RunWriter::create(path, &header(2), Creation::New).unwrap()
 }
 
-/// A whole run.
+/// Writes a complete run.
 pub(crate) fn write_run(path: &Path, cells: u16, rounds: u32) {
     let mut writer = RunWriter::create(path, &header(usize::from(cells)), Creation::New).unwrap();
     for round in 0..rounds {
