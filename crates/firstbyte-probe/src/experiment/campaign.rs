@@ -100,7 +100,7 @@ pub struct Ended {
     pub failure: Option<Failure>,
     /// For each cell, the first failure to prepare a sample, such as to get a session or an open connection.
     pub unprepared: Vec<Option<Failure>>,
-    /// Rounds that count.
+    /// Rounds that count, if the campaign has a stop condition; without one they are not counted.
     pub rounds: usize,
     /// Whether the intervals became as narrow as requested.
     pub narrow_enough: Option<bool>,
