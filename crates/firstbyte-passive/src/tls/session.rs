@@ -201,8 +201,8 @@ impl Session {
         clear || kind == HANDSHAKE && self.live.is_some() && self.may_be_hello(side)
     }
 
-    /// True after a ChangeCipherSpec from a client before any answer: either TLS 1.3 before the second ClientHello, or
-    /// TLS 1.2 with an encrypted Finished.
+    /// Whether a handshake record after a client's ChangeCipherSpec may be a hello. Before the server's answer is seen,
+    /// it is either a second ClientHello (TLS 1.3) or an encrypted Finished (TLS 1.2), which is shorter.
     fn may_be_hello(&self, side: Side) -> bool {
         self.live.as_ref().is_some_and(|live| live.tls13.is_none() && live.changed[side])
             && self.now[side].length > 100
