@@ -1,4 +1,4 @@
-//! Doubts about a connection's numbers, and counts of what was removed from the capture or could not be read.
+//! Doubts about a connection's numbers, and counts of frames that were removed or could not be read.
 
 /// A set of reasons why one connection's numbers may be off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Doubts {
     }
 }
 
-/// Counts of what was removed and of what could not be read. Reported before any result.
+/// Counts of packets, of those removed, and of those that could not be read. Reported before any result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hygiene {
     /// Frames read.

@@ -65,7 +65,7 @@ impl Default for Random {
     }
 }
 
-/// Upper limits of what is kept in memory.
+/// Limits of the state kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupLimits {
     /// Number of servers. Beyond it, the half with the fewest connections is dropped.
@@ -378,7 +378,7 @@ impl Groups {
     }
 }
 
-/// Number of times of a kind that are kept.
+/// How many times of one kind are kept.
 fn kept(kind: &[Times; 2]) -> usize {
     kind.iter().map(|times| times.sampled.kept().len()).sum()
 }

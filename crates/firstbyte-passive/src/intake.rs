@@ -87,7 +87,7 @@ impl Intake {
         &mut self.hygiene
     }
 
-    /// The packet in the next frame, if it is to be followed. A datagram that this frame completes is written to
+    /// The packet in the next frame, if there is one to follow. A datagram that this frame completes is written to
     /// `whole`.
     #[inline]
     pub fn frame<'a>(&mut self, frame: &Frame<'a>, whole: &'a mut Vec<u8>) -> Option<Arrival<'a>> {

@@ -1,7 +1,7 @@
 //! Reads connections from packets: TLS over TCP, and QUIC, without decrypting.
 //!
 //! In: frames with the capture's times ([`firstbyte_core::pcap`] reads them from files). Out: one [`Observed`] per
-//! connection, when it ends, and counts of what was removed or not readable ([`Hygiene`]). The data flows through
+//! connection, when it ends, and counts of removed and unreadable frames ([`Hygiene`]). The data flows through
 //! [`Intake`] ([`layers`]), [`Shard`] (`tcp`, `tls`, `timing`; or [`quic`]) and numbers. Memory is bounded whatever the
 //! packets contain. Nothing here reads a clock, guesses roles from ports, or panics on malformed bytes.
 

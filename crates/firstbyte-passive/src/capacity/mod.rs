@@ -39,7 +39,7 @@ pub(crate) struct Visit {
     pub(crate) first: bool,
 }
 
-/// Upper limits of what is kept in memory.
+/// Limits of the state kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CapacityLimits {
     /// Number of servers. Connections of later ones are only counted.

@@ -202,7 +202,7 @@ impl Run<'_, '_> {
         let of = |row: &Row<'_>| time(what, row.seen);
         let found = match what {
             What::ServerTimeFull | What::ServerTimeShort => {
-                // The sizes of the client's messages and the server's work depend on what was negotiated.
+                // The sizes of the client's messages and the server's work depend on the negotiated parameters.
                 let families = self.tests.families;
                 let levels = [
                     Within { version: true, first: true, handshake: true, ..families },

@@ -12,7 +12,7 @@ use super::beside::Facts;
 use super::rounds;
 use firstbyte_core::timeline::Handshake;
 
-/// One connection, reduced to what is compared.
+/// One connection, reduced to the facts that are compared.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) started: Time,

@@ -2,7 +2,7 @@
 //!
 //! In: the datagrams of one connection. Out: an [`Observed`](crate::Observed). An Initial that opens with the client's
 //! keys proves which end is the client. For Handshake and 1-RTT packets only sizes, directions and times are known;
-//! what is inferred from these is listed as such in `docs/wire.md`.
+//! `docs/wire.md` says which facts are inferred from these.
 
 mod completion;
 mod initials;

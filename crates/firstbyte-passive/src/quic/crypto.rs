@@ -16,7 +16,7 @@ const HEADER: usize = 4;
 pub(super) enum Added {
     /// It held new bytes.
     New,
-    /// All its bytes were there already.
+    /// All its bytes had been received before.
     Again,
     /// It was too large to buffer.
     TooMuch,

@@ -7,7 +7,7 @@ use crate::flights::Flight;
 use crate::observed::{QuicPackets, QuicSeen, TlsSeen, Traffic};
 use crate::packed::packed;
 
-/// What is kept after the handshake.
+/// Facts that are kept after the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     /// Absent until the client is known.

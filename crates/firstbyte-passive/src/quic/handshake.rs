@@ -205,7 +205,7 @@ impl Live {
         }
     }
 
-    /// Ends the handshake, whether or not it completed: reads what was received of an incomplete ClientHello, and notes
+    /// Ends the handshake, whether or not it completed: reads the received part of an incomplete ClientHello, and notes
     /// what the `early_bytes` of 0-RTT show.
     pub(super) fn settle(&mut self, client: Side, early_bytes: u64) {
         let Some(seen) = &mut self.past.seen else { return };

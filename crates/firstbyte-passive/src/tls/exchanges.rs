@@ -51,7 +51,7 @@ enum PossibleTickets {
     Two,
 }
 
-/// What is known about the connection.
+/// Facts about the connection that decide how its records are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     pub(super) tls13: bool,

@@ -12,7 +12,7 @@ use crate::{SessionId, Time};
 /// Most flights kept of a handshake. With a HelloRetryRequest and a client certificate there are 6.
 const FLIGHTS: usize = 10;
 
-/// What is kept after the handshake.
+/// Facts that are kept after the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     pub(super) seen: TlsSeen,

@@ -136,7 +136,7 @@ impl Assembler {
         }
     }
 
-    /// Notes that the message boundaries are lost; hands out what was read of the current message.
+    /// Notes that the message boundaries are lost; hands out the part of the current message that was read.
     pub(super) fn lose(&mut self, found: &mut dyn FnMut(Message<'_>)) {
         if self.left > 0 {
             self.cut = true;

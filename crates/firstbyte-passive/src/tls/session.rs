@@ -130,7 +130,7 @@ impl Session {
         self.live.as_ref().map_or(0, |live| live.held())
     }
 
-    /// Frees the buffers. Messages not yet complete are read up to what was buffered.
+    /// Frees the buffers. Only the part of an incomplete message that was buffered so far will be read.
     pub(crate) fn forget(&mut self) {
         if let Some(live) = &mut self.live {
             live.messages.iter_mut().for_each(messages::Assembler::forget);

@@ -1,4 +1,4 @@
-//! The cost of a change on longer paths: projections from a nearby server match what is captured far away.
+//! The cost of a change on longer paths: projections from a nearby server match captures far away.
 
 use super::*;
 use crate::observed::FlightSeen;

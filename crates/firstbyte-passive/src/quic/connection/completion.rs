@@ -1,7 +1,7 @@
 //! How a handshake completes, inferred from the sizes and directions of encrypted packets.
 //!
 //! In: the contents of each datagram. Out: flights, round trips, the anti-amplification limit, early data, and when the
-//! tap saw the client's Finished. `docs/wire.md` lists what is inferred.
+//! tap saw the client's Finished. `docs/wire.md` says which of these are inferred.
 
 use super::{Connection, Contents, Watch};
 use crate::packed::Packed;

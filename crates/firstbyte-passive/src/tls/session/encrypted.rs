@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Handles an alert in place of a Finished or of what precedes it: the handshake is over.
+    /// Handles an alert in place of the expected handshake messages: the handshake is over.
     fn encrypted_alert(&mut self, side: Side, record: &Record) {
         self.apart(side, record.start);
         self.fly(side, record.end, Some(messages::ENCRYPTED_ALERT));
