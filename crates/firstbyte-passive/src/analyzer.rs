@@ -33,7 +33,7 @@ pub struct Analyzer {
 pub struct Sharded<'a> {
     /// Reads packets from frames.
     pub intake: &'a mut Intake,
-    /// Turn packets into connection events; indexed by [`Arrival::shard`](super::Arrival::shard).
+    /// The shards, which turn packets into connection events; indexed by [`Arrival::shard`](super::Arrival::shard).
     pub shards: &'a mut [Shard],
     /// Numbers the connections and emits them.
     pub ledger: Ledger<'a>,

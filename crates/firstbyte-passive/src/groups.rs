@@ -70,7 +70,7 @@ impl Default for Random {
 pub struct GroupLimits {
     /// Number of servers. Beyond it, the half with the fewest connections is dropped.
     pub servers: usize,
-    /// Number of times, over all servers. Beyond it, half of the times of the servers with most are dropped at random.
+    /// Number of times, over all servers. Beyond it, the longest lists are halved at random.
     pub times: usize,
 }
 
@@ -338,8 +338,8 @@ impl Groups {
         });
     }
 
-    /// Halves the times of the servers that have most; servers with few times keep theirs. All times of a kind are
-    /// halved together, so that each is equally likely to be kept.
+    /// Halves the longest lists of times; servers with few times keep theirs. All times of a kind are halved together,
+    /// so that each is equally likely to be kept.
     fn halve_the_longest(&mut self) {
         let kinds = self.servers.values().flat_map(|server| &server.times);
         let longest = kinds.map(kept).max().unwrap_or(0);

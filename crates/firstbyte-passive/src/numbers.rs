@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::tests::groups::connection;
 
-    /// When a link goes down, one packet can end all connections of a live capture.
+    /// When a link goes down, a single check ends all connections of a live capture.
     #[test]
     fn what_many_at_once_have_left_is_given_back() {
         let one = connection("example.test");

@@ -163,9 +163,10 @@ impl RoundTrips {
 /// Sessions that a ClientHello offered, and whether the server accepted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resumption {
-    /// The mechanism offered; absent if no session was offered, or the ClientHello was not seen. A session ID may be
-    /// random (RFC 8446 §D.4, RFC 5077 §3.4): it counts as an offer only if the server accepted it, or if the capture
-    /// saw a server issue it before.
+    /// The mechanism offered; absent if no session was offered, or the ClientHello was not seen.
+    ///
+    /// A session ID may be random (RFC 8446 §D.4, RFC 5077 §3.4): it counts as an offer only if the server accepted it,
+    /// or if the capture saw a server issue it before.
     pub offered: Option<SessionMechanism>,
     /// Identities in the `pre_shared_key` extension, or bytes of the ticket or session ID.
     pub offered_size: Option<u32>,

@@ -2,7 +2,7 @@
 //!
 //! In: values one after the other; the caller decides when there are too many. Out: a sample in which each value is
 //! present with the same probability, 1/2, 1/4 and so on. It must not depend on the values: then the quantiles of the
-//! sample estimate those of all values without bias.
+//! sample differ from those of all values only by chance.
 
 use fastrand::Rng;
 

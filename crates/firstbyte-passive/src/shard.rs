@@ -1,4 +1,4 @@
-//! A shard: connections that share no packets with other shards.
+//! A shard: a group of connections that shares no packets with other shards.
 //!
 //! In: the packets of its flows, in order. Out: connection events. The output depends only on these packets, and so not
 //! on which thread processes which shard.

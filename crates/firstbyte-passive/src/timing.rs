@@ -59,7 +59,7 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
         network_ns += passing;
     }
     // The client sent its first flight half a round trip before the tap saw it, and receives the server's last flight
-    // half a round trip after.
+    // half a round trip later.
     if timed.flights.last().is_some_and(|flight| flight.side() == server) {
         network_ns += to_client.typical_ns;
     }

@@ -57,6 +57,7 @@ pub enum Standing {
         /// Exponent with which the time in the server grows with the number of handshakes present.
         grows: Interval,
         /// They left in the order in which they came, as from one worker that serves them one after the other.
+        ///
         /// Otherwise the time between departures belongs to all handshakes present, and to one kind only if all are of
         /// that kind.
         in_order: bool,

@@ -212,7 +212,7 @@ impl Run<'_, '_> {
             }
             _ => {
                 // Clients that resume may differ from those that do not, and handshakes of one kind may slow down what
-                // follows them. So a change must show in both comparisons.
+                // follows them. A real change shows in both comparisons.
                 let levels = [Within::CLIENTS, Within::VERSION, Within::ANYTHING];
                 let clients = self.sides.time(&levels, false, of);
                 let kinds = self.sides.time(&[Within::FINEST, Within::HANDSHAKE], true, of);

@@ -9,8 +9,7 @@ use firstbyte_core::pcap::LinkType;
 
 const ETHERNET: LinkType = LinkType(1);
 
-/// Runs a program as a kernel does. Returns how many bytes of `packet` it accepts; 0 if the program reads beyond its
-/// end.
+/// Runs a program as a kernel does. Returns how many bytes of `packet` it accepts: 0 if it reads beyond the end.
 fn run(program: &[Instruction], packet: &[u8], protocol: u32) -> u32 {
     let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, 0_u32, 0_usize);
     let load = |place: u32, bytes: usize| -> Option<u32> {

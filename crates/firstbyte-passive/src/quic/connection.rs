@@ -484,7 +484,7 @@ impl Connection {
         }
     }
 
-    /// Whether this is certainly QUIC: there was more than a packet of an unknown version.
+    /// Whether there is evidence of QUIC: more than a packet of an unknown version.
     pub(super) fn is_quic(&self) -> bool {
         self.client.is_some()
             || self.counts.version_negotiations > 0

@@ -119,7 +119,8 @@ impl Connections {
         if negotiates && !packet::negotiated(long).any(packet::is_known) {
             return;
         }
-        // With an unknown version it counts as QUIC only if the datagram has the size of an Initial's (RFC 9000 §14.1).
+        // With a reserved version it counts as QUIC only if the datagram is as long as one with an Initial (RFC 9000
+        // §14.1).
         if packet::is_reserved(long.version) && datagram.payload.bytes < LEAST_OPENING {
             return;
         }

@@ -109,7 +109,7 @@ pub(super) enum Packet<'a> {
     Short(Short<'a>),
 }
 
-/// Versions whose Initials can be opened: 1, 2, and the drafts that use the same salts.
+/// Versions whose Initials can be opened: 1, 2, and the drafts with known salts.
 pub(super) const fn is_known(version: u32) -> bool {
     matches!(version, V1 | V2 | 0xff00_001d..=0xff00_0022)
 }

@@ -1,4 +1,4 @@
-//! Servers and their times within limits: dropped ones are counted, and the rest is right.
+//! Limits on servers and their times: dropped ones are counted, and the rest is right.
 
 use super::made::{conversation13, read};
 use crate::Observed;

@@ -220,8 +220,10 @@ fn is_ticket(length: u16, kind: Kind) -> bool {
     TICKET.contains(&length) && !settings
 }
 
-/// Whether a record holds no request or response: alerts and key updates in TLS 1.3 (content, its type, the tag), and
-/// HTTP/2 frames alone in a record: PING, SETTINGS and its acknowledgement, WINDOW_UPDATE (RFC 9113 §6).
+/// Whether a record holds no part of a request or response.
+///
+/// That is true of alerts and key updates in TLS 1.3 (content, its type, the tag), and of HTTP/2 frames alone in a
+/// record: PING, SETTINGS and its acknowledgement, WINDOW_UPDATE (RFC 9113 §6).
 fn is_control(length: u16, kind: Kind, client: bool) -> bool {
     let overhead = if kind.tls13 { 17 } else { 24 };
     let content = length.saturating_sub(overhead);

@@ -11,7 +11,7 @@ use crate::quic::flights::{self, Message};
 use crate::table::Side;
 use crate::{Doubts, Time};
 
-/// Smallest Length field of a Handshake packet that carries more than an acknowledgment: the shortest Finished has 36
+/// A Handshake packet with at least this Length field carries more than an acknowledgment: the shortest Finished has 36
 /// bytes, its frame header 3, the packet number 1, the tag 16.
 const HANDSHAKE_DATA: u32 = 52;
 /// Size to which clients pad datagrams with Initials (RFC 9000 §14.1).

@@ -68,7 +68,7 @@ fn what_answers_the_finished_shows_the_path_although_the_server_spoke_before() {
 fn an_acknowledgment_alone_shows_the_path() {
     assert_eq!(split(&slow(true, false)), (40, 60, true));
     assert_eq!(split(&slow(true, true)), (40, 60, true));
-    // It does not if it comes together with the answer that the server had to compute.
+    // An acknowledgment that comes together with the computed answer does not show it.
     let mut talk = Talk::new();
     talk.client(client_initial().padded(1200)).after(100 * MS);
     talk.server(Initial { frames: hex("0200000000"), ..server_initial() }.seal()).after(MS / 10);
@@ -87,11 +87,11 @@ fn a_path_that_does_not_show_is_unknown() {
     assert!(is_unknown(&talk.only()));
     let time = talk.only().handshake_time.unwrap();
     assert_eq!((time.total().as_millis(), time.confident), (100, false));
-    // An answer to early data may already have been on its way,
+    // An answer to early data may already have been on its way.
     let mut early = slow(false, true);
     early.after(7 * MS).server(short(&CLIENT, false, 900));
     assert!(is_unknown(&early.only()));
-    // unless two answers took the same time: then there was no work.
+    // If two answers took the same time, the server did no work.
     let mut early = slow(false, true);
     early.after(100 * MS).server(short(&CLIENT, false, 900));
     assert_eq!(split(&early), (100, 0, true));
