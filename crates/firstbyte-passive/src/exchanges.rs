@@ -25,12 +25,10 @@ impl Tally {
         Self { begun: 0, answered: 0, time_ns: 0, kept: PackedList::default(), limit }
     }
 
-    /// Number of requests so far.
     pub(super) const fn begun(&self) -> u32 {
         self.begun
     }
 
-    /// Notes the start of a request.
     pub(super) const fn begin(&mut self) {
         self.begun += 1;
     }

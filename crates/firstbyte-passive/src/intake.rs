@@ -82,7 +82,6 @@ impl Intake {
         &self.hygiene
     }
 
-    /// The same, mutable.
     pub(super) const fn hygiene_mut(&mut self) -> &mut Hygiene {
         &mut self.hygiene
     }

@@ -171,7 +171,8 @@ const GTP_PORT: u16 = 2152;
 
 /// The packet in `frame`, which had `wire_bytes` on the wire.
 ///
-/// # Errors The frame has no packet to follow.
+/// # Errors
+/// The frame has no packet to follow.
 pub fn packet(link: LinkType, frame: &[u8], wire_bytes: u32) -> Result<Packet<'_>, Unread<'_>> {
     follow(first(link, Bytes { captured: frame, bytes: wire_bytes })?)
 }
@@ -218,7 +219,8 @@ fn follow(mut next: Next<'_>) -> Result<Packet<'_>, Unread<'_>> {
 
 /// The packet in an IP datagram reassembled from `fragment` and others; if that is a tunnel's, the packet inside.
 ///
-/// # Errors The datagram has no packet to follow, or again only a fragment of one.
+/// # Errors
+/// The datagram has no packet to follow, or again only a fragment of one.
 pub fn reassembled<'a>(fragment: &Fragment<'_>, whole: &'a [u8]) -> Result<Packet<'a>, Unread<'a>> {
     let bytes = Bytes { captured: whole, bytes: u32::try_from(whole.len()).unwrap_or(u32::MAX) };
     let carried = Carried {
