@@ -12,7 +12,7 @@ use super::{KINDS, Visit};
 const FEWEST: u64 = 100;
 /// Fewest visits that found others present to judge whether visits wait for each other.
 const FEWEST_TOGETHER: usize = 30;
-/// Fewest handshakes of a kind that give an interval.
+/// Fewest handshakes of a kind for an interval.
 const FEWEST_OF_A_KIND: u64 = 30;
 /// Fewest visits for a class (by the number of others found) to count.
 const FEWEST_OF_A_CLASS: f64 = 30.0;

@@ -15,7 +15,7 @@ enum Arrivals {
     Random(f64),
     /// At equal intervals, with this load.
     Even(f64),
-    /// From this many clients, each of which begins the next handshake after it has had an answer.
+    /// From this many clients; each begins its next handshake after an answer.
     Clients(&'static [usize]),
 }
 

@@ -201,8 +201,7 @@ pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposi
     })
 }
 
-/// How much longer the paths of handshakes are than their number of round trips at the average path, seconds per
-/// connection.
+/// How much longer the round trips of handshakes take than the same number at the average path, seconds per connection.
 ///
 /// Clients that resume may be farther away than others, and their handshakes have fewer round trips. Paths beyond the
 /// 5th and 95th percentile are clamped, because one late packet says little about the others.

@@ -228,7 +228,7 @@ pub struct Changes {
     pub projected_to: Vec<f64>,
     /// Number of differences tested.
     pub tested: usize,
-    /// Number of these with fewer connections than an interval needs.
+    /// Number of further differences with too few connections for an interval; these were not tested.
     pub too_few: usize,
 }
 

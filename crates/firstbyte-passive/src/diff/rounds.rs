@@ -21,8 +21,8 @@ const UNCOUNTED: Doubts = Doubts::MID_STREAM
     .with(Doubts::FASTER_THAN_PATH)
     .with(Doubts::RECORDS_LOST);
 
-/// Answers from the server that the first request did not wait for: it was sent before they came (accepted early data,
-/// or a false start: RFC 7918).
+/// Answers from the server that the first request did not wait for: it was sent before they came (early data that was
+/// not refused, or a false start: RFC 7918).
 pub(super) fn overlapped(observed: &Observed) -> u32 {
     let Some(first) = observed.exchanges.first.first() else { return 0 };
     let early = observed.tls.as_deref().and_then(|tls| tls.early_data);

@@ -76,7 +76,7 @@ impl Unfollowed {
         Self(HashSet::with_hasher(Seeded(seed)))
     }
 
-    /// The version of a datagram, if that begins a new connection.
+    /// The version of a datagram that begins a connection not seen before.
     pub(super) fn begins(&mut self, key: Key, payload: Payload<'_>) -> Option<u32> {
         let version = opening(payload)?;
         if self.0.len() >= KNOWN {

@@ -29,7 +29,7 @@ const RETRY_RANDOM: [u8; 32] = [
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Fields of a ClientHello that show later whether the session was resumed.
+/// Fields of a ClientHello by which the handshake's outcome is judged later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClientOffer {
     /// The session ID and its length; absent if it is empty.
