@@ -267,7 +267,7 @@ impl<'a> Sides<'a> {
     ) -> Option<Family<T>> {
         let (within, strata, _) = self.comparable(levels, &of)?;
         let mut values = values(&strata);
-        // With two values, one determines the other. If there are very many values, only the most frequent ones count.
+        // With two values, one determines the other. If clients make up many values, only the most frequent ones count.
         let tested = match values.len() {
             0..=2 => 1,
             n => n.min(MOST_VALUES),
