@@ -1,4 +1,4 @@
-//! The passive half as one machine: frames in, connections out.
+//! The passive half as a whole: frames in, connections out.
 
 use std::slice;
 
@@ -21,35 +21,36 @@ pub struct Analyzer {
     losses: Losses,
     happened: Happened,
     whole: Vec<u8>,
-    /// The frame with which the connection of the last frame began.
+    /// The frame with which the last frame's connection began.
     latest: Option<u64>,
 }
 
-/// An analyzer taken apart, so that several threads can follow one capture. Intake sees the frames in their
-/// order; each shard sees its packets in theirs; the ledger is told what happened in so many frames only when
-/// all shards are through them. What comes out is the same as from [`Analyzer::frame`].
+/// An analyzer split into parts, so that several threads can follow one capture.
+///
+/// The intake takes the frames in order, and each shard takes its packets in order. The ledger gets the events of a
+/// number of frames only when all shards have processed these. The result is the same as from [`Analyzer::frame`].
 #[derive(Debug)]
 pub struct Sharded<'a> {
-    /// Frames to packets.
+    /// Reads packets from frames.
     pub intake: &'a mut Intake,
-    /// Packets to what happens to connections, by [`Arrival::shard`](super::Arrival::shard).
+    /// The shards, which turn packets into connection events; indexed by [`Arrival::shard`](super::Arrival::shard).
     pub shards: &'a mut [Shard],
-    /// What happened to numbered connections.
+    /// Numbers the connections and emits them.
     pub ledger: Ledger<'a>,
 }
 
-/// Gives out connections in the order of the capture.
+/// Emits connections in the order of the capture.
 #[derive(Debug)]
 pub struct Ledger<'a> {
     numbers: &'a mut Numbers,
     losses: &'a Losses,
-    /// The last frame's time, as far as they were read when it was made.
+    /// The last frame's time when the ledger was created.
     last: Option<Time>,
 }
 
 impl Ledger<'_> {
-    /// Gives out what was over within some frames: those that follow the last call's. Who made it frees it:
-    /// it is left in `happened`, to be [cleared](Happened::clear).
+    /// Emits the connections that ended within some frames, which must follow those of the last call. The connections
+    /// stay in `happened`, whose owner should [clear](Happened::clear) it.
     pub fn settle(&mut self, happened: &mut [Happened], emit: &mut dyn FnMut(&Observed)) {
         let losses = self.losses;
         self.numbers.settle(happened, &mut |observed| {
@@ -58,8 +59,8 @@ impl Ledger<'_> {
         });
     }
 
-    /// Gives out a connection that was under way at the end: the one of [`OpenConnections`] that is next, over all shards
-    /// by the `number` that it has there.
+    /// Emits a connection that was open at the end: the next one of [`OpenConnections`], in the order of `number` over
+    /// all shards.
     pub fn end(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&Observed)) {
         let waited = self.last.map(|last| last.since(observed.started));
         if observed.ending == Ending::Unanswered && waited < Some(ANSWER_WITHIN) {
@@ -71,7 +72,7 @@ impl Ledger<'_> {
 }
 
 impl Analyzer {
-    /// Nothing seen yet.
+    /// Creates an analyzer.
     pub fn new(limits: Limits) -> Self {
         Self {
             intake: Intake::new(limits),
@@ -84,40 +85,40 @@ impl Analyzer {
         }
     }
 
-    /// Looks at what passes `filter`, and at nothing else.
+    /// Restricts the analyzer to packets that pass `filter`.
     #[must_use]
     pub fn with_filter(mut self, filter: Filter) -> Self {
         self.intake.set_filter(filter);
         self
     }
 
-    /// What was removed and what could not be read, so far.
+    /// Counts of removed and unreadable frames so far.
     pub const fn hygiene(&self) -> &Hygiene {
         self.intake.hygiene()
     }
 
-    /// When the capture began, to be asked as soon as a connection is given out.
+    /// A handle to the start of the capture, which is known once a connection is reported.
     pub fn begin(&self) -> Begin {
         self.intake.begin()
     }
 
-    /// Connections that are under way.
+    /// Number of connections in progress.
     pub fn live(&self) -> usize {
         self.shards.iter().map(Shard::live).sum()
     }
 
-    /// Connections seen so far, those that are not given out among them.
+    /// Number of connections seen so far, including those that are not reported.
     pub const fn connections(&self) -> u64 {
         self.numbers.count()
     }
 
-    /// The number of the connection that the last frame belongs to, as far as it is known: a fragment
-    /// belongs to none until the last piece of its datagram is there.
+    /// The number of the connection of the last frame, if known. A fragment belongs to no connection until its datagram
+    /// is complete.
     pub fn latest(&self) -> Option<u64> {
         self.numbers.begun_at(self.latest?)
     }
 
-    /// The next frame; `emit` is given every connection that ends with it.
+    /// Takes the next frame; calls `emit` with each connection that ends with it.
     pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(&Observed)) {
         self.latest = None;
         let Some(arrival) = self.intake.frame(frame, &mut self.whole) else { return };
@@ -129,8 +130,8 @@ impl Analyzer {
         }
     }
 
-    /// Between these times so many frames were dropped by who captures, perhaps none: connections that
-    /// were under way are marked when they are given out.
+    /// Notes that the capturing program dropped `frames` frames, perhaps 0, between these times. Connections in
+    /// progress then are marked when they are reported.
     pub fn dropped(&mut self, frames: u64, from: Time, to: Time) {
         *self.intake.hygiene_mut().dropped.get_or_insert(0) += frames;
         if frames > 0 {
@@ -138,7 +139,7 @@ impl Analyzer {
         }
     }
 
-    /// Nothing older than `to` will come: gives out what has been silent for so long that it is over.
+    /// Reports connections that count as idle at `to`. No older frames may follow.
     pub fn advance(&mut self, to: Time, emit: &mut dyn FnMut(&Observed)) {
         let hygiene = self.intake.hygiene_mut();
         let frame = hygiene.frames;
@@ -147,7 +148,7 @@ impl Analyzer {
         self.settle(emit);
     }
 
-    /// The capture is over: gives out all that is under way, in the order in which it began.
+    /// Ends the capture: reports all connections in progress, in the order in which they began.
     pub fn finish(&mut self, emit: &mut dyn FnMut(&Observed)) {
         let Sharded { shards, mut ledger, .. } = self.sharded();
         let mut rests = OpenConnections::take_from(shards);
@@ -158,14 +159,14 @@ impl Analyzer {
         }
     }
 
-    /// Taken apart, for as long as the shards are followed by several threads.
+    /// Splits the analyzer, for as long as several threads process the shards.
     pub fn sharded(&mut self) -> Sharded<'_> {
         let last = self.hygiene().span.map(|(_, last)| last);
         let ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses, last };
         Sharded { intake: &mut self.intake, shards: &mut self.shards, ledger }
     }
 
-    /// Adds what was counted while it was taken apart.
+    /// Adds the counts collected while the analyzer was split.
     pub fn count(&mut self, hygiene: &Hygiene) {
         self.intake.hygiene_mut().add(hygiene);
     }

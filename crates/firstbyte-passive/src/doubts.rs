@@ -1,6 +1,6 @@
-//! Doubts about what was seen of a connection, and what was cleared up before it was read.
+//! Doubts about a connection's numbers, and counts of frames that were removed or could not be read.
 
-/// What may spoil the numbers of one connection: a set.
+/// A set of reasons why one connection's numbers may be off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts(u32);
 
@@ -14,126 +14,125 @@ macro_rules! doubts {
 }
 
 doubts! {
-    /// It was under way when the capture began: no SYN.
+    /// The connection was already open when the capture began: no SYN was seen.
     MID_STREAM = 0, "mid-stream";
-    /// Only one of its directions was captured.
+    /// Only one direction was captured.
     ONE_SIDED = 1, "one-sided";
-    /// Bytes are missing that the other end acknowledged.
+    /// The capture lacks bytes that the other end acknowledged.
     GAP = 2, "gap";
-    /// Packets were cut by the snap length.
+    /// The snap length cut packets short.
     CUT = 3, "cut-by-snaplen";
-    /// Segments of the handshake were sent again.
+    /// Segments of the handshake were retransmitted.
     LOSS_IN_HANDSHAKE = 4, "loss-in-handshake";
-    /// The SYN or the SYN/ACK was sent again: its round trip is ambiguous (RFC 6298 §3).
+    /// The SYN or the SYN/ACK was retransmitted: its round trip is ambiguous (RFC 6298 §3).
     OPENING_REPEATED = 5, "opening-repeated";
-    /// The capture's clock went backwards meanwhile.
+    /// The capture's clock went backwards during the connection.
     CLOCK_STEP = 6, "clock-step";
     /// Answers came faster than the smallest round trip.
     FASTER_THAN_PATH = 7, "faster-than-path";
-    /// The round trip of the opening is far from the smallest seen.
+    /// The opening's round trip is far from the smallest one seen.
     ROUND_TRIP_UNSTABLE = 8, "round-trip-unstable";
-    /// The place of records was lost and found again.
+    /// The record boundaries were lost and found again.
     RECORDS_LOST = 9, "records-lost";
-    /// More was out of order than is held.
+    /// More data arrived out of order than is buffered.
     TOO_MUCH_HELD = 10, "too-much-held";
-    /// A message of the handshake could not be read.
+    /// A handshake message could not be parsed.
     MALFORMED_HANDSHAKE = 11, "malformed-handshake";
-    /// A flight of the handshake took longer to pass than half a round trip: its sender may have
-    /// waited for something else.
+    /// A handshake flight took longer than half a round trip to pass: its sender may have waited for something else.
     SLOW_FLIGHT = 12, "slow-flight";
-    /// Frames were dropped by who captured, while it was under way.
+    /// The capturing program dropped frames during the connection.
     FRAMES_DROPPED = 13, "frames-dropped";
-    /// Some of its frames have no time: nothing that is a time is known.
+    /// Some frames have no time, so no times of this connection are known.
     UNTIMED = 14, "untimed";
-    /// Nothing answered at once: what of an answer's time was the path's is not known.
+    /// No answer came at once, so the path's share of the answer times is unknown.
     PATH_UNKNOWN = 15, "path-unknown";
 }
 
 impl Doubts {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// With those of `other`.
+    /// The union with `other`.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Adds those of `other`.
+    /// Adds the doubts in `other`.
     pub const fn add(&mut self, other: Self) {
         self.0 |= other.0;
     }
 
-    /// Whether any of `other` are among them.
+    /// Whether any doubt in `other` is in this set.
     pub const fn any(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether there are none.
+    /// True if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Their names, as in stored forms.
+    /// The names of these doubts in stored forms.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::ALL.iter().filter(move |(doubt, _)| self.any(*doubt)).map(|(_, name)| *name)
     }
 }
 
-/// What was removed, and what could not be read: to be said before any result.
+/// Counts of packets, of those removed, and of those that could not be read. Reported before any result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hygiene {
     /// Frames read.
     pub frames: u64,
     /// Bytes of frames on the wire.
     pub wire_bytes: u64,
-    /// Frames dropped by who captured; absent where that is not known.
+    /// Frames dropped by the capturing program; absent if unknown.
     pub dropped: Option<u64>,
-    /// Time of the first frame, and of the last.
+    /// Times of the first and the last frame.
     pub span: Option<(super::Time, super::Time)>,
-    /// Segments of TCP.
+    /// TCP segments.
     pub tcp_packets: u64,
-    /// Datagrams of UDP.
+    /// UDP datagrams.
     pub udp_packets: u64,
-    /// Frames without IP.
+    /// Frames that carry no IP.
     pub not_ip: u64,
-    /// IP without TCP or UDP.
+    /// IP packets with neither TCP nor UDP.
     pub other_transports: u64,
     /// Frames whose headers contradict each other.
     pub malformed: u64,
-    /// Frames cut before the end of the transport's header.
+    /// Frames cut before the end of the transport header.
     pub cut_headers: u64,
     /// Frames cut in their payload.
     pub cut_payloads: u64,
-    /// Frames of a link type that is not known.
+    /// Frames with an unknown link type.
     pub unknown_links: u64,
     /// Frames without a time.
     pub untimed: u64,
-    /// Pieces of datagrams that IP had cut.
+    /// IP fragments.
     pub fragments: u64,
-    /// Datagrams put together from such pieces.
+    /// Datagrams reassembled from fragments.
     pub reassembled: u64,
     /// Copies made by the capture, removed.
     pub duplicates: u64,
-    /// Frames older than the one before, by at most a second: reordered by the capture.
+    /// Frames up to a second older than the one before: reordered by the capture.
     pub out_of_order_times: u64,
-    /// Steps of the clock backwards by more.
+    /// Backward steps of the clock by more than a second.
     pub clock_steps: u64,
-    /// Five-tuples used again by a new connection.
+    /// Five-tuples reused by a new connection.
     pub port_reuses: u64,
-    /// Connections given up because there were too many.
+    /// Connections dropped to stay within the limit.
     pub evicted: u64,
-    /// Half-open ones among them (SYN floods), which are not shown.
+    /// Half-open connections among them (SYN floods), which are not reported.
     pub half_open_evicted: u64,
-    /// Connections given up after a long silence.
+    /// Connections dropped after a long silence.
     pub idle: u64,
-    /// Segments out of order that could not be held.
+    /// Segments that arrived out of order and did not fit the buffer.
     pub held_overflow: u64,
-    /// QUIC connections of versions that cannot be read.
+    /// QUIC connections of unsupported versions.
     pub unread_quic: super::quic::UnreadQuic,
 }
 
 impl Hygiene {
-    /// Adds what was counted elsewhere in the same capture.
+    /// Adds the counts of another part of the same capture.
     pub fn add(&mut self, other: &Self) {
         let Self {
             frames,

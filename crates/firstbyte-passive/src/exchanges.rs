@@ -1,6 +1,6 @@
-//! The exchanges of a connection: all are counted, the first of them kept.
+//! The exchanges of a connection: all are counted, and the first ones are kept.
 //!
-//! In: exchanges as they are over; what is one, the protocols say. Out: [`Exchanges`].
+//! In: exchanges as they end; the protocols decide what an exchange is. Out: [`Exchanges`].
 
 use super::observed::{Exchange, Exchanges};
 use super::packed::PackedList;
@@ -11,36 +11,34 @@ use super::timing;
 pub(super) struct Tally {
     begun: u32,
     answered: u32,
-    /// From requests' first byte to responses' last, added up.
+    /// Sum of the times from a request's first byte to its response's last.
     time_ns: i64,
     kept: PackedList<Exchange>,
-    /// How many are kept one by one.
+    /// Most exchanges to keep.
     limit: u32,
 }
 
 impl Tally {
-    /// None so far, of which the first `limit` will be kept.
+    /// Creates a tally that keeps the first `limit` exchanges.
     pub(super) fn new(limit: usize) -> Self {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         Self { begun: 0, answered: 0, time_ns: 0, kept: PackedList::default(), limit }
     }
 
-    /// Requests so far.
     pub(super) const fn begun(&self) -> u32 {
         self.begun
     }
 
-    /// A request begins.
     pub(super) const fn begin(&mut self) {
         self.begun += 1;
     }
 
-    /// The one that began last was none.
+    /// Withdraws the last request: it was not one.
     pub(super) const fn withdraw(&mut self) {
         self.begun -= 1;
     }
 
-    /// The one that began last is over.
+    /// Ends the exchange that began last.
     pub(super) fn end(&mut self, exchange: Exchange) {
         let start = exchange.request_start;
         if let Some(end) = exchange.response_end {
@@ -48,7 +46,7 @@ impl Tally {
             self.time_ns = self.time_ns.saturating_add(end.signed_since(start).max(0));
         }
         if self.begun <= self.limit {
-            // If the clock was set back meanwhile, it took no time, as far as can be known.
+            // If the clock was set back in between, the duration is unknown and counts as zero.
             let first_packet = exchange.response_first_packet.map(|at| at.max(start));
             let readable = exchange.response_start().zip(first_packet);
             let record = readable.map_or(0, |(whole, first)| whole.signed_since(first));
@@ -62,8 +60,8 @@ impl Tally {
         }
     }
 
-    /// All of them; requests are counted only behind a `complete` handshake.
-    /// They are put into `first`, whatever that held.
+    /// All exchanges. Requests are counted only if the handshake is `complete`. The exchanges replace the content of
+    /// `first`.
     pub(super) fn seen(
         &self,
         complete: bool,

@@ -1,13 +1,13 @@
 //! Whether a connection failed, and how.
 //!
-//! In: an [`Observed`]. Out: the way it failed, only where the capture shows it: a handshake of which a part
-//! is missing may have come to its end.
+//! In: an [`Observed`]. Out: how it failed, but only if the capture shows it: a handshake with a missing part may have
+//! completed.
 
 use super::observed::{ANSWER_WITHIN, TlsSeen};
 use super::{Carrier, Doubts, Ending, Observed};
 use firstbyte_core::timeline::FailureType;
 
-/// A way for a connection to fail.
+/// How a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failed {
     /// The server refused it.
@@ -24,7 +24,7 @@ pub enum Failed {
 
 const SSL_2_0: u16 = 0x0002;
 
-/// What a capture may lack of a handshake.
+/// Doubts that mean the capture may lack part of a handshake.
 const INCOMPLETE: Doubts = Doubts::MID_STREAM
     .with(Doubts::ONE_SIDED)
     .with(Doubts::GAP)
@@ -35,11 +35,11 @@ const INCOMPLETE: Doubts = Doubts::MID_STREAM
     .with(Doubts::FRAMES_DROPPED);
 
 impl Failed {
-    /// Every way.
+    /// Every variant.
     pub const ALL: [Self; 5] =
         [Self::Refused, Self::Unanswered, Self::Alert, Self::Reset, Self::Closed];
 
-    /// Every type that a failure in a capture can be of.
+    /// Every failure type that a capture can show.
     pub const TYPES: [FailureType; 17] = [
         FailureType::TcpTimedOut,
         FailureType::TcpClosed,
@@ -71,9 +71,9 @@ impl Failed {
         }
     }
 
-    /// The type of this failure of `observed`, in the words that all sources share.
+    /// The type of this failure of `observed`, in the vocabulary that all sources share.
     ///
-    /// Of a client that leaves in the middle of the handshake a capture does not show why.
+    /// If the client left in the middle of the handshake, the capture does not show why.
     pub fn failure_type(self, observed: &Observed) -> FailureType {
         let quic = observed.carrier == Carrier::Quic;
         let by_client = observed.closing.is_some_and(|closing| closing.by_client);
@@ -88,7 +88,7 @@ impl Failed {
                     Some((description, by_client)) => {
                         FailureType::from_alert(description, by_client)
                     }
-                    // Encrypted.
+                    // The alert was encrypted.
                     None => FailureType::TlsFailed,
                 }
             }
@@ -100,7 +100,7 @@ impl Failed {
         }
     }
 
-    /// How `observed` failed; absent when it did not, or it cannot be known.
+    /// How `observed` failed; absent if it did not fail or the capture cannot show it.
     pub fn judge(observed: &Observed) -> Option<Self> {
         match observed.ending {
             Ending::Refused => return Some(Self::Refused),
@@ -111,7 +111,7 @@ impl Failed {
         if tls.complete {
             return Self::behind_the_finished(observed, tls);
         }
-        // Messages of SSL 2.0 are not followed to their end.
+        // SSL 2.0 handshakes are not parsed to their end.
         if tls.version == Some(SSL_2_0) {
             return None;
         }
@@ -122,15 +122,15 @@ impl Failed {
         );
         let closing = observed.closing.filter(|_| over);
         let alert = tls.alert.filter(|alert| {
-            // What one end says when the other has left is not why.
+            // An alert sent after the other end has left is not the cause.
             let too_late = observed.closing.is_some_and(|closing| {
                 closing.by_client != alert.by_client && closing.at < alert.at
             });
-            // After a warning the handshake may go on.
+            // The handshake may continue after a warning.
             let last =
                 observed.flights.last().is_none_or(|last| last.messages.last() == Some(&"Alert"));
             let ends = !alert.warning || last && closing.is_some();
-            // One that cannot be read says nothing where something is missing: it may be that of a proper end.
+            // With data missing, an encrypted alert proves nothing: it may belong to an orderly close.
             ends && !too_late && (complete || !alert.warning && alert.description.is_some())
         });
         match (alert, closing) {
@@ -142,8 +142,8 @@ impl Failed {
         }
     }
 
-    /// TLS 1.3: the client has nothing of the server's that says whether it took its last flight. A server that
-    /// refuses it (its certificate) sends an alert, or leaves, before anything else.
+    /// TLS 1.3: the server has sent nothing that shows the client whether its last flight was accepted. A server that
+    /// refuses it (for its certificate) sends an alert or leaves before it sends anything else.
     fn behind_the_finished(observed: &Observed, tls: &TlsSeen) -> Option<Self> {
         if !tls.unconfirmed || observed.doubts.any(INCOMPLETE) {
             return None;
@@ -152,7 +152,7 @@ impl Failed {
         let alert = tls.alert.filter(|alert| !alert.by_client);
         let (way, at) = match (alert, observed.closing) {
             (alert, Some(closing)) if closing.by_client => {
-                // What one end says when the other has left is not why.
+                // An alert sent after the other end has left is not the cause.
                 let alert = alert.filter(|alert| alert.at <= closing.at)?;
                 (Self::Alert, alert.at)
             }
@@ -161,7 +161,7 @@ impl Failed {
             (None, Some(closing)) => (Self::Closed, closing.at),
             (None, None) => return None,
         };
-        // Long after, with nothing asked, it is the end of a connection that was not used.
+        // Much later and without a request, this is just the end of an unused connection.
         let asked = observed.exchanges.count.is_some_and(|count| count > 0);
         (asked || at.since(finished) < ANSWER_WITHIN).then_some(way)
     }

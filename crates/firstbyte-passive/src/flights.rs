@@ -1,29 +1,28 @@
-//! Flights of a handshake: runs of its bytes in one direction (RFC 8446 §2 calls them so).
+//! Flights of a handshake: consecutive bytes in one direction (the term is from RFC 8446 §2).
 
 use super::Time;
 use super::observed::FlightSeen;
 use super::packed::{Pack, Packer, Unpacker};
 use super::table::Side;
 
-/// Messages of a flight that are named.
+/// Most messages named in a flight.
 const NAMED: usize = 10;
 
-/// A flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flight {
     side: u8,
     count: u8,
     codes: [u8; NAMED],
-    /// Of records, or of packets.
+    /// Bytes of records, or of packets.
     pub(super) bytes: u32,
     pub(super) start: Time,
     pub(super) end: Time,
-    /// When an acknowledgment of its end, without an answer in it, was at the tap.
+    /// When the tap saw an acknowledgment of its end that carried no answer.
     pub(super) acknowledged: Option<Time>,
 }
 
 impl Flight {
-    /// One of which nothing but its start was seen.
+    /// A flight that begins at `start`, without content yet.
     pub(super) const fn new(side: Side, start: Time) -> Self {
         Self {
             side: side as u8,
@@ -36,12 +35,12 @@ impl Flight {
         }
     }
 
-    /// Who sent it.
+    /// The side that sent it.
     pub(super) const fn side(&self) -> Side {
         self.side as Side
     }
 
-    /// Names a message in it by a number, whose meaning is the protocol's.
+    /// Adds a message by its code, which is specific to the protocol.
     pub(super) fn name(&mut self, code: u8) {
         if let Some(place) = self.codes.get_mut(usize::from(self.count)) {
             *place = code;
@@ -49,12 +48,12 @@ impl Flight {
         }
     }
 
-    /// The numbers of its messages, in order.
+    /// The codes of its messages, in order.
     pub(super) fn codes(&self) -> &[u8] {
         &self.codes[..usize::from(self.count)]
     }
 
-    /// All of `flights` for people, in the memory of `seen`.
+    /// Converts all `flights`, reusing the memory of `seen`.
     pub(super) fn all_seen(
         flights: &[Self],
         mut seen: Vec<FlightSeen>,
@@ -73,13 +72,13 @@ impl Flight {
         seen
     }
 
-    /// For people; `name` says what the numbers mean.
+    /// Converts the flight; `name` gives the names of the codes.
     pub(super) fn seen(&self, client: Side, name: impl Fn(u8) -> &'static str) -> FlightSeen {
         let messages = self.codes().iter().map(|code| name(*code)).collect();
         FlightSeen { messages, ..self.bare(client) }
     }
 
-    /// Without its messages.
+    /// Converts the flight without its messages.
     fn bare(&self, client: Side) -> FlightSeen {
         FlightSeen {
             by_client: self.side() == client,

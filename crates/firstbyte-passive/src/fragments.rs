@@ -1,14 +1,14 @@
-//! Puts together what IP cut into fragments (RFC 791 §3.2, RFC 8200 §4.5).
+//! Reassembles IP fragments (RFC 791 §3.2, RFC 8200 §4.5).
 //!
-//! In: fragments. Out: the whole, when its last piece is there. At most so many at once, and no more
-//! bytes than a datagram can have; overlaps are refused, as RFC 5722 asks.
+//! In: fragments. Out: the datagram, when its last fragment arrives. The number of datagrams at once is bounded, and so
+//! is their length, by the largest possible datagram. Overlapping fragments are refused, as RFC 5722 requires.
 
 use super::Time;
 use super::layers::{Endpoint, Fragment};
 
 const MOST: usize = 64;
 const LONGEST: usize = 65_535;
-/// Pieces of a datagram: the longest one has fewer, cut for the smallest MTU that is met.
+/// Most fragments of a datagram: the largest one has fewer, even at the smallest MTU in use.
 const PIECES: usize = 128;
 /// As long as hosts wait (RFC 8200 §4.5).
 const PATIENCE_NS: i64 = 60_000_000_000;
@@ -23,15 +23,15 @@ struct Pending {
     of: (Endpoint, Endpoint, u32, u8),
     began: Time,
     bytes: Vec<u8>,
-    /// Begin and end of each piece, in order.
+    /// Start and end of each fragment, sorted.
     pieces: Vec<(usize, usize)>,
     end: Option<usize>,
-    /// Bytes in the pieces.
+    /// Number of bytes received.
     there: usize,
 }
 
 impl Fragments {
-    /// Adds a piece; the whole, if that was the last one missing.
+    /// Adds a fragment. Returns the datagram if this completes it.
     pub(super) fn add(&mut self, at: Time, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         let payload = fragment.payload;
         if payload.captured.len() != payload.bytes as usize {
@@ -96,7 +96,7 @@ impl Pending {
         self.bytes[start..end].copy_from_slice(fragment.payload.captured);
         self.pieces.insert(place, (start, end));
         self.there += end - start;
-        // None overlaps another, so as many bytes as there should be are all of them.
+        // Fragments do not overlap, so an equal number of bytes means that all are there.
         if self.end == Some(self.there) { Added::Whole } else { Added::More }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::super::layers::Payload;
     use super::*;
 
-    /// What came of pieces: where each begins, how long it is, whether more follow.
+    /// Length of the datagram reassembled from pieces (offset, length, whether more follow).
     fn whole(pieces: &[(u32, usize, bool)]) -> Option<usize> {
         let end = Endpoint::new(Ipv4Addr::LOCALHOST.into(), 0);
         let mut fragments = Fragments::default();
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(whole(&[(800, 100, false), (0, 800, true)]), Some(900));
         assert_eq!(whole(&[(0, 800, true), (0, 800, true), (800, 100, false)]), Some(900));
         assert_eq!(whole(&[(0, 400, true), (800, 100, false)]), None);
-        // As many bytes as up to the end, but some of them behind it.
+        // The right number of bytes, but some of them after the end.
         assert_eq!(whole(&[(24, 8, true), (8, 8, false)]), None);
         assert_eq!(whole(&[(0, 800, true), (792, 100, false)]), None);
     }

@@ -1,9 +1,8 @@
-//! Connections by server: how many handshakes were full, how many short, and what both cost.
+//! Connections grouped by server: how many handshakes were full or resumed, and how long each kind took.
 //!
-//! In: [`Observed`] connections, in any order. Out: one [`ServerSummary`] per address, port and server
-//! name. The definitions are in `docs/wire.md`, "Servers". It must not pool what is doubtful: times come from
-//! handshakes without doubts alone, counts from all. Memory is bounded ([`GroupLimits`]): what does not fit is
-//! counted.
+//! In: [`Observed`] connections, in any order. Out: one [`ServerSummary`] per address, port and server name. The
+//! definitions are in `docs/wire.md`, "Servers". Times come only from handshakes without doubts; counts come from all.
+//! Memory is bounded ([`GroupLimits`]); connections and times beyond the limits are counted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,26 +16,25 @@ use firstbyte_core::stats::quantile;
 use firstbyte_core::timeline::Handshake;
 use firstbyte_core::wire::tls::is_tls13;
 
-/// Which connections belong together.
+/// The key by which connections are grouped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerKey {
-    /// What carries them.
+    /// Protocol that carries the connections.
     pub carrier: Carrier,
     /// Address and port.
     pub server: Endpoint,
-    /// The server name asked for.
+    /// The requested server name.
     pub sni: Option<Box<str>>,
 }
 
-/// Connections of one server.
 #[derive(Clone, Debug)]
 struct Server {
-    /// In all, by Nagle's algorithm.
+    /// Total time that Nagle's algorithm held answers back.
     held_back: Duration,
     first: Time,
     last: Time,
     counts: Counts,
-    /// Times of full handshakes, of short ones, of exchanges, each by what was spoken.
+    /// Times of full handshakes, of resumed ones and of exchanges, each by index into [`VERSIONS`].
     times: [[Times; 2]; 3],
 }
 
@@ -44,17 +42,17 @@ const FULL: usize = 0;
 const SHORT: usize = 1;
 const EXCHANGE: usize = 2;
 
-/// Versions whose handshakes are alike: up to TLS 1.2, and TLS 1.3.
+/// Versions whose handshakes are compared with each other: up to TLS 1.2, and TLS 1.3.
 const VERSIONS: [&str; 2] = ["TLS 1.2", "TLS 1.3"];
-/// So many times have a median that can be compared.
+/// Fewest times whose median is worth comparing.
 const LEAST: u64 = 2;
 
-/// Times of a kind, nanoseconds: a sample, and the sum of all.
+/// Times of one kind, nanoseconds: a sample, and the sum of all.
 #[derive(Clone, Debug, Default)]
 struct Times {
     sampled: Sampled<u64>,
     sum_ns: u64,
-    /// Its own, and the same in every run: the same connections give the same figures.
+    /// Seeded identically in every run, so that the same connections give the same figures.
     random: Random,
 }
 
@@ -67,12 +65,12 @@ impl Default for Random {
     }
 }
 
-/// Upper limits of what is kept.
+/// Limits of the state kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupLimits {
-    /// Servers. Where there are more, the half with the fewest connections goes.
+    /// Number of servers. Beyond it, the half with the fewest connections is dropped.
     pub servers: usize,
-    /// Times, over all servers. Where there are more, those of which a server has most are halved, at random.
+    /// Number of times, over all servers. Beyond it, the longest lists are halved at random.
     pub times: usize,
 }
 
@@ -83,68 +81,68 @@ impl Default for GroupLimits {
     }
 }
 
-/// What was beyond the limits.
+/// Connections and times beyond the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Connections of servers that went.
+    /// Connections of servers that were dropped.
     pub connections: u64,
-    /// Times that are kept, of so many; absent where all are.
+    /// How many times were kept, and of how many; absent if all were kept.
     pub times: Option<(u64, u64)>,
 }
 
-/// How many connections are what.
+/// Numbers of connections of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All.
+    /// All connections.
     pub connections: u64,
     /// With a full handshake.
     pub full: u64,
-    /// With a session taken up again.
+    /// With a resumed session.
     pub resumed: u64,
     /// With a ClientHello.
     pub hellos: u64,
     /// With a session offered.
     pub offered: u64,
-    /// With a session offered, and a full handshake all the same.
+    /// With a session offered and nevertheless a full handshake.
     pub declined: u64,
-    /// With a full handshake of which it is not known whether a session was offered.
+    /// With a full handshake for which the capture does not show whether a session was offered.
     pub undetermined: u64,
-    /// With a full handshake in which the server issued a session, to be taken up again later.
+    /// With a full handshake in which the server issued a session for later resumption.
     pub issuing: u64,
-    /// With one in which it is known to have issued none.
+    /// With a full handshake in which the server is known to have issued no session.
     pub ticketless: u64,
     /// With a HelloRetryRequest.
     pub hello_retry_requests: u64,
     /// That sent early data.
     pub early_data: u64,
-    /// Whose early data was taken.
+    /// Whose early data was accepted.
     pub early_data_accepted: u64,
-    /// That failed, by the way they did, as in [`Failed::ALL`].
+    /// That failed, by the way they failed, as in [`Failed::ALL`].
     pub failed: [u64; Failed::ALL.len()],
-    /// In which Nagle's algorithm held the server's answer back.
+    /// In which Nagle's algorithm held back the server's answer.
     pub held_back: u64,
-    /// Of the numbers of which something is in doubt.
+    /// With doubts about their numbers.
     pub doubtful: u64,
     /// Exchanges that were answered.
     pub exchanges: u64,
 }
 
 impl Counts {
-    /// How many failed, in whatever way.
+    /// Number of failed connections of any kind.
     pub fn errors(&self) -> u64 {
         self.failed.iter().sum()
     }
 
-    /// Every way in which some failed, and how many did.
+    /// The ways in which connections failed, each with their number.
     pub fn failures(&self) -> impl Iterator<Item = (Failed, u64)> {
         Failed::ALL.into_iter().zip(self.failed).filter(|(_, number)| *number > 0)
     }
 }
 
-/// Times of a kind.
+/// Distribution of the times of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distribution {
-    /// How many there were.
+    /// Number of times.
     pub count: u64,
     /// Median, seconds.
     pub p50_seconds: f64,
@@ -173,19 +171,19 @@ impl Distribution {
     }
 }
 
-/// Full handshakes beside short ones of the same version.
+/// Full and resumed handshakes of the same version, compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
-    /// The version, where there are times of others as well.
+    /// The version, if other versions have times as well.
     pub version: Option<&'static str>,
-    /// Full handshakes' times.
+    /// Times of full handshakes.
     pub full: Distribution,
-    /// Short handshakes' times.
+    /// Times of resumed handshakes.
     pub short: Distribution,
 }
 
 impl Compared {
-    /// Of the version of which there are most of both; absent where none has several of both.
+    /// Compares the version with the most times of both kinds; absent if no version has several of both.
     fn from_times(full: &[Times; 2], short: &[Times; 2]) -> Option<Self> {
         let met = |times: &Times| times.sampled.met();
         let place = (0..VERSIONS.len()).max_by_key(|place| {
@@ -201,61 +199,62 @@ impl Compared {
         Some(Self { version, full: of(full)?, short: of(short)? })
     }
 
-    /// How many times as long a full handshake takes as a short one, at the median.
+    /// Ratio of a full handshake's time to a resumed one's, at the median.
     pub fn ratio(&self) -> Option<f64> {
         ratio(self.full.p50_seconds, self.short.p50_seconds)
     }
 }
 
-/// What is known of one server.
+/// Summary of one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSummary {
-    /// Which.
+    /// The server.
     pub key: ServerKey,
-    /// How many connections are what.
+    /// Numbers of its connections.
     pub counts: Counts,
-    /// First packet, and last.
+    /// Times of the first and the last packet.
     pub span: (Time, Time),
-    /// For how long Nagle's algorithm held answers back, a connection in which it did; absent without one.
+    /// Mean time for which Nagle's algorithm held answers back, over the connections in which it did; absent without
+    /// one.
     pub held_back: Option<Duration>,
-    /// Full handshakes' times.
+    /// Times of full handshakes.
     pub full: Option<Distribution>,
-    /// Short handshakes' times.
+    /// Times of resumed handshakes.
     pub short: Option<Distribution>,
-    /// Both, of one version.
+    /// Both, for one version.
     pub compared: Option<Compared>,
-    /// Exchanges' times, from a request's first byte to its response's last.
+    /// Times of exchanges, from a request's first byte to its response's last.
     pub exchange: Option<Distribution>,
 }
 
 impl ServerSummary {
-    /// How many times as long a full handshake takes as a short one of the same version, at the median.
+    /// Ratio of a full handshake's time to a resumed one's of the same version, at the median.
     pub fn full_to_short(&self) -> Option<f64> {
         self.compared?.ratio()
     }
 
-    /// By how much a full handshake takes longer than a short one of the same version, at the median; absent where it
-    /// does not.
+    /// How much longer a full handshake takes than a resumed one of the same version, at the median; absent if it does
+    /// not take longer.
     pub fn full_above_short(&self) -> Option<Duration> {
         let Compared { full, short, .. } = self.compared?;
         let more = full.p50_seconds - short.p50_seconds;
         (more > 0.0).then(|| Duration::from_secs_f64(more))
     }
 
-    /// How many times as long a full handshake takes as the exchange it is made for, at the median.
+    /// Ratio of a full handshake's time to the time of an exchange, at the median.
     pub fn full_to_exchange(&self) -> Option<f64> {
         let several = |times: Option<Distribution>| times.filter(|times| times.count >= LEAST);
         ratio(several(self.full)?.p50_seconds, several(self.exchange)?.p50_seconds)
     }
 
-    /// Share of the handshakes that were short.
+    /// Share of handshakes that were resumed.
     pub fn resumed_share(&self) -> Option<f64> {
         let all = self.counts.full + self.counts.resumed;
         (all > 0).then(|| self.counts.resumed as f64 / all as f64)
     }
 
-    /// Handshakes in a second, from the first packet to the last; absent without any, and within less than
-    /// a second.
+    /// Handshakes per second from the first packet to the last; absent if there were none, or within less than a
+    /// second.
     pub fn handshakes_per_second(&self) -> Option<f64> {
         let span = self.span.1.since(self.span.0).as_secs_f64();
         let handshakes = self.counts.full + self.counts.resumed;
@@ -267,7 +266,7 @@ fn ratio(above: f64, below: f64) -> Option<f64> {
     (below > 0.0).then_some(above / below)
 }
 
-/// Connections by server.
+/// Groups connections by server.
 #[derive(Clone, Debug)]
 pub struct Groups {
     limits: GroupLimits,
@@ -284,12 +283,12 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// None yet.
+    /// Creates an empty set of groups.
     pub fn new(limits: GroupLimits) -> Self {
         Self { limits, servers: HashMap::new(), times: 0, left_out: 0 }
     }
 
-    /// Adds a connection. One whose ends are not known to be client and server belongs to none.
+    /// Adds a connection. Connections whose client and server cannot be told apart are ignored.
     pub fn add(&mut self, observed: &Observed) {
         if observed.roles == Roles::Unknown {
             return;
@@ -312,7 +311,7 @@ impl Groups {
         }
     }
 
-    /// What was beyond the limits.
+    /// Connections and times beyond the limits.
     pub fn left_out(&self) -> LeftOut {
         let met: u64 = self.all_times().map(|times| times.sampled.met()).sum();
         let kept = self.times as u64;
@@ -339,7 +338,8 @@ impl Groups {
         });
     }
 
-    /// Servers with few times keep theirs. All of a kind are halved together: they are as likely to be kept.
+    /// Halves the longest lists of times; servers with few times keep theirs. All times of a kind are halved together,
+    /// so that each is equally likely to be kept.
     fn halve_the_longest(&mut self) {
         let kinds = self.servers.values().flat_map(|server| &server.times);
         let longest = kinds.map(kept).max().unwrap_or(0);
@@ -349,7 +349,7 @@ impl Groups {
         }
     }
 
-    /// All servers, those with most connections first.
+    /// All servers, sorted by falling number of connections.
     pub fn summaries(&self) -> Vec<ServerSummary> {
         let mut all: Vec<ServerSummary> = self
             .servers
@@ -378,7 +378,7 @@ impl Groups {
     }
 }
 
-/// How many times of a kind are kept.
+/// How many times of one kind are kept.
 fn kept(kind: &[Times; 2]) -> usize {
     kind.iter().map(|times| times.sampled.kept().len()).sum()
 }
@@ -392,7 +392,7 @@ impl Times {
 }
 
 impl Server {
-    /// Adds a connection; gives back how many of its times are kept.
+    /// Adds a connection. Returns how many of its times were kept.
     fn add(&mut self, observed: &Observed) -> usize {
         self.first = self.first.min(observed.started);
         self.last = self.last.max(observed.last);

@@ -1,8 +1,8 @@
-//! Frames to packets, and which shard of the flows each belongs to.
+//! Reads packets from frames and assigns each to a shard.
 //!
-//! In: the frames of a capture, all of them and in order. Out: packets with their time. What is global is
-//! here: the filter, the clock, fragments, what could not be read. Whatever belongs to one connection goes to
-//! one shard, so that shards need not know of each other; it must not look at connections.
+//! In: all frames of a capture, in order. Out: packets with their times. Global state is here: the filter, the clock,
+//! fragments, counts of unreadable frames. All packets of one connection go to one shard, so that shards need not know
+//! of each other. This module must not look at connections.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,39 +12,39 @@ use super::layers::{self, Endpoint, Packet, Transport, Unread};
 use super::{Hygiene, Limits, Time};
 use firstbyte_core::pcap::Frame;
 
-/// Frames this much older than the one before were reordered; older ones say that the clock was set.
+/// Frames older than the one before by at most this were reordered; older ones mean that the clock was set.
 const REORDERED_NS: i64 = 1_000_000_000;
 
-/// A packet, and where it goes.
+/// A packet and its shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The frame that it came with, counted from 1.
+    /// Number of the packet's frame, counted from 1.
     pub frame: u64,
-    /// When; where the frame has no time, that of the one before.
+    /// The frame's time; if it has none, that of the frame before.
     pub at: Time,
-    /// The frame has a time.
+    /// Whether the frame has a time.
     pub timed: bool,
-    /// Index of the shard that it belongs to.
+    /// Index of the packet's shard.
     pub shard: usize,
     /// The packet.
     pub packet: Packet<'a>,
-    /// It was put together from fragments: its bytes are not the frame's.
+    /// Whether it was reassembled from fragments: its bytes are not the frame's.
     pub reassembled: bool,
 }
 
-/// When a capture began: the time of its first frame, once that was seen, which is before any connection is given
-/// out. Whoever writes connections as they end has a copy.
+/// When a capture began: the time of its first frame, which is known before any connection is reported. Code that
+/// writes connections as they end holds a copy.
 #[derive(Clone, Debug, Default)]
 pub struct Begin(Arc<OnceLock<Time>>);
 
 impl Begin {
-    /// Absent before the first frame, and where that has no time.
+    /// Absent before the first frame, and if that has no time.
     pub fn time(&self) -> Option<Time> {
         self.0.get().copied()
     }
 }
 
-/// Looks at frames in their order.
+/// Processes frames in order.
 #[derive(Debug)]
 pub struct Intake {
     filter: Filter,
@@ -52,7 +52,7 @@ pub struct Intake {
     hygiene: Hygiene,
     fragments: Fragments,
     last: Option<Time>,
-    /// Of TCP; UDP's is behind them.
+    /// Number of TCP shards; the UDP shard comes after them.
     shards: usize,
 }
 
@@ -72,22 +72,21 @@ impl Intake {
         self.filter = filter;
     }
 
-    /// When the capture began, to be asked later on.
+    /// A handle that tells later when the capture began.
     pub(super) fn begin(&self) -> Begin {
         self.begin.clone()
     }
 
-    /// What was seen of the capture as a whole, so far.
+    /// Counts for the capture as a whole so far.
     pub(super) const fn hygiene(&self) -> &Hygiene {
         &self.hygiene
     }
 
-    /// The same, to be added to.
     pub(super) const fn hygiene_mut(&mut self) -> &mut Hygiene {
         &mut self.hygiene
     }
 
-    /// The packet of the next frame, if there is one to follow. A datagram that is whole with it is put into
+    /// The packet in the next frame, if there is one to follow. A datagram that this frame completes is written to
     /// `whole`.
     #[inline]
     pub fn frame<'a>(&mut self, frame: &Frame<'a>, whole: &'a mut Vec<u8>) -> Option<Arrival<'a>> {
@@ -100,7 +99,7 @@ impl Intake {
         if self.last.is_none()
             && let Some(first) = frame.at
         {
-            // There is one first frame.
+            // Only the first frame sets this, so it cannot be set already.
             let _ = self.begin.0.set(first);
         }
         let at = match frame.at {
@@ -117,7 +116,7 @@ impl Intake {
         }
     }
 
-    /// Whatever is in a frame.
+    /// Parses a frame of any kind.
     #[inline(never)]
     fn any_packet<'a>(
         &mut self,
@@ -146,7 +145,7 @@ impl Intake {
                 self.hygiene.tcp_packets += 1;
                 (segment.payload, shard_of(packet.source, packet.destination, self.shards))
             }
-            // Connection IDs tie datagrams together whatever their addresses are.
+            // All UDP goes to one shard, because connection IDs link datagrams whatever their addresses are.
             Transport::Udp(payload) => {
                 self.hygiene.udp_packets += 1;
                 (payload, self.shards)
@@ -180,7 +179,7 @@ impl Intake {
         });
     }
 
-    /// The packet that is whole with this fragment; anything else is counted.
+    /// The packet that this fragment completes; anything else is counted.
     fn unread<'a>(
         &mut self,
         at: Time,
@@ -207,9 +206,8 @@ impl Intake {
     }
 }
 
-/// The shard of `shards` that a flow between two ends belongs to, whoever sends. The hash is the same in every
-/// run, so that results are: who chooses addresses so that one shard fills reaches that shard's limits, and no
-/// others.
+/// The shard of `shards` for a flow between two endpoints, in either direction. The hash is the same in every run, so
+/// that results are too. An attacker who chooses addresses that fill one shard reaches only that shard's limits.
 #[inline]
 pub(super) fn shard_of(source: Endpoint, destination: Endpoint, shards: usize) -> usize {
     let mixed = |end: Endpoint| {

@@ -1,9 +1,9 @@
-//! Session IDs that servers issued, and whether one that a client sends is of a session.
+//! Session IDs that servers issued, and whether a session ID that a client sends belongs to a session.
 //!
-//! Clients also send random session IDs (RFC 8446 §D.4, RFC 5077 §3.4), which look the same. So an ID that the
-//! server does not take up counts as an offer only where the capture shows that it was issued. In: IDs issued,
-//! and connections that are over, in the order of the capture. Out: the connections, judged. The number of IDs
-//! that are kept is bounded; the oldest go.
+//! Clients also send random session IDs (RFC 8446 §D.4, RFC 5077 §3.4), which look the same. So an ID that the server
+//! does not accept counts as an offer only if the capture shows that it was issued. In: issued IDs, and finished
+//! connections, in the order of the capture. Out: the connections with that decided. The number of IDs kept is bounded;
+//! the oldest are dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,15 +11,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::Observed;
 use firstbyte_core::timeline::{Handshake, SessionMechanism};
 
-/// Session IDs that are kept.
+/// Most session IDs kept.
 const MOST: usize = 1 << 16;
 
-/// A session ID, told from others by a hash of it: alike by chance are two in 2^64.
+/// Hash of a session ID. Two different IDs collide with a probability of 2^-64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub(super) u64);
 
 impl SessionId {
-    /// Absent for the empty one, which is none.
+    /// Absent for an empty ID, which means that there is none.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| {
             let mut hasher = DefaultHasher::new();
@@ -29,7 +29,7 @@ impl SessionId {
     }
 }
 
-/// Session IDs that were seen to be issued.
+/// Session IDs that the capture saw being issued.
 #[derive(Debug, Default)]
 pub(super) struct Issued {
     ids: HashSet<SessionId>,
@@ -49,9 +49,9 @@ impl Issued {
         }
     }
 
-    /// Says of a session ID that was not taken up whether it was an offer.
+    /// Decides whether a session ID that was not accepted was an offer.
     pub(super) fn judge(&self, observed: &mut Observed) {
-        // Mostly there are none, and then nothing of the connection is looked at.
+        // Usually no IDs were issued, and the connection need not be examined.
         if self.ids.is_empty() {
             return;
         }

@@ -1,8 +1,8 @@
-//! From a frame to the TCP segment or UDP datagram in it.
+//! Finds the TCP segment or UDP datagram in a frame.
 //!
-//! In: a frame and how it begins. Out: addresses, ports and the transport's header, with its payload
-//! borrowed, through VLAN tags, MPLS labels and tunnels. Nothing is allocated; bytes that make no sense
-//! end in an [`Unread`], never in a panic. It must not reassemble: fragments are handed on as such.
+//! In: a frame and its link type. Out: addresses, ports and the transport header, with the payload borrowed; VLAN tags,
+//! MPLS labels and tunnels are unwrapped. Nothing is allocated. Malformed bytes end in an [`Unread`], never in a panic.
+//! Fragments are not reassembled here but returned as such.
 
 mod outer;
 mod tunnels;
@@ -14,7 +14,7 @@ use firstbyte_core::pcap::LinkType;
 pub(super) use outer::Outer;
 use tunnels::{gre, gtp};
 
-/// An address and a port; IPv4 as IPv4-mapped IPv6.
+/// An address and a port. IPv4 addresses are stored as IPv4-mapped IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
     high: u64,
@@ -23,7 +23,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// `port` at `address`.
+    /// The endpoint `port` at `address`.
     pub fn new(address: IpAddr, port: u16) -> Self {
         let bits = match address {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -41,29 +41,29 @@ impl Endpoint {
         Self { high: (bits >> 64) as u64, low: bits as u64, port }
     }
 
-    /// Its three parts as numbers, for hashing.
+    /// The endpoint as three numbers, for hashing.
     pub(super) const fn parts(self) -> (u64, u64, u16) {
         (self.high, self.low, self.port)
     }
 
-    /// What [`Self::parts`] gave.
+    /// The endpoint with these [`Self::parts`].
     pub(super) const fn of_parts(high: u64, low: u64, port: u16) -> Self {
         Self { high, low, port }
     }
 
-    /// As the standard library writes it.
+    /// The endpoint as a type of the standard library.
     pub fn socket_addr(self) -> SocketAddr {
         let v6 = Ipv6Addr::from_bits(u128::from(self.high) << 64 | u128::from(self.low));
         SocketAddr::new(v6.to_canonical(), self.port)
     }
 }
 
-/// What a transport carries.
+/// Payload of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
-    /// The bytes that were kept.
+    /// The captured bytes.
     pub captured: &'a [u8],
-    /// How many there were on the wire.
+    /// Length on the wire.
     pub bytes: u32,
 }
 
@@ -72,15 +72,15 @@ pub struct Payload<'a> {
 pub struct Segment<'a> {
     /// Sequence number of the first byte, or of the SYN.
     pub sequence: u32,
-    /// Acknowledgment number; means something with [`Segment::ACK`] only.
+    /// Acknowledgment number; valid only with [`Segment::ACK`].
     pub acknowledgment: u32,
     /// Flags.
     pub flags: u8,
-    /// As sent, not verified: offloading leaves it unfinished.
+    /// As sent, not verified: with checksum offload it is not final.
     pub checksum: u16,
-    /// Largest segment its sender takes; in a SYN only.
+    /// Largest segment that the sender accepts; only in a SYN.
     pub maximum_segment: Option<u16>,
-    /// What it carries.
+    /// The payload.
     pub payload: Payload<'a>,
 }
 
@@ -107,56 +107,56 @@ pub enum Transport<'a> {
     Udp(Payload<'a>),
 }
 
-/// A packet of TCP or UDP.
+/// A TCP or UDP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Where it comes from.
+    /// Source endpoint.
     pub source: Endpoint,
-    /// Where it goes.
+    /// Destination endpoint.
     pub destination: Endpoint,
-    /// The identification of the IPv4 header; 0 in IPv6, which has none.
+    /// The identification in the IPv4 header; 0 for IPv6, which has none.
     pub identification: u16,
-    /// What it is.
+    /// The transport header and payload.
     pub transport: Transport<'a>,
 }
 
-/// A piece of a datagram that IP cut (RFC 791 §3.2, RFC 8200 §4.5).
+/// A fragment of an IP datagram (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'a> {
-    /// Where it comes from; without a port.
+    /// Source address; the port is 0.
     pub source: Endpoint,
-    /// Where it goes; without a port.
+    /// Destination address; the port is 0.
     pub destination: Endpoint,
-    /// Which datagram it is of.
+    /// Identification of the datagram.
     pub identification: u32,
-    /// What the whole carries (IANA protocol number).
+    /// Protocol of the whole datagram's payload (IANA protocol number).
     pub protocol: u8,
-    /// Where it belongs, bytes.
+    /// Offset in the datagram, bytes.
     pub offset: u32,
-    /// Whether more of it follow.
+    /// Whether more fragments follow.
     pub more: bool,
     /// Its bytes.
     pub payload: Payload<'a>,
 }
 
-/// Why there is nothing to follow in a frame.
+/// Why a frame has no packet to follow.
 #[derive(Clone, Copy, Debug)]
 pub enum Unread<'a> {
-    /// A part of a datagram: to be put together.
+    /// A fragment of a datagram, to be reassembled.
     Fragment(Fragment<'a>),
     /// No IP: ARP, spanning tree and the like.
     NotIp,
     /// IP, but neither TCP nor UDP.
     OtherTransport,
-    /// Cut before the end of the transport's header.
+    /// Truncated before the end of the transport header.
     Cut,
     /// Headers that contradict each other.
     Malformed,
-    /// A link type that is not known here.
+    /// Unknown link type.
     UnknownLink(LinkType),
 }
 
-/// Tunnels in tunnels, tags in tags: more of them than this is an attack.
+/// Most nested tunnels or tags; more than this is an attack.
 const DEEPEST: usize = 12;
 
 const ETHERNET: LinkType = LinkType(1);
@@ -172,14 +172,15 @@ const GTP_PORT: u16 = 2152;
 /// The packet in `frame`, which had `wire_bytes` on the wire.
 ///
 /// # Errors
-/// There is none to follow.
+/// The frame has no packet to follow.
 pub fn packet(link: LinkType, frame: &[u8], wire_bytes: u32) -> Result<Packet<'_>, Unread<'_>> {
     follow(first(link, Bytes { captured: frame, bytes: wire_bytes })?)
 }
 
-/// The same, for what most frames are, and absent for all others: TCP in IP in Ethernet, whole headers and nothing
-/// between. Read in one go, by the same functions as what is not so plain, and without a place to put what comes
-/// next at each layer.
+/// The same for the most common frames; absent for all others.
+///
+/// These are TCP over IP over Ethernet, with complete headers and nothing between them. They are parsed in one go, by
+/// the same functions as other frames, without storing the next layer at each step.
 #[inline]
 pub(super) fn plain_tcp(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option<Packet<'_>> {
     let frame = Bytes { captured: frame, bytes: wire_bytes };
@@ -200,7 +201,7 @@ pub(super) fn plain_tcp(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option
     Some(carried.packet(ports, Transport::Tcp(segment)))
 }
 
-/// Opens one after the other, up to the innermost packet.
+/// Unwraps layer after layer, up to the innermost packet.
 fn follow(mut next: Next<'_>) -> Result<Packet<'_>, Unread<'_>> {
     for _ in 0..DEEPEST {
         next = match next {
@@ -216,11 +217,10 @@ fn follow(mut next: Next<'_>) -> Result<Packet<'_>, Unread<'_>> {
     Err(Unread::Malformed)
 }
 
-/// The packet in a datagram of IP that was put together from `fragment` and others; where that is a tunnel's,
-/// the one within.
+/// The packet in an IP datagram reassembled from `fragment` and others; if that is a tunnel's, the packet inside.
 ///
 /// # Errors
-/// There is none to follow, or again only a part of one.
+/// The datagram has no packet to follow, or again only a fragment of one.
 pub fn reassembled<'a>(fragment: &Fragment<'_>, whole: &'a [u8]) -> Result<Packet<'a>, Unread<'a>> {
     let bytes = Bytes { captured: whole, bytes: u32::try_from(whole.len()).unwrap_or(u32::MAX) };
     let carried = Carried {
@@ -233,7 +233,7 @@ pub fn reassembled<'a>(fragment: &Fragment<'_>, whole: &'a [u8]) -> Result<Packe
     follow(Next::Transport(extensions(carried)?))
 }
 
-/// Bytes of which only the first may have been kept.
+/// Bytes that may have been captured only in part.
 #[derive(Clone, Copy)]
 struct Bytes<'a> {
     captured: &'a [u8],
@@ -271,7 +271,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Without what follows the first `length`, such as Ethernet's padding.
+    /// The first `length` bytes, without what follows, such as Ethernet padding.
     #[inline]
     fn up_to(self, length: u32) -> Self {
         let kept = self.captured.len().min(length as usize);
@@ -293,7 +293,7 @@ enum Next<'a> {
 fn first(link: LinkType, frame: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     Ok(match link.0 {
         _ if link == ETHERNET => Next::Ethernet(frame),
-        // NULL and LOOP: four bytes of address family, in one host's byte order or the network's.
+        // NULL and LOOP: four bytes of address family, in the host's or the network's byte order.
         0 | 108 => Next::Ip(frame.behind(4)?),
         // PPP, with and without HDLC framing, and as pppd writes it.
         9 | 50 | 166 | 204 => ppp(link, frame)?,
@@ -312,14 +312,14 @@ fn ppp(link: LinkType, frame: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     if rest.u16(0)? == 0xff03 {
         rest = rest.behind(2)?;
     } else if link.0 == 166 {
-        // One byte of direction, then the protocol.
+        // One byte for the direction, then the protocol.
         return ppp_protocol(rest).or_else(|_| ppp_protocol(rest.behind(1)?));
     }
     ppp_protocol(rest)
 }
 
 fn ppp_protocol(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
-    // The protocol field may be one byte short of two (RFC 1661 §6.5).
+    // The protocol field may be compressed to one byte (RFC 1661 §6.5).
     if matches!(bytes.byte(0)?, 0x21 | 0x57) {
         return Ok(Next::Ip(bytes.behind(1)?));
     }
@@ -336,7 +336,7 @@ fn ethernet(frame: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
 fn by_type(kind: u16, rest: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     Ok(match kind {
         IPV4 | IPV6 => Next::Ip(rest),
-        // IEEE 802.1Q, 802.1ad, and what came before it.
+        // IEEE 802.1Q, 802.1ad, and their predecessors.
         0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300 => Next::Type(rest.u16(2)?, rest.behind(4)?),
         0x8847 | 0x8848 => mpls(rest)?,
         TRANSPARENT_ETHERNET => Next::Ethernet(rest),
@@ -346,7 +346,7 @@ fn by_type(kind: u16, rest: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     })
 }
 
-/// Labels, of which the last is marked; what follows has no type (RFC 3032 §2.1).
+/// MPLS labels, up to the one marked as the last. The payload has no type field (RFC 3032 §2.1).
 fn mpls(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     let mut rest = bytes;
     for _ in 0..DEEPEST {
@@ -415,7 +415,7 @@ fn ipv6(bytes: Bytes<'_>) -> Result<Carried<'_>, Unread<'_>> {
     if carried.protocol == TCP { Ok(carried) } else { extensions(carried) }
 }
 
-/// What stands behind extension headers (RFC 8200 §4), if there are any.
+/// Skips extension headers (RFC 8200 §4), if any.
 fn extensions(carried: Carried<'_>) -> Result<Carried<'_>, Unread<'_>> {
     let Carried { source, destination, identification: of_datagram, .. } = carried;
     let (mut protocol, mut rest) = (carried.protocol, carried.bytes);
@@ -440,7 +440,7 @@ fn extensions(carried: Carried<'_>) -> Result<Carried<'_>, Unread<'_>> {
                 rest = rest.behind(8)?;
                 protocol = head[0];
                 let (offset, more) = (u32::from(place & 0xfff8), place & 1 != 0);
-                // A fragment that is the whole is none (RFC 6946).
+                // An atomic fragment is the whole datagram (RFC 6946).
                 if offset != 0 || more {
                     let payload = rest.payload();
                     return Err(Unread::Fragment(Fragment {
@@ -468,7 +468,7 @@ fn extensions(carried: Carried<'_>) -> Result<Carried<'_>, Unread<'_>> {
     Err(Unread::Malformed)
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 struct Carried<'a> {
     source: Endpoint,
     destination: Endpoint,
@@ -496,7 +496,7 @@ impl<'a> Carried<'a> {
         }
     }
 
-    /// The ports and the segment of TCP.
+    /// The ports and the TCP segment.
     #[inline]
     fn segment(&self) -> Result<([u16; 2], Segment<'a>), Unread<'a>> {
         let head: [u8; 20] = self.bytes.array(0)?;

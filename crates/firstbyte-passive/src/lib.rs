@@ -1,9 +1,9 @@
-//! Packets to connections: what a capture shows of TLS over TCP, and of QUIC, without decrypting.
+//! Reads connections from packets: TLS over TCP, and QUIC, without decrypting.
 //!
-//! In: frames with the capture's times ([`firstbyte_core::pcap`] reads them out of files). Out: one [`Observed`] per
-//! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`Intake`] ([`layers`]) →
-//! [`Shard`] (`tcp` → `tls` → `timing`, or [`quic`]) → numbers. Memory is bounded whatever the packets say; nothing
-//! here reads a clock, guesses roles from ports, or panics over bytes.
+//! In: frames with the capture's times ([`firstbyte_core::pcap`] reads them from files). Out: one [`Observed`] per
+//! connection, when it ends, and counts of removed and unreadable frames ([`Hygiene`]). The data flows through
+//! [`Intake`] ([`layers`]), [`Shard`] (`tcp`, `tls`, `timing`; or [`quic`]) and numbers. Memory is bounded whatever the
+//! packets contain. Nothing here reads a clock, guesses roles from ports, or panics on malformed bytes.
 
 #![forbid(unsafe_code)]
 

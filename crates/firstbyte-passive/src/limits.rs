@@ -1,22 +1,22 @@
-//! Upper limits of what is kept of a capture, whoever keeps it.
+//! Limits of the state kept for one capture.
 
-/// Upper limits of what is kept.
+/// Limits of the state kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once, of TCP and of QUIC each.
+    /// Connections in progress, for TCP and QUIC each.
     pub connections: usize,
-    /// Of these, TCP connections that did not get beyond the SYN exchange.
+    /// Of these, TCP connections that have not got beyond the SYN exchange.
     pub half_open: usize,
-    /// Silence after which a connection is given up, nanoseconds.
+    /// Silence after which a connection is dropped, nanoseconds.
     pub idle_ns: i64,
-    /// Bytes held for segments out of order and messages that are not whole yet, of TCP and of QUIC each.
+    /// Bytes buffered for out-of-order segments and incomplete messages, for TCP and QUIC each.
     pub held_bytes: usize,
-    /// Exchanges of a connection that are kept one by one.
+    /// Exchanges kept per connection.
     pub exchanges: usize,
-    /// Parts that flows of TCP are divided among, by addresses and ports. Each has its share of the limits
-    /// above; nothing else depends on how many there are, and nothing on how many threads follow them.
+    /// Number of shards for TCP flows, by addresses and ports. Each has its share of the limits above. Apart from
+    /// these, the results depend neither on this number nor on the number of threads.
     pub shards: usize,
-    /// Seed of the hashes; to be chosen at random where packets may be hostile.
+    /// Seed of the hashes; choose it at random if packets may be hostile.
     pub seed: u64,
 }
 

@@ -1,12 +1,12 @@
-//! When frames were dropped by who captured, and which connections that may have touched.
+//! When the capturing program dropped frames, and which connections that may have affected.
 
 use super::observed::ANSWER_WITHIN;
 use super::{Doubts, Ending, Observed, Time};
 
-/// Intervals that are kept apart; then the last one grows.
+/// Most separate intervals; beyond this the last one grows.
 const MOST: usize = 64;
 
-/// Times within which frames were dropped, oldest first.
+/// Intervals in which frames were dropped, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Losses(Vec<(Time, Time)>);
 
@@ -19,10 +19,10 @@ impl Losses {
         }
     }
 
-    /// Marks a connection that was under way meanwhile; if its handshake was, that is in doubt too.
+    /// Marks a connection that was open in such an interval, and its handshake as in doubt if that was in progress.
     pub(super) fn mark(&self, observed: &mut Observed) {
         if observed.ending == Ending::Unanswered {
-            // The answer may have been among them.
+            // The answer may have been among the dropped frames.
             let wait_ns = ANSWER_WITHIN.as_nanos() as i64;
             let answer = Time::from_unix_ns(observed.last.unix_ns().saturating_add(wait_ns));
             if self.within(observed.started, answer) {

@@ -1,9 +1,9 @@
-//! What was seen of a connection as the one model, so that every view can show it.
+//! Converts an [`Observed`] connection into the common model, so that every view can show it.
 //!
-//! In: an [`Observed`]. Out: a [`Connection`] as the client saw it: what the client sent left half of the
-//! round trip between client and tap before the tap saw it, and what the server sent arrived half of it
-//! after. Only the first exchange is in it, as everywhere in the model. Nothing of it is stored. What is
-//! encrypted has no names: whatever it is taken for, it is [`ENCRYPTED_RECORDS`], or packets of QUIC.
+//! In: an [`Observed`]. Out: a [`Connection`] as the client saw it: the client sent each packet half a round trip
+//! between client and tap before the tap saw it, and received the server's packets half of it later. The model holds
+//! only the first exchange, as everywhere. Nothing of it is stored. Encrypted messages have no names: whatever they are
+//! taken for, they appear as [`ENCRYPTED_RECORDS`] or [`ENCRYPTED_PACKETS`].
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use firstbyte_core::timeline::{
     Facts, Failure, Flight, Mark, Offset, OpenEnd, PhaseName, QuicFacts, Stamp, TcpFacts, TlsFacts,
 };
 
-/// What stands for the messages of a flight that nobody on the path can read.
+/// Name for the messages of a flight that the path cannot read.
 pub const ENCRYPTED_RECORDS: &str = "encrypted records";
-/// The same over QUIC.
+/// The same for QUIC.
 pub const ENCRYPTED_PACKETS: &str = "encrypted packets";
 
-/// A connection as its client saw it.
+/// Converts a connection to what its client saw.
 pub fn connection(observed: &Observed) -> Connection {
     seen_from(&View::from_observed(observed))
 }
 
-/// The same, where the capture was made at the client's own end: packets left, and arrived, when they were captured.
+/// The same for a capture made on the client itself: capture times are the times at which packets left or arrived.
 pub fn connection_captured_at_client(observed: &Observed) -> Connection {
     seen_from(&View {
         half: Duration::ZERO,
@@ -49,7 +49,7 @@ fn seen_from(view: &View<'_>) -> Connection {
     connection
 }
 
-/// A capture as seen from the client.
+/// A capture, converted to the client's point of view.
 struct View<'a> {
     observed: &'a Observed,
     origin: Time,
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         Self { observed, origin, half, clock }
     }
 
-    /// When what the tap saw at `at` left the client, or arrived there.
+    /// When the client sent, or received, what the tap saw at `at`.
     fn stamp(&self, at: Time, direction: Direction) -> Stamp {
         let seen = Offset::from_nanos(at.signed_since(self.origin));
         let at = match direction {
@@ -89,7 +89,7 @@ impl<'a> View<'a> {
         set(Mark::ConnectStart, observed.opening[0], Sent);
         set(Mark::TcpConnected, observed.opening[1].filter(|_| tcp), Received);
         let Some(tls) = &observed.tls else { return };
-        // Over QUIC there is nothing to be open before.
+        // QUIC has no separate connection set-up before TLS.
         match observed.carrier {
             Carrier::Tcp => set(Mark::SecureConnectionStart, observed.opening[1], Received),
             Carrier::Quic => set(Mark::SecureConnectionStart, observed.opening[0], Sent),
@@ -112,8 +112,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The flight with which the handshake was over for the client: the last one, or with a false start
-    /// (RFC 7918), which does not wait for the server's Finished, its own last.
+    /// The flight that completed the handshake for the client: the last one, or the client's own last one if it made a
+    /// false start (RFC 7918), which does not wait for the server's Finished.
     fn last_waited_for(&self, first: Option<&Exchange>) -> Option<&'a FlightSeen> {
         let last = self.observed.flights.last()?;
         let own = self.observed.flights.iter().rfind(|flight| flight.by_client)?;
@@ -143,7 +143,7 @@ impl<'a> View<'a> {
         let complete = self.observed.tls.as_ref().is_some_and(|tls| tls.complete);
         let left = self.observed.closing.filter(|closing| !complete && !closing.by_client);
         for flight in &self.observed.flights {
-            // What was sent to a server that had left went nowhere.
+            // The server had already closed the connection, so nothing received this flight.
             if flight.by_client && left.is_some_and(|closing| closing.at <= flight.start) {
                 break;
             }
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         connection.flights.sort_by_key(Flight::first);
     }
 
-    /// What is in a flight; all that is encrypted under one name.
+    /// Names of the messages in a flight; all encrypted ones share one name.
     fn named(&self, messages: &[Message]) -> Vec<String> {
         let encrypted = match self.observed.carrier {
             Carrier::Tcp => ENCRYPTED_RECORDS,
@@ -188,7 +188,7 @@ impl<'a> View<'a> {
         names
     }
 
-    /// Only a flight's begin, its end and its length are kept: its bytes are counted at the end.
+    /// Only a flight's start, end and length are kept, so all its bytes are put at its end.
     fn chunks(&self, start: Time, end: Time, bytes: u64, direction: Direction) -> Vec<Chunk> {
         let chunk = |at, bytes| Chunk::new(self.stamp(at, direction), bytes);
         if start == end {
@@ -197,7 +197,7 @@ impl<'a> View<'a> {
         vec![chunk(start, 0), chunk(end, bytes)]
     }
 
-    /// When the last flight was over.
+    /// When the last flight ended.
     fn last_flight(&self) -> Option<Offset> {
         let observed = self.observed;
         let last = observed.flights.last().map_or(observed.last, |flight| flight.end);
@@ -211,13 +211,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// That the capture does not show how the handshake ended, of a connection that is not known to have failed.
+    /// Set if the capture does not show how the handshake ended and the connection is not known to have failed.
     fn open_end(&self) -> Option<OpenEnd> {
         self.observed.tls.as_deref().filter(|tls| !tls.complete)?;
         Some(OpenEnd { phase: self.handshake(), at: self.last_flight() })
     }
 
-    /// Why the handshake did not come to its end.
+    /// Why the handshake failed.
     fn failure(&self) -> Option<Failure> {
         let observed = self.observed;
         let remote = observed.server.socket_addr();
@@ -243,7 +243,7 @@ impl<'a> View<'a> {
         Some(Failure { phase: self.handshake(), cause, at })
     }
 
-    /// Who ended the connection in the middle of the handshake, and what it had waited for.
+    /// Describes which end left in the middle of the handshake, and what it had waited for.
     fn left(&self, tls: &TlsSeen, closing: Closing) -> String {
         let who = if closing.by_client { "client" } else { "server" };
         let how = if closing.reset { "reset" } else { "closed" };
@@ -306,7 +306,7 @@ fn quic_facts(observed: &Observed, quic: &QuicSeen) -> QuicFacts {
 
 fn tls_facts(tls: &TlsSeen) -> TlsFacts {
     let early = tls.early_data.filter(|early| early.bytes > 0);
-    // Of all but the first only the lengths' sum is known.
+    // Only the total length of all certificates is known, and the key of the first, so they are shown as one.
     let certificates = tls.certificates.filter(|seen| seen.count > 0).map(|seen| Certificate {
         key: seen.key.map(|key| key.name()).unwrap_or_default(),
         der_bytes: seen.chain_bytes,

@@ -1,6 +1,6 @@
 //! Names of numbers, as in IANA's registries "TLS Cipher Suites" and "TLS Supported Groups".
 
-/// The name of a cipher suite, or its number where it has none.
+/// The name of a cipher suite, or its number if it has no name.
 pub fn cipher_suite(number: u16) -> String {
     match SUITES.binary_search_by_key(&number, |(n, _)| *n) {
         Ok(at) => SUITES[at].1.to_owned(),
@@ -8,7 +8,7 @@ pub fn cipher_suite(number: u16) -> String {
     }
 }
 
-/// The name of a key-exchange group, or its number where it has none.
+/// The name of a key-exchange group, or its number if it has no name.
 pub fn group(number: u16) -> String {
     match GROUPS.binary_search_by_key(&number, |(n, _)| *n) {
         Ok(at) => GROUPS[at].1.to_owned(),
@@ -16,13 +16,12 @@ pub fn group(number: u16) -> String {
     }
 }
 
-/// Whether the group is a key encapsulation that quantum computers do not break, alone or beside a
-/// curve.
+/// Whether the group is a key encapsulation that resists quantum computers, alone or combined with a curve.
 pub fn post_quantum(group: u16) -> bool {
     matches!(group, 0x0200..=0x0202 | 0x11eb..=0x11ee | 0x4138 | 0x6399 | 0x639a | 0xfe30..=0xfe32)
 }
 
-/// The name of a TLS version, drafts included; `None` for a number that names none.
+/// The name of a TLS version, drafts included; `None` for an unknown number.
 pub fn version(number: u16) -> Option<&'static str> {
     Some(match number {
         0x0002 => "SSLv2",
@@ -497,7 +496,7 @@ const SUITES: &[(u16, &str)] = &[
     (0xd005, "TLS_ECDHE_PSK_WITH_AES_128_CCM_SHA256"),
 ];
 
-/// The name of a version of QUIC: `1`, `2`, `draft-29`, or its number.
+/// The name of a QUIC version: `1`, `2`, `draft-29`, or its number.
 pub fn quic_version(number: u32) -> String {
     match number {
         1 => "1".into(),
@@ -505,7 +504,7 @@ pub fn quic_version(number: u32) -> String {
         0xff00_0000..=0xff00_00ff => format!("draft-{}", number & 0xff),
         0xface_b000..=0xface_b0ff => format!("mvfst 0x{number:08x}"),
         0xabcd_0000..=0xabcd_0fff => format!("MsQuic 0x{number:08x}"),
-        // Google's, among others: "Q046".
+        // Google's versions and others: "Q046".
         other => match other.to_be_bytes() {
             letters if letters.iter().all(u8::is_ascii_alphanumeric) => {
                 letters.into_iter().map(char::from).collect()

@@ -1,8 +1,7 @@
-//! What happened to connections, put in the order of the capture, and the numbers that they get there.
+//! Puts the events of all shards into the capture's order and numbers the connections.
 //!
-//! A part knows a connection by the frame that it began with. In: what parts say happened. Out: connections
-//! that are over, in the order of the frames that ended them, numbered from 1 in the order of their first
-//! packets.
+//! A shard identifies a connection by the frame that it began with. In: the events that shards report. Out: finished
+//! connections, in the order of the frames that ended them, numbered from 1 in the order of their first packets.
 
 use std::collections::HashMap;
 
@@ -10,26 +9,27 @@ use super::issued::Issued;
 use super::table::Seeded;
 use super::{Doubts, Exchange, FlightSeen, Hygiene, Observed, SessionId, TlsSeen};
 
-/// Connections whose memory is kept for those that follow: what ends with one look at the packets, not with a silence of all.
+/// Finished connections whose memory is kept for reuse: enough for one batch of packets, not for all connections that
+/// time out at once.
 const MOST_KEPT: usize = 1024;
 
-/// What happened to connections of some frames.
+/// Events of connections in some frames.
 #[derive(Debug, Default)]
 pub struct Happened {
-    /// Frames that connections began with.
+    /// Frames with which connections began.
     began: Vec<u64>,
-    /// The frame with which each was over, in which `number` is the frame it began with.
+    /// Finished connections, each with the frame that ended it. Their `number` is still the frame that they began with.
     over: Vec<(u64, Observed)>,
-    /// How many of these there are. What is behind them was given out before: its memory is used again.
+    /// Number of valid entries in `over`. The entries after these were already emitted; their memory is reused.
     ended: usize,
-    /// Frames that connections began with of which nothing is given out.
+    /// Frames with which connections began that will not be reported.
     forgotten: Vec<u64>,
-    /// Session IDs that servers issued, each with its frame.
+    /// Session IDs that servers issued, each with the frame that showed it.
     issued: Vec<(u64, SessionId)>,
 }
 
 impl Happened {
-    /// Whether nothing did.
+    /// True if nothing happened.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.began.is_empty()
@@ -42,7 +42,7 @@ impl Happened {
         &mut self.over[..self.ended]
     }
 
-    /// Forgets what was settled; its room is kept, but for what many connections at once have left.
+    /// Removes the settled events. Keeps their memory, except what many connections ending at once left behind.
     pub fn clear(&mut self) {
         self.began.clear();
         if self.over.len() > MOST_KEPT {
@@ -55,7 +55,7 @@ impl Happened {
     }
 }
 
-/// Memory of a connection that was given out.
+/// Memory of a connection that was already emitted, for reuse.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     pub(super) tls: Option<Box<TlsSeen>>,
@@ -72,7 +72,7 @@ impl Spent {
         }
     }
 
-    /// `seen`, in the memory of what was seen before.
+    /// Puts `seen` into the allocation `before`, if there is one.
     pub(super) fn tls(before: Option<Box<TlsSeen>>, seen: TlsSeen) -> Box<TlsSeen> {
         match before {
             Some(mut place) => {
@@ -84,30 +84,31 @@ impl Spent {
     }
 }
 
-/// Where a part's results go.
+/// Where a shard's results go.
 #[derive(Debug)]
 pub(super) struct Output<'a> {
     pub(super) hygiene: &'a mut Hygiene,
-    /// The frame that is looked at.
+    /// The frame being processed.
     pub(super) frame: u64,
-    /// It has a time.
+    /// Whether this frame has a time.
     pub(super) timed: bool,
     pub(super) happened: &'a mut Happened,
 }
 
 impl Output<'_> {
-    /// What was cleared up so far, to be added to.
+    /// The counts so far, to be added to.
     pub(super) const fn hygiene(&mut self) -> &mut Hygiene {
         self.hygiene
     }
 
-    /// A connection whose first packet is here; by what is given back it is known from now on.
+    /// Registers a connection that begins in this frame. Returns the frame, which identifies the connection from now
+    /// on.
     pub(super) fn begin(&mut self) -> u64 {
         self.happened.began.push(self.frame);
         self.frame
     }
 
-    /// Gives out the connection that `end` makes, out of what another one has left.
+    /// Reports the connection that `end` returns. `end` may reuse the memory of an earlier connection.
     pub(super) fn emit(&mut self, end: impl FnOnce(Spent) -> Observed) {
         let Happened { over, ended, .. } = self.happened;
         match over.get_mut(*ended) {
@@ -117,22 +118,22 @@ impl Output<'_> {
         *ended += 1;
     }
 
-    /// A server gave this ID to a session.
+    /// Records that a server issued this session ID.
     pub(super) fn issue(&mut self, id: SessionId) {
         self.happened.issued.push((self.frame, id));
     }
 
-    /// The connection that began with the frame `began` will not be given out.
+    /// Records that the connection which began with the frame `began` will not be reported.
     pub(super) fn forget(&mut self, began: u64) {
         self.happened.forgotten.push(began);
     }
 }
 
-/// Numbers of the connections that are under way.
+/// Numbers of the open connections.
 #[derive(Debug)]
 pub(super) struct Numbers {
     last: u64,
-    /// Those that began in frames which are being settled.
+    /// First frames of connections that are being settled.
     began: Vec<u64>,
     by_frame: HashMap<u64, u64, Seeded>,
     issued: Issued,
@@ -148,18 +149,18 @@ impl Numbers {
         }
     }
 
-    /// Connections that have one, those that are over among them.
+    /// Number of connections numbered so far, finished ones included.
     pub(super) const fn count(&self) -> u64 {
         self.last
     }
 
-    /// The number of the connection under way that began with this frame.
+    /// The number of the open connection that began with this frame.
     pub(super) fn begun_at(&self, began: u64) -> Option<u64> {
         self.by_frame.get(&began).copied()
     }
 
-    /// Gives out what is over; it stays where it is, for whoever frees it. Everything that happened in the same
-    /// frames, and before, has to be there.
+    /// Emits the finished connections, which stay in `happened` until their owner frees them. `happened` must hold
+    /// everything that happened in these frames; all earlier frames must already be settled.
     pub(super) fn settle(
         &mut self,
         happened: &mut [Happened],
@@ -177,7 +178,7 @@ impl Numbers {
         let mut issued = issued.into_iter().peekable();
         let mut over: Vec<&mut (u64, Observed)> =
             happened.iter_mut().flat_map(Happened::over).collect();
-        // Those of one frame are of one part, whose order is kept.
+        // Connections that ended in the same frame are of the same shard, whose order the stable sort keeps.
         over.sort_by_key(|(frame, _)| *frame);
         for (frame, observed) in over {
             while let Some((_, id)) = issued.next_if(|(issued, _)| issued <= frame) {
@@ -191,7 +192,7 @@ impl Numbers {
         }
     }
 
-    /// Gives out a connection under its number.
+    /// Emits a connection with its final number.
     pub(super) fn emit(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&mut Observed)) {
         if let Some(number) = self.by_frame.remove(&observed.number) {
             observed.number = number;
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
     use crate::tests::groups::connection;
 
-    /// Where a link goes down, all of a live capture's connections end with one look.
+    /// When a link goes down, a single check ends all connections of a live capture.
     #[test]
     fn what_many_at_once_have_left_is_given_back() {
         let one = connection("example.test");

@@ -1,7 +1,7 @@
-//! What was seen of one connection: the record that the passive half gives out.
+//! The passive half's record of one connection, as seen in a capture.
 //!
-//! Every time is the capture's. What cannot be known from the packets that were there is absent, and
-//! [`Doubts`] say why a number may be off. The definitions are in `docs/wire.md`.
+//! Every time is the capture's. What the captured packets do not show is absent, and [`Doubts`] say why a number may be
+//! off. The definitions are in `docs/wire.md`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Doubts, SessionId, Time};
 use firstbyte_core::timeline::{Handshake, SessionMechanism};
 use firstbyte_core::wire::tls::is_tls13;
 
-/// What carries the TLS handshake.
+/// Protocol that carries the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carrier {
     /// TCP.
@@ -29,14 +29,14 @@ impl Carrier {
     }
 }
 
-/// How it is known which end is the client. Never from port numbers.
+/// How the client was told from the server. Never from port numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Roles {
     /// A SYN or a SYN/ACK was seen; over QUIC, the client's first Initial.
     Opening,
     /// A ClientHello or a ServerHello was seen.
     Hello,
-    /// Neither: `client` is the end that was first seen to send.
+    /// Neither: `client` is the end that sent the first captured packet.
     Unknown,
 }
 
@@ -51,8 +51,8 @@ impl Roles {
     }
 }
 
-/// Until then an answer may still come: the first timeout of TCP (RFC 6298 §2) and of QUIC's first probe
-/// (RFC 9002 §6.2.2).
+/// How long an answer may take: TCP's first retransmission timeout (RFC 6298 §2) and QUIC's first probe timeout (RFC
+/// 9002 §6.2.2).
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a connection ended, as far as the capture goes.
@@ -66,15 +66,15 @@ pub enum Ending {
     ResetByServer,
     /// The server refused it: a reset in answer to the SYN.
     Refused,
-    /// Nothing answered the SYN, or the first Initial, for a second at least.
+    /// Nothing answered the SYN, or the first Initial, for at least a second.
     Unanswered,
-    /// The five-tuple was used for a new connection.
+    /// A new connection reused the five-tuple.
     Replaced,
-    /// Nothing was seen for longer than the limit.
+    /// No packet for longer than the idle limit.
     Idle,
-    /// It had to go because there were too many.
+    /// Dropped to stay within the limit on connections.
     Evicted,
-    /// It was open when the capture ended.
+    /// Still open when the capture ended.
     Open,
 }
 
@@ -102,103 +102,105 @@ pub struct Closing {
     pub by_client: bool,
     /// It was a RST.
     pub reset: bool,
-    /// When it was at the tap.
+    /// When the tap saw it.
     pub at: Time,
 }
 
-/// What one end sent.
+/// Traffic of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Packets, without removed duplicates.
     pub packets: u32,
-    /// Bytes of payload, each counted once.
+    /// Payload bytes, each counted once.
     pub bytes: u64,
-    /// Segments that carried nothing new and were sent again.
+    /// Segments that carried nothing new: retransmissions.
     pub retransmitted: u32,
-    /// Segments that arrived after later ones and filled a hole.
+    /// Segments that arrived after later ones and filled a gap.
     pub reordered: u32,
-    /// Copies of packets by the capture (SPAN), removed.
+    /// Copies that the capture made of packets (SPAN), removed.
     pub duplicates: u32,
-    /// Bytes that the other end acknowledged and the capture does not have.
+    /// Bytes that the other end acknowledged but the capture lacks.
     pub missing_bytes: u64,
 }
 
-/// What a server had to send, and did not until a delayed acknowledgement of the client's arrived (Nagle's
+/// Data that the server had ready but sent only when a delayed acknowledgment from the client arrived (Nagle's
 /// algorithm).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldBack {
-    /// Segments that departed at the moment at which one did.
+    /// Segments that the server sent when such an acknowledgment arrived.
     pub segments: u32,
-    /// For how long they were held at most: since the segments before them departed.
+    /// Upper bound of how long they were held: time since the segments before them were sent.
     pub time: Duration,
 }
 
 /// Round trips on the two sides of the tap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
-    /// Tap to server and back: from the SYN to the SYN/ACK; absent when the SYN was sent again.
+    /// Tap to server and back: from the SYN to the SYN/ACK; absent if the SYN was retransmitted.
     pub server_syn: Option<Duration>,
     /// Tap to client and back: from the SYN/ACK to the ACK.
     pub client_syn: Option<Duration>,
-    /// Smallest seen to the server, the SYN exchange and acknowledged data up to the end of the
+    /// Smallest round trip to the server, from the SYN exchange and from acknowledged data up to the end of the
     /// handshake.
     pub server_min: Option<Duration>,
-    /// Smallest seen to the client, as above.
+    /// Smallest round trip to the client, measured in the same way.
     pub client_min: Option<Duration>,
 }
 
 impl RoundTrips {
-    /// Between client and server: the sum of the smallest on both sides.
+    /// Round trip between client and server: the sum of the smallest on both sides.
     pub fn path(&self) -> Option<Duration> {
         Some(self.server_min? + self.client_min?)
     }
 
-    /// Where the tap is on the path: 0 at the client, 1 at the server.
+    /// Position of the tap on the path: 0 at the client, 1 at the server.
     pub fn tap_position(&self) -> Option<f64> {
         let path = self.path()?.as_secs_f64();
         (path > 0.0).then(|| self.client_min.unwrap_or_default().as_secs_f64() / path)
     }
 }
 
-/// What the sessions of a ClientHello are, and what became of them.
+/// Sessions that a ClientHello offered, and whether the server accepted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resumption {
-    /// The mechanism that was offered; absent when none was, or the ClientHello was not seen. A
-    /// session ID may be random (RFC 8446 §D.4, RFC 5077 §3.4): it is an offer if it is taken up, or was
-    /// seen to be issued before.
+    /// The mechanism offered; absent if no session was offered, or the ClientHello was not seen.
+    ///
+    /// A session ID may be random (RFC 8446 §D.4, RFC 5077 §3.4): it counts as an offer only if the server accepted it,
+    /// or if the capture saw a server issue it before.
     pub offered: Option<SessionMechanism>,
     /// Identities in the `pre_shared_key` extension, or bytes of the ticket or session ID.
     pub offered_size: Option<u32>,
-    /// The mechanism by which the server took the session up.
+    /// The mechanism by which the server resumed the session.
     pub accepted: Option<SessionMechanism>,
-    /// The server made a full handshake of an offer.
+    /// The client offered a session, but the server did a full handshake.
     pub declined: bool,
-    /// The session ID in the ClientHello, of a session or random, and its length.
+    /// The session ID in the ClientHello, real or random, and its length.
     pub id_sent: Option<(SessionId, u32)>,
-    /// Not all of the ClientHello was there: it may offer more.
+    /// The ClientHello was captured only in part: it may offer more.
     pub cut: bool,
 }
 
-/// What is known of early data.
+/// Early data, as far as the capture shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyDataSeen {
-    /// The ClientHello has the `early_data` extension: an offer, no proof.
+    /// The ClientHello has the `early_data` extension. That is only an offer.
     pub offered: bool,
-    /// Bytes of records, with headers, that the client sent before it had any of the server's answer or, unless
-    /// they are known to be refused, before its Finished; over QUIC, bytes of 0-RTT packets. Zero when it
-    /// offered and sent none.
+    /// Bytes of early data that the client sent; 0 if it offered early data but sent none.
+    ///
+    /// Over TCP: bytes of records, with headers, that the client sent before the server's first answer reached it, or
+    /// before its own Finished unless the early data is known to be refused. Over QUIC: bytes of 0-RTT packets.
     pub bytes: u64,
-    /// Whether the server took it: proven where it could not (HelloRetryRequest, session declined),
-    /// inferred from the sizes of the client's last records where it could.
+    /// Whether the server accepted it. Refusal is proven by a HelloRetryRequest or a declined session; otherwise this
+    /// is inferred from the sizes of the client's last records.
     pub accepted: Option<bool>,
     /// `accepted` is inferred.
     pub inferred: bool,
 }
 
-/// Key of the server's certificate.
+/// Kind of key in the server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CertificateKey {
-    /// RSA, with the length of its modulus, bits.
+    /// RSA, with the length of the modulus in bits.
     Rsa(u32),
     /// ECDSA on P-256.
     P256,
@@ -210,12 +212,12 @@ pub enum CertificateKey {
     Ed25519,
     /// ML-DSA, with its parameter set (44, 65, 87).
     MlDsa(u8),
-    /// Something else.
+    /// Another kind of key.
     Other,
 }
 
 impl CertificateKey {
-    /// As in certificate facts of measured connections: "ECDSA P-256", "RSA 2048".
+    /// The same names as in the certificate facts of measured connections: "ECDSA P-256", "RSA 2048".
     pub fn name(self) -> String {
         match self {
             Self::Rsa(bits) => format!("RSA {bits}"),
@@ -229,93 +231,96 @@ impl CertificateKey {
     }
 }
 
-/// The server's certificates, where they are sent in the clear (up to TLS 1.2).
+/// The server's certificates, if they were sent in the clear (up to TLS 1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CertificatesSeen {
-    /// How many.
+    /// Number of certificates.
     pub count: u32,
     /// Sum of their DER lengths, bytes.
     pub chain_bytes: u64,
-    /// The key of the first.
+    /// Key of the first certificate.
     pub key: Option<CertificateKey>,
 }
 
-/// An alert of TLS.
+/// A TLS alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlertSeen {
     /// Sent by the client.
     pub by_client: bool,
-    /// Its description (IANA "TLS Alerts"); absent when it was encrypted.
+    /// Its description (IANA "TLS Alerts"); absent if it was encrypted.
     pub description: Option<u8>,
-    /// It was in the clear, and a warning (RFC 5246 §7.2): the connection may go on.
+    /// It was unencrypted and a warning (RFC 5246 §7.2): the connection may continue.
     pub warning: bool,
-    /// When.
+    /// When the tap saw it.
     pub at: Time,
 }
 
-/// What was seen of a TLS handshake.
+/// A TLS handshake, as far as the capture shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSeen {
-    /// A ClientHello was seen, perhaps not all of it.
+    /// A ClientHello was seen, perhaps only in part.
     pub client_hello: bool,
-    /// A ServerHello was seen, perhaps not all of it.
+    /// A ServerHello was seen, perhaps only in part.
     pub server_hello: bool,
-    /// Highest version offered, as its number.
+    /// Highest version offered, as its code point.
     pub version_offered: Option<u16>,
-    /// Version chosen, as its number.
+    /// Version chosen, as its code point.
     pub version: Option<u16>,
-    /// Cipher suite chosen, as its number.
+    /// Cipher suite chosen, as its code point.
     pub cipher_suite: Option<u16>,
-    /// Key-exchange group, as its number: from the ServerHello's key share (TLS 1.3) or from the
-    /// ServerKeyExchange.
+    /// Key-exchange group, as its code point: from the ServerHello's key share (TLS 1.3) or from the ServerKeyExchange.
     pub group: Option<u16>,
-    /// Server name asked for; with ECH that of the outer ClientHello.
+    /// Requested server name; with ECH, the one in the outer ClientHello.
     pub sni: Option<Box<str>>,
-    /// Protocols offered by ALPN, separated by commas.
+    /// Protocols offered in ALPN, comma-separated.
     pub alpn_offered: Option<Box<str>>,
-    /// Protocol chosen by ALPN; encrypted in TLS 1.3, and absent.
+    /// Protocol chosen by ALPN; absent in TLS 1.3, which encrypts it.
     pub alpn: Option<Box<str>>,
-    /// The ClientHello has the `encrypted_client_hello` extension; clients also send it without
-    /// meaning it (GREASE).
+    /// The ClientHello has the `encrypted_client_hello` extension; clients also send it as GREASE.
     pub ech_offered: bool,
     /// Length of the (last) ClientHello message, bytes.
     pub client_hello_bytes: Option<u32>,
-    /// Length of the client's public values for the key exchange, bytes.
+    /// Length of the client's public key-exchange values, bytes.
     pub client_key_exchange_bytes: Option<u32>,
-    /// Length of the server's, bytes.
+    /// Length of the server's public key-exchange values, bytes.
     pub server_key_exchange_bytes: Option<u32>,
-    /// Certificates in the clear.
+    /// The server's certificates, if they were sent in the clear.
     pub certificates: Option<CertificatesSeen>,
     /// Bytes of records in the server's first flight, ServerHello included.
     pub server_flight_bytes: Option<u64>,
-    /// The server asked for a certificate of the client, in the clear.
+    /// The server requested a client certificate, in the clear.
     pub client_certificate_requested: bool,
-    /// Full or resumed, where it could be seen.
+    /// Full or resumed, if known.
     pub handshake: Option<Handshake>,
     /// Sessions offered, accepted, declined.
     pub resumption: Resumption,
-    /// The server asked for another ClientHello.
+    /// The server sent a HelloRetryRequest.
     pub hello_retry_request: bool,
-    /// Early data offered, sent, taken; absent when it was not offered.
+    /// Early data offered, sent and accepted; absent if it was not offered.
     pub early_data: Option<EarlyDataSeen>,
     /// NewSessionTicket messages in the clear (TLS 1.2).
     pub tickets: Option<u32>,
-    /// Records that are taken to be NewSessionTickets by their place and size (TLS 1.3).
+    /// Records taken for NewSessionTickets because of their position and size (TLS 1.3).
     pub tickets_inferred: Option<u32>,
-    /// In a full handshake, whether the server issued a session that can be taken up: a ticket, or up to TLS 1.2 a
-    /// session ID. Absent where it cannot be seen (a ticket looks like a short response), and over QUIC.
+    /// In a full handshake, whether the server issued a session that can be resumed.
+    ///
+    /// That is a ticket or, up to TLS 1.2, a session ID. Absent if the capture cannot show it (a ticket looks like a
+    /// short response), and over QUIC.
     pub session_issued: Option<bool>,
-    /// The first alert that is not close_notify, and no warning if one that is none follows.
+    /// The first alert other than `close_notify`; a later alert that is not a warning replaces a warning.
     pub alert: Option<AlertSeen>,
     /// Both Finished messages were seen.
     pub complete: bool,
-    /// TLS 1.3: after the client's Finished nothing came of the server, or an alert first. It may not have taken it.
+    /// TLS 1.3: after the client's Finished the server sent nothing, or an alert first. It may not have accepted the
+    /// Finished.
     pub unconfirmed: bool,
 }
 
 impl TlsSeen {
-    /// Whether a session was offered is not known: the ClientHello was cut, or has a session ID that may be of a
-    /// session of before the capture, or random.
+    /// True if the capture cannot show whether a session was offered.
+    ///
+    /// The ClientHello was captured only in part, or has a session ID that is either random or from a session before
+    /// the capture.
     pub fn offer_is_unknown(&self) -> bool {
         let old = self.version.is_some_and(|version| !is_tls13(version));
         let sent = &self.resumption;
@@ -323,65 +328,66 @@ impl TlsSeen {
     }
 }
 
-/// Where the time of a handshake went.
+/// Where the time of a handshake was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeTime {
-    /// On the way: round trips, and the time that flights took to pass.
+    /// On the path: round trips, and the time between a flight's first and last byte.
     pub network: Duration,
     /// In the server.
     pub server: Duration,
     /// In the client.
     pub client: Duration,
-    /// Round trips that the client waited for.
+    /// Round trips that the client had to wait for.
     pub round_trips: u32,
-    /// Nothing was seen that spoils the parts.
+    /// No doubt makes the parts unreliable.
     pub confident: bool,
 }
 
 impl HandshakeTime {
-    /// All of it, as the client saw it.
+    /// Duration of the handshake as the client saw it.
     pub fn total(&self) -> Duration {
         self.network + self.server + self.client
     }
 }
 
-/// One request and its response, by records and their directions.
+/// One request and its response, told apart by the direction of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// First byte of the request at the tap.
+    /// When the tap saw the request's first byte.
     pub request_start: Time,
-    /// Last byte of the request.
+    /// When the tap saw the request's last byte.
     pub request_end: Time,
-    /// First packet of the response; absent when none came.
+    /// When the tap saw the response's first packet; absent if no response came.
     pub response_first_packet: Option<Time>,
-    /// From then until the record was whole that the response begins with, up to 4 s: before that its head cannot be read.
+    /// Time from then until the response's first record was complete, at most 4 s. The response's head cannot be read
+    /// earlier.
     pub first_record_ns: u32,
-    /// Last byte of the response.
+    /// When the tap saw the response's last byte.
     pub response_end: Option<Time>,
-    /// Bytes of the request's records.
+    /// Bytes of records in the request.
     pub request_bytes: u64,
-    /// Bytes of the response's records.
+    /// Bytes of records in the response.
     pub response_bytes: u64,
 }
 
 impl Exchange {
-    /// When the response's head could be read.
+    /// Earliest time at which the client could read the response's head.
     pub fn response_start(&self) -> Option<Time> {
         let whole = |first: Time| first.unix_ns().saturating_add(self.first_record_ns.into());
         self.response_first_packet.map(|first| Time::from_unix_ns(whole(first)))
     }
 }
 
-/// The exchanges of a connection.
+/// The exchanges of one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchanges {
-    /// How many requests were seen; absent when the handshake was not seen to its end.
+    /// Number of requests seen; absent if the handshake was not seen to its end.
     pub count: Option<u32>,
-    /// How many had a response.
+    /// Number of requests with a response.
     pub answered: u32,
-    /// From requests' first byte to responses' last, added up; absent where frames have no times.
+    /// Sum of the times from a request's first byte to its response's last; absent if frames have no times.
     pub time: Option<Duration>,
-    /// The first of them, as many as are kept.
+    /// The first exchanges, up to the limit on those kept.
     pub first: Vec<Exchange>,
     /// Requests may have been multiplexed (HTTP/2, HTTP/3): counts and times are approximate.
     pub approximate: bool,
@@ -390,77 +396,77 @@ pub struct Exchanges {
 /// Name of a message in a flight.
 pub type Message = &'static str;
 
-/// A run of a handshake's bytes in one direction.
+/// A flight: consecutive handshake bytes in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlightSeen {
     /// Sent by the client.
     pub by_client: bool,
-    /// First byte at the tap.
+    /// When the tap saw its first byte.
     pub start: Time,
-    /// Last byte at the tap.
+    /// When the tap saw its last byte.
     pub end: Time,
     /// Bytes of records.
     pub bytes: u64,
-    /// What was in it; in braces what was encrypted and is inferred.
+    /// Messages in the flight; those in braces were encrypted and are inferred.
     pub messages: Vec<Message>,
 }
 
-/// Packets of a direction of a QUIC connection, by their headers.
+/// QUIC packets in one direction, counted by header type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicPackets {
-    /// Initial.
+    /// Initial packets.
     pub initial: u32,
-    /// 0-RTT.
+    /// 0-RTT packets.
     pub zero_rtt: u32,
-    /// Handshake.
+    /// Handshake packets.
     pub handshake: u32,
-    /// 1-RTT.
+    /// 1-RTT packets.
     pub one_rtt: u32,
     /// Datagrams with more than one packet.
     pub coalesced: u32,
 }
 
-/// What was seen of QUIC besides TLS.
+/// Facts about QUIC apart from TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuicSeen {
-    /// The version, as its number: the last one that a packet had.
+    /// Version in the last packet that carries one, as its number.
     pub version: Option<u32>,
-    /// The version of the client's first packet, where it is another (Version Negotiation, RFC 9368).
+    /// Version in the client's first packet, if it differs (Version Negotiation, RFC 9368).
     pub first_version: Option<u32>,
     /// Version Negotiation packets.
     pub version_negotiations: u32,
     /// Retry packets.
     pub retries: u32,
-    /// Bytes of the token in the client's first Initial: of an earlier connection, no Retry's.
+    /// Length of the token in the client's first Initial, bytes. It comes from an earlier connection, not from a Retry.
     pub token_bytes: Option<u32>,
-    /// What the client sent.
+    /// Packets from the client.
     pub sent: QuicPackets,
-    /// What the server sent.
+    /// Packets from the server.
     pub received: QuicPackets,
-    /// Length of the connection IDs that the client chose; 0 when it uses none.
+    /// Length of the client's connection IDs; 0 if it uses none.
     pub client_cid_bytes: Option<u8>,
-    /// Length of those that the server chose.
+    /// Length of the server's connection IDs.
     pub server_cid_bytes: Option<u8>,
-    /// Changes of the connection ID that packets to the client have, after the handshake.
+    /// How often the connection ID of packets to the client changed after the handshake.
     pub client_cid_changes: u32,
-    /// Changes of the connection ID that packets to the server have, after the handshake.
+    /// How often the connection ID of packets to the server changed after the handshake.
     pub server_cid_changes: u32,
-    /// Changes of an end's address with the connection ID kept. With a new one, which a client that
-    /// migrates on purpose takes, it cannot be known that it is the same connection.
+    /// How often an end's address changed while the connection ID stayed. A client that migrates on purpose takes a new
+    /// connection ID, so that the capture cannot tell that it is the same connection.
     pub migrations: u32,
-    /// Bytes of datagrams that the server sent before the client's address was validated (RFC 9000 §8.1);
-    /// absent when it was by a token.
+    /// Bytes of datagrams that the server sent before the client's address was validated (RFC 9000 §8.1); absent if a
+    /// token validated it.
     pub unvalidated_bytes: Option<u64>,
-    /// Three times the bytes that the client had sent until then.
+    /// The limit on these bytes: three times the bytes that the client had sent until then.
     pub unvalidated_limit: Option<u64>,
-    /// For how long the server's flight stood still at that limit; absent when it did not.
+    /// How long the server's flight stalled at that limit; absent if it did not.
     pub limit_stall: Option<Duration>,
-    /// Smallest round trip by the spin bit; absent where that does not prove to be one.
+    /// Smallest round trip measured with the spin bit; absent if the bit does not prove to measure one.
     pub spin_round_trip: Option<Duration>,
 }
 
 impl Observed {
-    /// Leaves out what follows from times that nobody knows.
+    /// Removes everything computed from times, because the frames had none.
     pub(super) fn forget_times(&mut self) {
         self.round_trips = RoundTrips::default();
         self.handshake_time = None;
@@ -475,34 +481,34 @@ impl Observed {
     }
 }
 
-/// Everything that was seen of one connection.
+/// One connection, as far as the capture shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// Its number, from 1, in the order of first packets.
+    /// Number of the connection, from 1, in the order of first packets.
     pub number: u64,
-    /// What carries it.
+    /// Protocol that carries TLS.
     pub carrier: Carrier,
     /// The client.
     pub client: Endpoint,
     /// The server.
     pub server: Endpoint,
-    /// How it is known which is which.
+    /// How the client was told from the server.
     pub roles: Roles,
-    /// First packet.
+    /// Time of the first packet.
     pub started: Time,
-    /// Last packet.
+    /// Time of the last packet.
     pub last: Time,
-    /// When the connection was open: the SYN, the SYN/ACK and the ACK at the tap.
+    /// When the tap saw the SYN, the SYN/ACK and the ACK that opened the connection.
     pub opening: [Option<Time>; 3],
     /// How it ended.
     pub ending: Ending,
-    /// Who closed or reset it first; absent where neither end did.
+    /// Who closed or reset it first; absent if neither end did.
     pub closing: Option<Closing>,
-    /// What the client sent.
+    /// Traffic from the client.
     pub sent: Traffic,
-    /// What the server sent.
+    /// Traffic from the server.
     pub received: Traffic,
-    /// What Nagle's algorithm held back at the server; absent where nothing was, and over QUIC.
+    /// Data that Nagle's algorithm held back at the server; absent if there was none, and over QUIC.
     pub held_back: Option<HeldBack>,
     /// Round trips on both sides of the tap.
     pub round_trips: RoundTrips,
@@ -510,14 +516,14 @@ pub struct Observed {
     pub tls: Option<Box<TlsSeen>>,
     /// QUIC; absent over TCP.
     pub quic: Option<Box<QuicSeen>>,
-    /// Where the handshake's time went; absent when it was not seen to its end.
+    /// Where the handshake's time was spent; absent if the handshake was not seen to its end.
     pub handshake_time: Option<HandshakeTime>,
     /// The flights of the handshake.
     pub flights: Vec<FlightSeen>,
-    /// The exchanges after it.
+    /// The exchanges after the handshake.
     pub exchanges: Exchanges,
-    /// Longest time without a packet; absent where frames have no times.
+    /// Longest gap between packets; absent if frames have no times.
     pub longest_idle: Option<Duration>,
-    /// What spoils the numbers.
+    /// Reasons why the numbers may be off.
     pub doubts: Doubts,
 }

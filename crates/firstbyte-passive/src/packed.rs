@@ -1,9 +1,9 @@
-//! What is known and will not change, in as few bytes as it needs.
+//! Stores settled facts in as few bytes as possible.
 //!
-//! In: values. Out: their bytes, and the same values again. Connections that are under way are many, and
-//! most of what is known of each was settled by its handshake: it is kept [`Packed`] until it is asked for. Nothing
-//! is rounded. Numbers take as many bytes as they are long (LEB128), times are differences to the time
-//! before. This is no stored form: bytes never leave the process that packed them.
+//! In: values. Out: their bytes, and the same values again. There are many open connections, and the handshake settles
+//! most facts about each, so these are kept [`Packed`] until they are needed. Nothing is rounded. Numbers take only as
+//! many bytes as they need (LEB128), and times are stored as differences to the previous time. This is not a storage
+//! format: the bytes never leave the process.
 
 mod observed;
 #[cfg(test)]
@@ -13,14 +13,13 @@ use std::marker::PhantomData;
 
 use super::Time;
 
-/// Nearly all values fit into so many bytes: what a handshake leaves takes some 100.
+/// Nearly all values fit into this many bytes: a handshake's facts take about 100.
 const ROOM: usize = 192;
 
-/// A value, packed.
 pub(crate) struct Packed<T>(Box<[u8]>, PhantomData<T>);
 
 impl<T: Pack> Packed<T> {
-    /// `value`, packed.
+    /// Packs `value`.
     pub(crate) fn from_value(value: &T) -> Self {
         let mut packer = Packer::new(Time::default());
         value.pack(&mut packer);
@@ -29,17 +28,16 @@ impl<T: Pack> Packed<T> {
         Self(bytes.into(), PhantomData)
     }
 
-    /// Whether nothing was packed.
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value again; the empty one where nothing was packed.
+    /// Unpacks the value; the empty value if nothing was packed.
     pub(crate) fn value(&self) -> T {
         T::unpack(&mut Unpacker::new(&self.0))
     }
 
-    /// Unpacks, changes and packs again.
+    /// Unpacks, changes and repacks the value.
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         let mut value = self.value();
         let result = change(&mut value);
@@ -60,15 +58,16 @@ impl<T> std::fmt::Debug for Packed<T> {
     }
 }
 
-/// Values of one kind, packed one by one. Their times are differences to the first of all.
+/// Values of one type, packed one after the other. Times are relative to the first time in the list.
 pub(crate) struct PackedList<T>(Box<[u8]>, PhantomData<T>);
 
 impl<T: Pack> PackedList<T> {
-    /// Adds a value at the end.
+    /// Appends a value.
     pub(crate) fn push(&mut self, value: &T) {
         let mut packer = Packer::new(self.first());
         value.pack(&mut packer);
-        // Not grown where it is: allocators have memory of the new size at hand, and growing goes the long way.
+        // Allocated anew instead of grown in place: allocators have memory of the new size at hand, and growing is
+        // slower.
         let mut bytes = Vec::with_capacity(self.0.len() + packer.length());
         bytes.extend_from_slice(&self.0);
         packer.append_to(&mut bytes);
@@ -88,7 +87,7 @@ impl<T: Pack> PackedList<T> {
         })
     }
 
-    /// The time that the first value begins with, if there is one.
+    /// The time at the start of the first value, if there is one.
     fn first(&self) -> Time {
         Time::unpack(&mut Unpacker::new(&self.0))
     }
@@ -106,21 +105,21 @@ impl<T> std::fmt::Debug for PackedList<T> {
     }
 }
 
-/// What can be packed, and is the same afterwards.
+/// A value that can be packed and unpacked without loss.
 pub(crate) trait Pack {
     fn pack(&self, to: &mut Packer);
     fn unpack(from: &mut Unpacker<'_>) -> Self;
 }
 
-/// Takes values.
+/// Packs values.
 pub(crate) struct Packer {
-    /// What came last, and how much of it is filled: so that memory is asked for once, and for as much as is
-    /// needed.
+    /// The latest bytes, the first `filled` of them valid: a buffer on the stack, so that memory is allocated only once
+    /// and with the exact size.
     room: [u8; ROOM],
     filled: usize,
-    /// What did not fit any more.
+    /// Bytes that no longer fitted into `room`.
     before_room: Vec<u8>,
-    /// The last time that was packed.
+    /// The previous time.
     before: Time,
 }
 
@@ -129,7 +128,7 @@ impl Packer {
         Self { room: [0; ROOM], filled: 0, before_room: Vec::new(), before }
     }
 
-    /// Bytes as they are, with their number.
+    /// Packs raw bytes, preceded by their number.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         match self.room.get_mut(self.filled..self.filled + bytes.len()) {
@@ -170,19 +169,19 @@ impl Packer {
         self.filled = 0;
     }
 
-    /// Bytes that were packed.
+    /// Number of bytes packed.
     const fn length(&self) -> usize {
         self.before_room.len() + self.filled
     }
 
-    /// Adds them to `bytes`.
+    /// Appends them to `bytes`.
     fn append_to(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.before_room);
         bytes.extend_from_slice(&self.room[..self.filled]);
     }
 }
 
-/// Gives values in the order in which they were packed; where there are no more, empty ones.
+/// Unpacks values in the order in which they were packed; after the last one, empty values.
 pub(crate) struct Unpacker<'a> {
     bytes: &'a [u8],
     before: Time,
@@ -193,7 +192,7 @@ impl<'a> Unpacker<'a> {
         Self { bytes, before: Time::default() }
     }
 
-    /// Bytes as they are.
+    /// Unpacks raw bytes.
     pub(crate) fn bytes(&mut self) -> &'a [u8] {
         let length = usize::try_from(self.number()).unwrap_or(usize::MAX);
         let (bytes, rest) = self.bytes.split_at(length.min(self.bytes.len()));
@@ -203,7 +202,7 @@ impl<'a> Unpacker<'a> {
 
     #[inline]
     fn number(&mut self) -> u64 {
-        // Most numbers are one byte long.
+        // Most numbers take one byte.
         match self.bytes {
             [byte @ 0..0x80, rest @ ..] => {
                 self.bytes = rest;
@@ -259,7 +258,7 @@ impl Pack for Time {
     #[inline]
     fn pack(&self, to: &mut Packer) {
         let since = self.unix_ns().wrapping_sub(to.before.unix_ns());
-        // Small differences are short numbers, whatever their sign.
+        // Zigzag encoding: small differences of either sign become small numbers.
         to.number((since << 1 ^ since >> 63) as u64);
         to.before = *self;
     }
@@ -327,13 +326,13 @@ impl<T: Pack> Pack for Vec<T> {
         self.iter().for_each(|value| value.pack(to));
     }
     fn unpack(from: &mut Unpacker<'_>) -> Self {
-        // A value has a byte at least.
+        // A value takes at least one byte.
         let count = from.number().min(from.bytes.len() as u64);
         (0..count).map(|_| T::unpack(from)).collect()
     }
 }
 
-/// Says that a type is packed field by field, or as the number of its variant. All must be named.
+/// Packs a type field by field, or as the number of its variant. All fields or variants must be listed.
 macro_rules! packed {
     (struct $name:ident { $($field:ident),* $(,)? }) => {
         impl $crate::packed::Pack for $name {

@@ -1,29 +1,29 @@
-//! When a connection's packets passed: the stamp decides, not the order in which the capture has them.
+//! When a connection's packets passed the tap, by their timestamps rather than by the capture's order.
 //!
-//! In: stamps of packets, as they come. Out: the last one, and the longest time between neighbours. Packets of both
-//! directions pass on different processors, each is stamped and then waits for its turn: two captures of the
-//! same packets, or a ring and a file, have those that cross within microseconds in different orders. What comes
-//! out is the same as long as no packet comes after more than three that passed later.
+//! In: packets' timestamps, in the capture's order. Out: the latest one, and the longest gap between neighbours. The
+//! two directions pass on different processors, and each packet is stamped before it waits for its turn. So two
+//! captures of the same packets, or a ring and a file, order packets that cross within microseconds differently. The
+//! result is the same as long as no packet comes after more than three that passed later.
 
 use super::Time;
 
-/// A clock that goes back by more was set.
+/// A clock that goes back by more than this was set.
 pub(super) const STEP_NS: i64 = 1_000_000_000;
 
 const RECENT: usize = 4;
 
-/// Whether what came later passed before what was known at `known`; not, where the clock was set back.
+/// Whether the packet at `at` passed before `known`. False if the clock was set back in between.
 pub(super) const fn passed_before(at: Time, known: Time) -> bool {
     let since = at.signed_since(known);
     since < 0 && since >= -STEP_NS
 }
 
-/// Stamps of one connection.
+/// Timestamps of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed {
-    /// The last ones, ascending.
+    /// The latest ones, ascending.
     recent: [Time; RECENT],
-    /// Between neighbours up to the first of these.
+    /// Longest gap between neighbours up to the first of these.
     longest_ns: i64,
 }
 
@@ -32,7 +32,7 @@ impl Passed {
         Self { recent: [at; RECENT], longest_ns: 0 }
     }
 
-    /// A packet passed at `at`; false when the clock was set back since the last.
+    /// Adds a packet that passed at `at`. Returns false if the clock was set back since the last one.
     #[inline]
     pub(super) fn pass(&mut self, at: Time) -> bool {
         let [first, second, third, last] = self.recent;
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(last_and_longest(&in_order), (1_501, 900));
         for window in 0..=in_order.len() - 4 {
             let mut stamps = in_order;
-            // Every order of four neighbours but the first, with which it began.
+            // Every order of four neighbours, except that the first packet stays first.
             for turn in 0..24 {
                 let place = window.max(1).min(in_order.len() - 4);
                 stamps[place..place + 4].rotate_left(1 + turn % 3);
@@ -85,7 +85,7 @@ mod tests {
                 assert_eq!(last_and_longest(&stamps), (1_501, 900), "{stamps:?}");
             }
         }
-        // The longest time is not between what was there first.
+        // The longest gap is not always between packets that were neighbours on arrival.
         assert_eq!(last_and_longest(&[0, 11, 10, 21]), (21, 10));
         assert_eq!(last_and_longest(&[0, 10, 11, 21]), (21, 10));
         assert_eq!(last_and_longest(&[0, 12, 11, 10]), last_and_longest(&[0, 10, 11, 12]));

@@ -1,8 +1,8 @@
-//! Some of many: all values up to a limit, from there on a random part of them.
+//! A random sample: all values up to a limit, then a random part of them.
 //!
-//! In: values, one after the other, and who says when there are too many. Out: a sample in which each value
-//! stands with the same chance, a half, a quarter… of them. It must not depend on what the values are: then
-//! quantiles of the sample are those of all, but for chance.
+//! In: values one after the other; the caller decides when there are too many. Out: a sample in which each value is
+//! present with the same probability, 1/2, 1/4 and so on. It must not depend on the values: then the quantiles of the
+//! sample differ from those of all values only by chance.
 
 use fastrand::Rng;
 
@@ -21,7 +21,7 @@ impl<T> Default for Sampled<T> {
 }
 
 impl<T> Sampled<T> {
-    /// Adds a value, which is kept with the chance that all before it have; gives back whether it is.
+    /// Adds a value, which is kept with the same probability as all before it. Returns whether it was kept.
     pub fn add(&mut self, value: T, random: &mut Rng) -> bool {
         self.met += 1;
         let is_kept = random.u64(..).trailing_zeros() >= self.halvings;
@@ -31,7 +31,7 @@ impl<T> Sampled<T> {
         is_kept
     }
 
-    /// Keeps each value with the chance of a half; gives back how many went.
+    /// Keeps each value with probability 1/2. Returns how many were removed.
     pub fn halve(&mut self, random: &mut Rng) -> usize {
         let before = self.kept.len();
         self.kept.retain(|_| random.bool());
@@ -40,17 +40,17 @@ impl<T> Sampled<T> {
         before - self.kept.len()
     }
 
-    /// Those that are kept, in the order in which they came.
+    /// The values kept, in the order in which they came.
     pub fn kept(&self) -> &[T] {
         &self.kept
     }
 
-    /// How many there were.
+    /// Number of values added.
     pub const fn met(&self) -> u64 {
         self.met
     }
 
-    /// One in so many is kept: a power of two.
+    /// One in this many values is kept: a power of two.
     pub const fn one_in(&self) -> u64 {
         1 << self.halvings
     }
@@ -71,7 +71,7 @@ mod tests {
         }
         assert_eq!((sampled.met(), sampled.one_in()), (100_000, 16));
         assert!((4_096..8_192).contains(&sampled.kept().len()));
-        // Early ones and late ones alike: a sixteenth of each tenth, within five standard errors.
+        // Early and late values alike: 1/16 of each tenth, within five standard errors.
         for tenth in 0..10 {
             let of = |value: &&u32| **value / 10_000 == tenth;
             let n = sampled.kept().iter().filter(of).count();

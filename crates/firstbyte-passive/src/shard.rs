@@ -1,7 +1,7 @@
-//! A shard of the flows: connections that no packet of another shard has to do with.
+//! A shard: a group of connections that shares no packets with other shards.
 //!
-//! In: the packets of its flows, in order. Out: what happened to connections. What comes out follows from these
-//! packets alone, and so does not depend on which thread follows which shard.
+//! In: the packets of its flows, in order. Out: connection events. The output depends only on these packets, and so not
+//! on which thread processes which shard.
 
 use super::intake::Arrival;
 use super::layers::Transport;
@@ -22,7 +22,7 @@ enum Flows {
 }
 
 impl Shard {
-    /// All shards: those of TCP, which share its limits, and behind them UDP's.
+    /// All shards: TCP's, which divide the limits among them, then UDP's.
     pub(super) fn all(limits: Limits) -> Vec<Self> {
         let shards = limits.shards.max(1);
         let share = Limits {
@@ -42,7 +42,7 @@ impl Shard {
         }
     }
 
-    /// The next packet of this shard. Copies and what was given up are counted in `hygiene`.
+    /// Takes the next packet of this shard. Copies and dropped connections are counted in `hygiene`.
     #[inline]
     pub fn packet(
         &mut self,
@@ -60,12 +60,12 @@ impl Shard {
                 let (source, destination) = (packet.source, packet.destination);
                 quic.datagram(&Datagram { at: *at, source, destination, payload }, &mut out);
             }
-            // It is another shard's.
+            // The packet belongs to another shard.
             _ => {}
         }
     }
 
-    /// The frame with which the connection of the last packet began; none where it belongs to none.
+    /// The frame with which the last packet's connection began; absent if it belongs to none.
     pub(super) const fn latest(&self) -> Option<u64> {
         match &self.0 {
             Flows::Tcp(tcp) => tcp.latest(),
@@ -73,7 +73,7 @@ impl Shard {
         }
     }
 
-    /// Gives out what has been silent for so long at `to` that it is over.
+    /// Reports connections that count as idle at `to`.
     pub(super) fn advance(&mut self, to: Time, out: &mut Output<'_>) {
         match &mut self.0 {
             Flows::Tcp(tcp) => tcp.advance(to, out),
@@ -89,19 +89,19 @@ impl Shard {
     }
 }
 
-/// The capture is over: the connections of some shards that were under way, in the order in which they began.
-/// They are ended one by one, as they are asked for.
+/// The connections of some shards that were open at the end of the capture, in the order in which they began. Each is
+/// ended only when it is requested.
 pub struct OpenConnections(Vec<Rest>);
 
 impl OpenConnections {
-    /// Takes them out of `shards`.
+    /// Takes the open connections out of `shards`.
     pub fn take_from(shards: &mut [Shard]) -> Self {
         Self(shards.iter_mut().map(Shard::rest).collect())
     }
 }
 
 impl OpenConnections {
-    /// Puts the next one in the place of one that was given out; false where there are no more.
+    /// Replaces a reported connection by the next one. Returns false if there are no more.
     pub fn next_instead_of(&mut self, place: &mut Observed) -> bool {
         let Some(rest) = self.first() else { return false };
         match rest.next(Spent::take_from(place)) {
@@ -125,14 +125,14 @@ impl Iterator for OpenConnections {
     }
 }
 
-/// Connections of one shard that were under way at the end.
+/// Connections of one shard that were open at the end.
 enum Rest {
     Tcp(tcp::Rest),
     Udp(quic::Rest),
 }
 
 impl Rest {
-    /// The number of the one that comes next.
+    /// The number of the next connection.
     fn number(&self) -> Option<u64> {
         match self {
             Self::Tcp(rest) => rest.number(),

@@ -1,13 +1,13 @@
-//! How strong what was negotiated is, in bits: as much work as trying 2ⁿ keys, for computers as they are.
+//! Strength of negotiated algorithms, in bits: an attack with classical computers costs as much as trying 2ⁿ keys.
 //!
-//! In: numbers of groups and cipher suites, keys of certificates. Out: the classes of NIST SP 800-57 Part 1 Rev. 5 (§5.6.1,
-//! tables 2 and 4): 112, 128, 192, 256, or what is below. A size between two classes is in the lower one. Ciphers that NIST
-//! has no figure for count by the length of their keys. What is unknown is absent.
+//! In: numbers of groups and cipher suites, keys of certificates. Out: the classes of NIST SP 800-57 Part 1 Rev. 5
+//! (§5.6.1, tables 2 and 4): 112, 128, 192, 256, or a lower value. A size between two classes belongs to the lower one.
+//! Ciphers for which NIST gives no figure are rated by their key length. Unknown algorithms have no class.
 
 use super::names;
 use super::observed::{CertificateKey, TlsSeen};
 
-/// Least that may be used (NIST SP 800-131A Rev. 2): what is below is weak.
+/// Smallest acceptable strength (NIST SP 800-131A Rev. 2); lower ones are weak.
 pub const LEAST_BITS: u16 = 112;
 
 /// The class of a strength.
@@ -15,7 +15,7 @@ pub const LEAST_BITS: u16 = 112;
 pub struct Strength {
     /// Bits: 0, 40, 56, 80, 112, 128, 192 or 256.
     pub bits: u16,
-    /// It is known to be broken, or must not be used, whatever its length.
+    /// Known to be broken, or disallowed whatever its length.
     pub broken: bool,
 }
 
@@ -28,13 +28,13 @@ impl Strength {
         Self { bits, broken: true }
     }
 
-    /// Whether it must not be used any more.
+    /// Whether it should no longer be used.
     pub const fn is_weak(self) -> bool {
         self.broken || self.bits < LEAST_BITS
     }
 }
 
-/// The class of a modulus of RSA, or of a finite field, by its length (table 2).
+/// The class of an RSA modulus or a finite field, by its length (table 2).
 const fn modulus(bits: u32) -> Strength {
     Strength::bits(match bits {
         15_360.. => 256,
@@ -52,7 +52,7 @@ const fn curve(bits: u32) -> Strength {
     Strength::bits(match bits {
         512.. => 256,
         384.. => 192,
-        // Orders of Curve25519 and of brainpoolP256 have 253 to 256 bits.
+        // The orders of Curve25519 and brainpoolP256 have 253 to 256 bits.
         252.. => 128,
         224.. => 112,
         160.. => 80,
@@ -60,7 +60,7 @@ const fn curve(bits: u32) -> Strength {
     })
 }
 
-/// Of a key of a certificate.
+/// The class of a certificate's key.
 pub const fn certificate_key(key: CertificateKey) -> Option<Strength> {
     Some(match key {
         CertificateKey::Rsa(bits) => modulus(bits),
@@ -75,7 +75,8 @@ pub const fn certificate_key(key: CertificateKey) -> Option<Strength> {
     })
 }
 
-/// Of a group. A hybrid is as strong as the stronger of its two; ML-KEM by its category (FIPS 203: 1, 3, 5).
+/// The class of a group. A hybrid is as strong as the stronger of its two parts; ML-KEM goes by its category (FIPS 203:
+/// 1, 3, 5).
 pub const fn group(number: u16) -> Option<Strength> {
     Some(match number {
         0x0001..=0x0003 | 0x000f..=0x0011 => curve(163),
@@ -96,10 +97,10 @@ pub const fn group(number: u16) -> Option<Strength> {
     })
 }
 
-/// Of a cipher suite's cipher. What is left after what must not be used is counted by the length of its key.
+/// The class of a cipher suite's cipher. Ciphers that are not disallowed are rated by their key length.
 pub fn cipher(number: u16) -> Option<Strength> {
     let name = names::cipher_suite(number);
-    // Of TLS 1.3: without WITH.
+    // TLS 1.3 suites have no `_WITH_`.
     let cipher = match name.split_once("_WITH_") {
         Some((_, cipher)) => cipher,
         None => name.strip_prefix("TLS_")?,
@@ -112,7 +113,7 @@ pub fn cipher(number: u16) -> Option<Strength> {
     } else if starts(&["DES_", "DES40"]) {
         Strength::broken(56)
     } else if starts(&["3DES"]) {
-        // Three keys are worth 112 bits, in blocks of 64 bits: SP 800-131A Rev. 2 allows none after 2023.
+        // Three keys are worth 112 bits, in 64-bit blocks; SP 800-131A Rev. 2 disallows this after 2023.
         Strength::broken(112)
     } else if starts(&["RC4"]) {
         // RFC 7465.
@@ -134,8 +135,8 @@ pub fn cipher(number: u16) -> Option<Strength> {
     })
 }
 
-/// Of what joined the keys of a handshake, and what it is called: a group, a finite field by its length, or the
-/// certificate's own RSA key. Absent where none was seen: in a session of TLS 1.2 that is taken up there is none.
+/// The class and name of a handshake's key exchange: a group, a finite field by its length, or the certificate's own
+/// RSA key. Absent if none was seen: a resumed TLS 1.2 session has none.
 pub fn key_exchange(tls: &TlsSeen) -> Option<(Strength, KeyExchange)> {
     if let Some(number) = tls.group {
         return Some((group(number)?, KeyExchange::Group(number)));
@@ -149,26 +150,27 @@ pub fn key_exchange(tls: &TlsSeen) -> Option<(Strength, KeyExchange)> {
         return Some((certificate_key(key)?, KeyExchange::Rsa(bits)));
     }
     if kind.starts_with("DHE") || kind.starts_with("DH_anon") {
-        // Public values may begin with zeros that are left out: lengths of fields are multiples of 64 bits.
+        // Leading zeros of public values may be left out; field lengths are multiples of 64 bits.
         let bits = tls.server_key_exchange_bytes?.div_ceil(8).checked_mul(64)?;
         return Some((modulus(bits), KeyExchange::Field(bits)));
     }
     None
 }
 
-/// What joined the keys.
+/// The method of key exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyExchange {
     /// A group, by its number.
     Group(u16),
-    /// A finite field of so many bits that the server chose.
+    /// A finite field chosen by the server, by its length in bits.
     Field(u32),
-    /// The client encrypted for the certificate's RSA key of so many bits: who gets that key reads all that was captured.
+    /// The client encrypted to the certificate's RSA key of this length in bits. Whoever gets that key can read the
+    /// capture.
     Rsa(u32),
 }
 
 impl KeyExchange {
-    /// For people: "X25519", "finite field of 1024 bits", "RSA 2048, without forward secrecy".
+    /// A name for people: "X25519", "finite field of 1024 bits", "RSA 2048, without forward secrecy".
     pub fn name(self) -> String {
         match self {
             Self::Group(number) => names::group(number),
@@ -220,7 +222,7 @@ mod tests {
         };
         let (strength, how) = key_exchange(&tls).unwrap();
         assert_eq!((strength.bits, how), (112, KeyExchange::Rsa(2_048)));
-        // A public value of 1,016 bits is one of 1,024 that begins with zeros.
+        // A public value of 1,016 bits belongs to a field of 1,024 bits and begins with zeros.
         let dhe = TlsSeen {
             cipher_suite: Some(0x0033),
             server_key_exchange_bytes: Some(127),

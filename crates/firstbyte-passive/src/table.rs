@@ -1,7 +1,7 @@
-//! Flows by their addresses and ports: a hash table with an upper limit.
+//! Finds flows by their addresses and ports: a hash table with bounded size.
 //!
-//! In: five-tuples (the protocol is the table's). Out: the flow's slot. What is idle goes first; with
-//! too many, the most idle of a few. Attackers choose addresses: the hash has a secret seed.
+//! In: five-tuples (one table per protocol). Out: the flow's slot. Idle flows are removed; if there are too many, the
+//! most idle of a few. Attackers can choose addresses, so the hash has a secret seed.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -10,12 +10,12 @@ use hashbrown::HashTable;
 use super::Time;
 use super::layers::Endpoint;
 
-/// Two ends, in an order that does not depend on who sends.
+/// Two endpoints, in an order that does not depend on who sends.
 #[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct Key([u64; 5]);
 
 impl PartialEq for Key {
-    /// Five comparisons of numbers: without a call, and without a branch for each.
+    /// Compares five numbers without a call, and without a branch for each.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         let [a, b, c, d, ports] = self.0;
@@ -31,14 +31,14 @@ impl std::hash::Hash for Key {
     }
 }
 
-/// Which end of a [`Key`] sends: 0 or 1.
+/// The end of a [`Key`] that sends: 0 or 1.
 pub(crate) type Side = usize;
 
 impl Key {
     /// The key of a packet, and the side that sent it.
     #[inline]
     pub(crate) fn from_endpoints(source: Endpoint, destination: Endpoint) -> (Self, Side) {
-        // Without branches: directions take turns as they like, and no processor foresees them.
+        // Without branches: directions alternate freely, so that branch prediction fails.
         let ends = [source.parts(), destination.parts()];
         let [(a, b, ap), (c, d, dp)] = ends;
         let later = (a > c) | ((a == c) & ((b > d) | ((b == d) & (ap > dp))));
@@ -47,7 +47,7 @@ impl Key {
         (Self([a, b, c, d, u64::from(ap) << 16 | u64::from(dp)]), side)
     }
 
-    /// Both ends: side 0 and side 1.
+    /// Endpoints of sides 0 and 1.
     pub(crate) const fn ends(&self) -> [Endpoint; 2] {
         let [a, b, c, d, ports] = self.0;
         [Endpoint::of_parts(a, b, (ports >> 16) as u16), Endpoint::of_parts(c, d, ports as u16)]
@@ -57,12 +57,12 @@ impl Key {
 /// Entries in a block.
 const BLOCK: usize = 128;
 
-/// A place in the table; valid until its flow is removed.
+/// A position in the table; valid until its flow is removed.
 pub(crate) type Slot = u32;
 
-/// What a table holds.
+/// An entry of a table.
 pub(crate) trait Lasting {
-    /// Its last packet.
+    /// Time of its last packet.
     fn last(&self) -> Time;
 }
 
@@ -72,19 +72,19 @@ struct Entry<T> {
     flow: T,
 }
 
-/// In blocks, so that growing moves nothing.
+/// Allocated in blocks, so that growing moves nothing.
 type Blocks<T> = Vec<Vec<Option<Entry<T>>>>;
 
 /// Flows of one protocol.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    /// Slots by the hash of their keys, which are in the entries alone.
+    /// Slots by the hash of their keys; only the entries store the keys.
     index: HashTable<Slot>,
     hash: Seeded,
     blocks: Blocks<T>,
     free: Vec<Slot>,
     hand: usize,
-    /// The last one found: packets come in runs.
+    /// The last flow found: packets come in runs.
     recent: Option<(Key, Slot)>,
 }
 
@@ -131,7 +131,7 @@ impl<T: Lasting> Table<T> {
         place(&self.blocks, slot).map(|entry| &entry.key)
     }
 
-    /// Takes a place. If another flow has the key, it is no longer found by it.
+    /// Inserts a flow. If another flow has the key, the key no longer finds that one.
     pub(crate) fn insert(&mut self, key: Key, flow: T) -> Slot {
         let entry = Some(Entry { key, flow });
         let slot = match self.free.pop() {
@@ -154,7 +154,7 @@ impl<T: Lasting> Table<T> {
         slot
     }
 
-    /// The flow at `slot` has another key now.
+    /// Changes the key of the flow at `slot`.
     pub(crate) fn rekey(&mut self, slot: Slot, key: Key) {
         let Some(Some(entry)) = self.entry(slot) else { return };
         let old = std::mem::replace(&mut entry.key, key);
@@ -162,7 +162,7 @@ impl<T: Lasting> Table<T> {
         self.point(&key, slot);
     }
 
-    /// `key` leads to `slot` from now on.
+    /// Makes `key` point to `slot`.
     fn point(&mut self, key: &Key, slot: Slot) {
         let (blocks, hash) = (&self.blocks, self.hash);
         let of = |slot: &Slot| place(blocks, *slot).map_or(0, |entry| hash.hash_one(entry.key));
@@ -171,7 +171,7 @@ impl<T: Lasting> Table<T> {
         self.recent = Some((*key, slot));
     }
 
-    /// `key` leads to `slot` no longer.
+    /// Removes the pointer from `key` to `slot`.
     fn forget(&mut self, key: &Key, slot: Slot) {
         if let Ok(found) = self.index.find_entry(self.hash.hash_one(key), |other| *other == slot) {
             found.remove();
@@ -179,7 +179,7 @@ impl<T: Lasting> Table<T> {
         self.recent = None;
     }
 
-    /// Ends the flow at `slot` where it lies.
+    /// Ends the flow at `slot` without moving it.
     pub(crate) fn end(&mut self, slot: Slot, end: impl FnOnce(&Key, &mut T)) {
         let Some(place) = self.entry(slot) else { return };
         let Some(entry) = place else { return };
@@ -203,12 +203,12 @@ impl<T: Lasting> Table<T> {
         self.blocks.get_mut(place / BLOCK)?.get_mut(place % BLOCK)
     }
 
-    /// Places that there are, free ones included.
+    /// Number of positions, free ones included.
     fn places(&self) -> usize {
         self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * BLOCK + last.len())
     }
 
-    /// A flow that has been idle at `at` for longer than its limit, looked for in the next few places.
+    /// A flow that at `at` has been idle for longer than its limit, searched for in the next few positions.
     pub(crate) fn next_idle(
         &mut self,
         at: Time,
@@ -227,7 +227,7 @@ impl<T: Lasting> Table<T> {
         None
     }
 
-    /// The most idle flow of the next few places.
+    /// The most idle flow in the next few positions.
     pub(crate) fn most_idle(&mut self, places: usize) -> Option<Slot> {
         let mut most: Option<(Time, usize)> = None;
         let mut looked = 0;
@@ -252,7 +252,7 @@ impl<T: Lasting> Table<T> {
         (0..self.places()).filter_map(|slot| Some((slot as Slot, self.get(slot as Slot)?)))
     }
 
-    /// All flows, in the order of their slots; the table is empty afterwards.
+    /// All flows, in the order of their slots; empties the table.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Key, T)> {
         self.index.clear();
         self.free.clear();
@@ -273,7 +273,7 @@ fn has_key<T>(blocks: &Blocks<T>, slot: Slot, key: &Key) -> bool {
     place(blocks, slot).is_some_and(|entry| entry.key == *key)
 }
 
-/// A multiplying hash with a seed (as wyhash folds its products).
+/// A seeded multiplicative hash, which folds its products as wyhash does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seeded(pub(crate) u64);
 

@@ -1,7 +1,7 @@
-//! Where the time of a handshake went, as seen from the tap (`docs/wire.md`, "Handshake time").
+//! Where the time of a handshake was spent, as seen from the tap (`docs/wire.md`, "Handshake time").
 //!
-//! In: the handshake's flights and round trips on both sides of the tap. Out: network, server
-//! and client, which add up to the handshake as the client saw it.
+//! In: the handshake's flights and the round trips on both sides of the tap. Out: network, server and client time,
+//! which add up to the handshake's duration as the client saw it.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use super::flights::Flight;
 use super::observed::HandshakeTime;
 use super::table::Side;
 
-/// What a handshake's time is read from.
+/// The data from which a handshake's time is computed.
 pub(super) struct Timed<'a> {
     pub(super) client: Side,
     /// Smallest round trip between the tap and each side, nanoseconds.
     pub(super) least: [Option<i64>; 2],
-    /// That of the opening.
+    /// Round trip of the opening.
     pub(super) opening: [Option<i64>; 2],
     pub(super) flights: &'a [Flight],
 }
 
-/// An answer that is faster than the smallest round trip by more than this was not an answer.
+/// An answer that comes more than this before the smallest round trip is over cannot be an answer.
 const FASTER_NS: i64 = 200_000;
-/// An acknowledgment that takes longer than the smallest round trip by a 32nd, and by this much, was
-/// held back.
+/// An acknowledgment that takes longer than the smallest round trip by 1/32 of it, and by this much, was delayed.
 const HELD_BACK_NS: i64 = 1_500_000;
-/// No timer of a delayed acknowledgment is shorter (Linux 40 ms, QUIC 25 ms): what a flight's own one took
-/// beyond the smallest round trip, up to this, its path took: a queue, the flight's length on a slow link.
+/// No delayed-acknowledgment timer is shorter than this (Linux 40 ms, QUIC 25 ms). So if a flight's own acknowledgment
+/// took longer than the smallest round trip, by up to this, the path was the cause: a queue, or the flight's length on
+/// a slow link.
 const TIMER_NS: i64 = 15_000_000;
-/// The opening's round trip is far from the smallest when it is longer by a quarter and by this much.
+/// The opening's round trip is far from the smallest one if it is longer by a quarter and by this much.
 const UNSTABLE: Duration = Duration::from_millis(1);
 
-/// Network, server and client of a handshake; `None` without round trips on both sides.
+/// Network, server and client time of a handshake; `None` without round trips on both sides.
 pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<HandshakeTime> {
     let server = 1 - timed.client;
     let (to_server, to_client) = (Path::timed(server, timed)?, Path::timed(timed.client, timed)?);
@@ -58,8 +58,8 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
         }
         network_ns += passing;
     }
-    // The client sent its first flight half a round trip before the tap saw it, and has the server's last
-    // one half a round trip later.
+    // The client sent its first flight half a round trip before the tap saw it, and receives the server's last flight
+    // half a round trip later.
     if timed.flights.last().is_some_and(|flight| flight.side() == server) {
         network_ns += to_client.typical_ns;
     }
@@ -82,11 +82,11 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
     })
 }
 
-/// Round trips between the tap and one side, as far as they were not held back by a timer.
+/// Round trips between the tap and one side, without those that a timer delayed.
 struct Path {
     least_ns: i64,
     allowed_ns: i64,
-    /// Of those allowed, the mean.
+    /// Mean of the round trips up to `allowed_ns`.
     typical_ns: i64,
 }
 
@@ -104,8 +104,8 @@ impl Path {
         Some(Self { least_ns, allowed_ns, typical_ns })
     }
 
-    /// The round trip of a flight that was answered after `waited_ns`: until it was acknowledged, where
-    /// no timer held that back; the mean of the others, where it was not.
+    /// The round trip for a flight that was answered after `waited_ns`: the time until it was acknowledged, unless a
+    /// timer delayed that; then the mean of the other round trips.
     fn behind(&self, flight: &Flight, waited_ns: i64) -> i64 {
         let own = self.least_ns..=self.allowed_ns.max(self.least_ns + TIMER_NS);
         acknowledged_after(flight)
@@ -129,7 +129,7 @@ pub(super) fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Whether two times are those of one path, as far as none was held back.
+/// Whether two times can be round trips of one path, neither of them delayed.
 pub(super) const fn is_near(one_ns: i64, other_ns: i64) -> bool {
     let least = if one_ns < other_ns { one_ns } else { other_ns };
     let allowed = if least / 32 > HELD_BACK_NS { least / 32 } else { HELD_BACK_NS };

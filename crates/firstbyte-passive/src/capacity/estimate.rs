@@ -1,62 +1,65 @@
-//! What a server's handshakes say of its capacity, or why they do not.
+//! Estimates a server's capacity from its handshakes, or says why that is not possible.
 //!
-//! In: the visits of its handshakes. Out: [`Capacity`]. A capacity is stated only of a server at which handshakes were seen
-//! to wait for each other: see [`Standing`]. Definitions: `docs/measurement.md`, "Capacity".
+//! In: the visits of its handshakes. Out: [`Capacity`]. A capacity is stated only for a server at which handshakes were
+//! seen to wait for each other: see [`Standing`]. Definitions: `docs/measurement.md`, "Capacity".
 
 use firstbyte_core::stats::{Interval, quantile};
 
 use super::queue::{Queue, SORTS, Served};
 use super::{KINDS, Visit};
 
-/// Fewer handshakes say nothing.
+/// Fewest handshakes to judge a server by.
 const FEWEST: u64 = 100;
-/// Fewer visits that found others there say nothing of whether they wait for each other.
+/// Fewest visits that found others present to judge whether visits wait for each other.
 const FEWEST_TOGETHER: usize = 30;
-/// So many handshakes of a kind give an interval.
+/// Fewest handshakes of a kind for an interval.
 const FEWEST_OF_A_KIND: u64 = 30;
-/// A class of visits by how many they found there counts from so many on.
+/// Fewest visits for a class (by the number of others found) to count.
 const FEWEST_OF_A_CLASS: f64 = 30.0;
-/// Blocks that are drawn again: of neighbours in the order of departures.
+/// Number of blocks for resampling. A block holds neighbours in the order of departures.
 const BLOCKS: usize = 40;
 const SHORTEST_BLOCK: usize = 5;
-/// Student's t of 95 % with as many degrees of freedom as the fewest blocks leave, 19.
+/// Student's t for 95 % with 19 degrees of freedom, which is what the fewest blocks leave.
 const STUDENT: f64 = 2.093;
 const RESAMPLES: usize = 500;
 const SEED: u64 = 0x5eed;
-/// Of a queue, times in the server grow as the number that is there does: exponent 1. Without one they do not: 0.
+/// Exponent above which times in the server grow as in a queue. In a queue they grow with the number of handshakes
+/// present (exponent 1); without one they do not grow (0).
 const GROWS: f64 = 0.35;
-/// Departures that follow arrivals are not held back by a server.
+/// Correlation between departures and arrivals above which departures follow arrivals: the server does not delay them.
 const FOLLOWS: f64 = 0.5;
-/// Where there are servers that stand idle, departures come closer together the more are there: by this much it shows.
+/// If workers are idle, departures come closer together the more handshakes are present. Ratio above which that counts.
 const CLOSER: f64 = 1.1;
-/// Share of departures in the order of arrivals, from which on that is the order.
+/// Share of departures in the order of arrivals from which departures count as in order.
 const IN_ORDER: f64 = 0.95;
-/// Where it is not: so many departures before and behind one have to be of its kind.
+/// If departures are not in order, this many before and after a departure must be of its kind.
 const NEIGHBOURS: usize = 8;
-/// Handshakes in doubt, of all, with which the times are not those of all any more.
+/// Share of doubtful handshakes above which the times no longer represent all handshakes.
 const DOUBTFUL: f64 = 0.2;
 
-/// What can be said of a server's capacity.
+/// What the handshakes say about a server's capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Standing {
     /// There are too few handshakes.
     TooFew,
     /// Too many of them are in doubt.
     InDoubt,
-    /// Hardly ever was more than one there: nothing is known of how they would share the server.
+    /// There was hardly ever more than one at once: how they would share the server is unknown.
     OneAtATime,
-    /// Several were there at once, and took no longer for it: the server is not saturated.
+    /// Several were present at once and took no longer for it: the server is not saturated.
     NoQueue,
-    /// Several were there at once, and whether they waited for each other cannot be told.
+    /// Several were present at once, but it is unclear whether they waited for each other.
     Unclear,
-    /// They waited for each other: what passes between departures is what one costs.
+    /// They waited for each other: the time between departures is the cost of one handshake.
     Queueing {
-        /// In visits that found so many others there, or more.
+        /// The estimate uses visits that found at least this many others.
         others: u32,
-        /// By which power of the number that is there the time in the server grows.
+        /// Exponent with which the time in the server grows with the number of handshakes present.
         grows: Interval,
-        /// They left in the order in which they came, as from one worker that makes one after the other. Elsewhere what
-        /// passes between departures is that of all who are there, and of a kind only where all are of that kind.
+        /// They left in the order in which they came, as from one worker that serves them one after the other.
+        ///
+        /// Otherwise the time between departures belongs to all handshakes present, and to one kind only if all are of
+        /// that kind.
         in_order: bool,
     },
 }
@@ -75,31 +78,31 @@ impl Standing {
     }
 }
 
-/// Time of a server that a handshake takes.
+/// Server time that one handshake takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// Mean, seconds.
     pub seconds: f64,
-    /// Its 95 % interval.
+    /// The 95 % interval of the mean.
     pub interval: Interval,
-    /// Of so many handshakes.
+    /// Number of handshakes it is computed from.
     pub handshakes: u64,
 }
 
 impl Demand {
-    /// So many a second are made one after the other.
+    /// Handshakes per second if they are served one after the other.
     pub fn rate(&self) -> (f64, Interval) {
         let Interval { low, high } = self.interval;
         (1.0 / self.seconds, Interval { low: 1.0 / high, high: 1.0 / low })
     }
 }
 
-/// Visits that found about as many others there.
+/// Visits that found about the same number of others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AtOnce {
-    /// How many others, least and most.
+    /// Smallest and largest number of others found.
     pub others: (u32, u32),
-    /// Visits.
+    /// Number of visits.
     pub visits: u64,
     /// Median time in the server, seconds.
     pub stayed_seconds: f64,
@@ -107,30 +110,30 @@ pub struct AtOnce {
     pub spent_seconds: f64,
 }
 
-/// What the times of a server's handshakes say.
+/// Capacity of a server, as far as the times of its handshakes show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
-    /// What can be said.
+    /// The verdict.
     pub standing: Standing,
-    /// Handshakes whose times count.
+    /// Handshakes whose times were used.
     pub handshakes: u64,
-    /// Busy periods.
+    /// Number of busy periods.
     pub busy_periods: u64,
-    /// Share of the time in which at least one handshake was there; absent without any.
+    /// Share of the time in which at least one handshake was present; absent if there were none.
     pub busy_share: Option<f64>,
-    /// Most that were there at once.
+    /// Most handshakes present at once.
     pub most_at_once: u32,
-    /// Service demand of a full and of a resumed handshake; absent where nothing waited.
+    /// Service demand of a full and of a resumed handshake; absent if handshakes did not wait for each other.
     pub demands: [Option<Demand>; KINDS],
-    /// The same of all together, as they were mixed, and the share of those that were resumed.
+    /// The same over both kinds as they were mixed, with the share of resumed ones.
     pub mixed: Option<(Demand, f64)>,
-    /// Time in the server of those that found nobody there: full, resumed.
+    /// Time in the server of handshakes that found no others: full, resumed.
     pub alone: [Option<Demand>; KINDS],
-    /// Times by how many others were there.
+    /// Times by the number of others present.
     pub at_once: Vec<AtOnce>,
 }
 
-/// What `visits` say, of `timed` handshakes, beside which `untimed` are in doubt.
+/// Judges `visits`, which belong to `timed` handshakes; the times of `untimed` more are in doubt.
 pub(super) fn judge(visits: &[Visit], timed: u64, untimed: u64) -> Capacity {
     let queue = Queue::from_visits(visits);
     let most = queue.served.iter().map(|served| served.found + 1).max().unwrap_or(0);
@@ -167,13 +170,13 @@ pub(super) fn judge(visits: &[Visit], timed: u64, untimed: u64) -> Capacity {
     capacity
 }
 
-/// By how many others were there: none, 1, 2 or 3, 4 to 7, …
+/// Class by the number of others present: 0, 1, 2 or 3, 4 to 7, …
 const fn class(found: u32) -> usize {
     (u32::BITS - found.leading_zeros()) as usize
 }
 const CLASSES: usize = 33;
 
-/// The least number of others in a class.
+/// The smallest number of others in a class.
 const fn least_of(class: usize) -> u32 {
     if class == 0 { 0 } else { 1 << (class - 1) }
 }
@@ -196,13 +199,13 @@ fn at_once(queue: &Queue) -> Vec<AtOnce> {
     (0..CLASSES).filter_map(in_class).collect()
 }
 
-/// Sums over visits of a class in a block.
+/// Sums over the visits of one class in one block.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     visits: f64,
-    /// How many were there, with itself.
+    /// Handshakes present, the visit itself included.
     there: f64,
-    /// Time in the server, and between departures, as a part of the mean of its sort.
+    /// Time in the server, and time between departures, each divided by the mean over its sort.
     stayed: f64,
     spent: f64,
 }
@@ -216,7 +219,7 @@ impl Sums {
     }
 }
 
-/// Visits in the order of departures, in blocks.
+/// Visits in the order of departures, divided into blocks.
 struct Sample<'a> {
     served: &'a [Served],
     block: usize,
@@ -231,14 +234,14 @@ impl<'a> Sample<'a> {
         self.served.chunks(self.block)
     }
 
-    /// Mean time of handshakes, of the visits that `is_counted`: of each sort of visit the mean, as often as a handshake has
-    /// one.
+    /// Mean time per handshake, full and resumed, over the visits for which `is_counted` is true: the mean of each sort
+    /// of visit, times the number of such visits per handshake.
     fn demands(
         &self,
         is_counted: impl Fn(usize, &Served) -> bool,
         time: impl Fn(&Served) -> f64,
     ) -> [Option<Demand>; KINDS] {
-        // Of each sort: visits in all; of those counted, number and time.
+        // For each sort: number of all visits; number and total time of those counted.
         let mut all = [0.0; SORTS];
         self.served.iter().for_each(|served| all[served.sort()] += 1.0);
         let blocks: Vec<[(f64, f64); SORTS]> = self
@@ -280,7 +283,8 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// What all together cost that found so many others, of `handshakes` in all; and the share of those resumed.
+    /// Mean cost of a handshake of either kind, over the visits that found at least `others` others, out of
+    /// `handshakes` in all; and the share of resumed ones.
     fn mixed(&self, others: u32, handshakes: u64) -> Option<(Demand, f64)> {
         let blocks: Vec<(f64, f64)> = self
             .blocks()
@@ -306,7 +310,7 @@ impl<'a> Sample<'a> {
         (all >= FEWEST_OF_A_KIND).then(|| (demand, resumed as f64 / all as f64))
     }
 
-    /// Whether those who left before and behind it are of its kind.
+    /// Whether the visits that left just before and just after this one are of its kind.
     fn is_among_alike(&self, place: usize) -> bool {
         let around =
             place.saturating_sub(NEIGHBOURS)..(place + NEIGHBOURS + 1).min(self.served.len());
@@ -337,7 +341,7 @@ impl<'a> Sample<'a> {
                 }
                 continue;
             }
-            // Those that found few others may have found servers that stood idle.
+            // Visits that found few others may have found idle workers.
             let closer = compared(&blocks, *next, *next + 1, closeness);
             if closer.is_some_and(|closer| closer.low > CLOSER) {
                 standing = Standing::Unclear;
@@ -348,7 +352,7 @@ impl<'a> Sample<'a> {
                 return Standing::NoQueue;
             }
             let in_order = self.leave_in_order(others);
-            // Of several workers, all are busy until one leaves only if many wait.
+            // With several workers, all of them stay busy until the next departure only if many handshakes wait.
             let wait = if in_order { 0 } else { 1 };
             let above: f64 = (next + wait..CLASSES).map(|class| all[class].visits).sum();
             if above < FEWEST_OF_A_CLASS {
@@ -359,7 +363,7 @@ impl<'a> Sample<'a> {
         if used.len() < 2 { Standing::Unclear } else { standing }
     }
 
-    /// Whether departures follow arrivals, where at least so many others were found.
+    /// Whether departures follow arrivals, for visits that found at least `others` others.
     fn follow_arrivals(&self, others: u32) -> bool {
         let pairs: Vec<(f64, f64)> = self
             .served
@@ -370,7 +374,7 @@ impl<'a> Sample<'a> {
         correlation(&pairs).is_some_and(|correlation| correlation > FOLLOWS)
     }
 
-    /// Whether those leave in the order of arrivals that found so many others.
+    /// Whether visits that found at least `others` others leave in the order of their arrivals.
     fn leave_in_order(&self, others: u32) -> bool {
         let queued = self.served.iter().filter(|served| served.found >= others);
         let (all, in_order) = queued
@@ -408,7 +412,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// By which power of the number there the time in the server grows.
+/// Exponent with which the time in the server grows with the number of handshakes present.
 fn growth(few: &Sums, many: &Sums) -> f64 {
     let mean = |of: f64, sums: &Sums| of / sums.visits;
     let longer = mean(many.stayed, many) / mean(few.stayed, few);
@@ -416,13 +420,13 @@ fn growth(few: &Sums, many: &Sums) -> f64 {
     longer.ln() / more.ln()
 }
 
-/// How many times as long departures are apart with few there as with many.
+/// Ratio of the time between departures with few handshakes present to that with many.
 fn closeness(few: &Sums, many: &Sums) -> f64 {
     few.spent / few.visits / (many.spent / many.visits)
 }
 
-/// The interval of `compare` between visits of the class `few` and those of the classes from `many` on; absent where
-/// either are too few.
+/// The interval of `compare` between visits of the class `few` and those of the class `many` and above; absent if
+/// either has too few visits.
 fn compared(
     blocks: &[[Sums; CLASSES]],
     few: usize,
@@ -455,7 +459,7 @@ fn compared(
     interval(draws)
 }
 
-/// What resamples of so many blocks give.
+/// The results of resampling this many blocks.
 fn drawn(
     blocks: usize,
     value: &mut dyn FnMut(&mut dyn Iterator<Item = usize>) -> Option<f64>,
@@ -466,7 +470,7 @@ fn drawn(
         .collect()
 }
 
-/// The middle 95 % of resamples; absent where more than one in twenty has no value.
+/// The middle 95 % of the resamples; absent if more than one in twenty has no value.
 fn interval(draws: Vec<Option<f64>>) -> Option<Interval> {
     let all = draws.len();
     let mut values: Vec<f64> = draws.into_iter().flatten().collect();
@@ -477,7 +481,7 @@ fn interval(draws: Vec<Option<f64>>) -> Option<Interval> {
     Some(Interval { low: quantile(&values, 0.025)?, high: quantile(&values, 0.975)? })
 }
 
-/// A 95 % interval of a mean time, by the spread of its logarithm over resamples of blocks.
+/// 95 % interval of a mean time, from the spread of its logarithm over resamples of blocks.
 fn around(value: f64, draws: Vec<Option<f64>>) -> Option<Interval> {
     let logarithms: Vec<f64> =
         draws.iter().flatten().filter(|draw| **draw > 0.0).map(|draw| draw.ln()).collect();
@@ -491,7 +495,7 @@ fn around(value: f64, draws: Vec<Option<f64>>) -> Option<Interval> {
     Some(Interval { low: value / reach, high: value * reach })
 }
 
-/// Pearson's.
+/// Pearson's correlation coefficient.
 fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;

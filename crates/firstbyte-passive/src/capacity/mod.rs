@@ -1,9 +1,9 @@
-//! How many connections a second a server sustains, full against resumed, as far as a capture can say.
+//! How many connections per second a server can sustain, full and resumed, as far as a capture shows it.
 //!
-//! In: [`Observed`] connections, in any order. Out: one [`ServerCapacity`] per carrier, address and port. A handshake is
-//! in the server's hands from a client's flight to the server's answer (`Visit`); what follows from many of these is
-//! worked out in `estimate::judge`. The definitions are in `docs/measurement.md`, "Capacity". It must not state
-//! a capacity of a server at which nothing waited. Memory is bounded ([`CapacityLimits`]).
+//! In: [`Observed`] connections, in any order. Out: one [`ServerCapacity`] per carrier, address and port. A `Visit` is
+//! the time from the arrival of a client's flight to the server's answer; `estimate::judge` computes the capacity from
+//! many of these. The definitions are in `docs/measurement.md`, "Capacity". No capacity is stated for a server at which
+//! nothing waited. Memory is bounded ([`CapacityLimits`]).
 
 mod estimate;
 mod queue;
@@ -23,28 +23,28 @@ use crate::{Roles, Time};
 
 pub use estimate::{AtOnce, Capacity, Demand, Standing};
 
-/// Full, or resumed.
+/// Kinds of handshake: full, resumed.
 pub const KINDS: usize = 2;
 
-/// A handshake, or a part of one, in the server's hands.
+/// Time that a handshake, or a part of one, spent in the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Visit {
-    /// The client's flight had arrived, nanoseconds.
+    /// When the client's flight had arrived at the server, nanoseconds.
     pub(crate) from: i64,
-    /// The server's answer left.
+    /// When the server's answer left, nanoseconds.
     pub(crate) until: i64,
-    /// A session was taken up.
+    /// Whether a session was resumed.
     pub(crate) resumed: bool,
-    /// The first of its handshake: the answer to the ClientHello.
+    /// Whether this is the first visit of its handshake: the answer to the ClientHello.
     pub(crate) first: bool,
 }
 
-/// Upper limits of what is kept.
+/// Limits of the state kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CapacityLimits {
-    /// Servers. Those that come later are counted.
+    /// Number of servers. Connections of later ones are only counted.
     pub servers: usize,
-    /// Handshakes, over all servers. Those that end later are counted.
+    /// Number of handshakes, over all servers. Later ones are only counted.
     pub handshakes: usize,
 }
 
@@ -55,42 +55,42 @@ impl Default for CapacityLimits {
     }
 }
 
-/// What is known of one server.
+/// Capacity of one server, and its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerCapacity {
-    /// What carries its connections.
+    /// Protocol that carries its connections.
     pub carrier: Carrier,
     /// Address and port.
     pub server: Endpoint,
-    /// The server name that its connections asked for; absent where they asked for none, or for several.
+    /// The server name that its connections requested; absent if they requested none or several.
     pub sni: Option<Box<str>>,
-    /// Handshakes: full, resumed.
+    /// Number of handshakes: full, resumed.
     pub handshakes: [u64; KINDS],
-    /// Of these, such whose times are in doubt, and such that there was no room for: they are not in the times.
+    /// How many of these are not in the times, because their times are in doubt or the limit was reached.
     pub untimed: u64,
-    /// Most handshakes that ended within a second; absent where all were within less than a second.
+    /// Most handshakes that ended within one second; absent if all ended within less than a second.
     pub most_per_second: Option<u64>,
-    /// Handshakes of each slot of time; a slot is so long.
+    /// Length of a time slot, and the handshakes of each slot.
     pub slots: (Duration, Vec<Slot>),
-    /// What follows from their times.
+    /// Capacity computed from the handshakes' times.
     pub capacity: Capacity,
 }
 
-/// What ended in a slot of time.
+/// Handshakes that ended in one time slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slot {
-    /// Handshakes: full, resumed.
+    /// Number of handshakes: full, resumed.
     pub handshakes: [u64; KINDS],
-    /// Mean time in the server of those that are timed, seconds.
+    /// Mean time in the server of those with known times, seconds.
     pub server_seconds: Option<f64>,
 }
 
-/// A handshake's end.
+/// When a handshake ended.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: Time,
     resumed: bool,
-    /// Time in the server; absent where it is in doubt.
+    /// Time in the server; absent if in doubt.
     server: Option<Duration>,
 }
 
@@ -104,7 +104,7 @@ struct Load {
     visits: Vec<Visit>,
 }
 
-/// Connections by server, with when their handshakes were in its hands.
+/// Collects connections by server, with the times of their handshakes in the server.
 #[derive(Debug, Default)]
 pub struct Capacities {
     limits: CapacityLimits,
@@ -114,12 +114,12 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// None yet.
+    /// Creates an empty collection.
     pub fn new(limits: CapacityLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Adds a connection. One without a handshake that is known to be full or resumed does not count.
+    /// Adds a connection. Only connections whose handshake is known to be full or resumed count.
     pub fn add(&mut self, observed: &Observed) {
         let Some(tls) = observed.tls.as_deref().filter(|_| observed.roles != Roles::Unknown) else {
             return;
@@ -142,12 +142,12 @@ impl Capacities {
         load.add(observed, resumed);
     }
 
-    /// Connections of servers that there was no room for.
+    /// Number of connections to servers beyond the limit.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// All servers, those with most handshakes first.
+    /// All servers, sorted by falling number of handshakes.
     pub fn summaries(&self) -> Vec<ServerCapacity> {
         let mut all: Vec<ServerCapacity> = self
             .servers
@@ -159,7 +159,7 @@ impl Capacities {
     }
 }
 
-/// Slots of time that a server's handshakes are divided among, at most.
+/// Largest number of time slots per server.
 const SLOTS: i64 = 120;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -175,7 +175,7 @@ impl Load {
     fn add(&mut self, observed: &Observed, resumed: bool) {
         let timed = observed.handshake_time.filter(|time| time.confident);
         self.untimed += u64::from(timed.is_none());
-        // A capture whose frames have no times has no ends either.
+        // If frames have no times, the handshake has no end time either.
         if let Some(last) = observed.flights.last().filter(|_| observed.handshake_time.is_some()) {
             let server = timed.map(|time| time.server);
             self.ends.push(End { at: last.end, resumed, server });
@@ -202,8 +202,8 @@ impl Load {
     }
 }
 
-/// When a handshake was in the server's hands: from the last byte of a client's flight to the first of the answer, both
-/// at the server. All of them together took `server`, which the round trip between tap and server follows from.
+/// The visits of a handshake: from the last byte of a client's flight to the first byte of the answer, both at the
+/// server. They took `server` in total; the round trip between tap and server follows from that.
 fn visits(observed: &Observed, server: Duration, resumed: bool) -> Vec<Visit> {
     let flights = &observed.flights;
     let answered = flights.windows(2).filter(|pair| pair[0].by_client && !pair[1].by_client);
@@ -225,7 +225,7 @@ fn visits(observed: &Observed, server: Duration, resumed: bool) -> Vec<Visit> {
         .collect()
 }
 
-/// Most that ended within any second.
+/// Most handshakes that ended within any one second.
 fn most_per_second(ends: &[End]) -> Option<u64> {
     let (first, last) = (ends.first()?.at, ends.last()?.at);
     if last.signed_since(first) < SECOND_NS {
@@ -241,7 +241,7 @@ fn most_per_second(ends: &[End]) -> Option<u64> {
     Some(most as u64)
 }
 
-/// Slots of whole seconds, as few as there is room for.
+/// Slots of whole seconds, as short as [`SLOTS`] allows.
 fn slots(ends: &[End]) -> (Duration, Vec<Slot>) {
     let Some((first, last)) = ends.first().zip(ends.last()) else {
         return (Duration::ZERO, Vec::new());
@@ -267,7 +267,7 @@ fn slots(ends: &[End]) -> (Duration, Vec<Slot>) {
 }
 
 impl ServerCapacity {
-    /// Connections a second that the server sustains of this kind; absent where that is not known.
+    /// Connections per second of this kind that the server can sustain; absent if unknown.
     pub fn sustained(&self, resumed: bool) -> Option<(f64, Interval)> {
         match self.capacity.standing {
             Standing::Queueing { .. } => Some(self.capacity.demands[usize::from(resumed)]?.rate()),

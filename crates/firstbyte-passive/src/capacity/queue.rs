@@ -1,47 +1,47 @@
-//! Visits as a queue: who was there when one came, and how long after the one before it left.
+//! Visits as a queue: how many others each one found, and how long after the previous one it left.
 //!
-//! In: [`Visit`]s in any order. Out: [`Served`], in the order in which they left. A *busy period* is a longest interval in
-//! which at least one handshake is in the server's hands. Within it, what passes between one departure and the next is put
-//! down to the one that leaves: where they are served one after the other, that is what the server spent on it (Lindley's
-//! recursion turned round), and in any case the sum over a busy period is its length.
+//! In: [`Visit`]s in any order. Out: [`Served`], in the order of departure. A *busy period* is a maximal interval in
+//! which at least one handshake is in the server. Within it, the time between two departures is attributed to the later
+//! one. If the server serves handshakes one after the other, that is the time it spent on this one (Lindley's recursion
+//! reversed). In any case the sum over a busy period is its length.
 
 use super::Visit;
 
-/// A visit, and what the queue was like.
+/// A visit and the state of the queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Served {
     pub(super) visit: Visit,
-    /// Others in the server's hands when it came.
+    /// Number of others in the server when it arrived.
     pub(super) found: u32,
-    /// From the departure before it, or the begin of the busy period, to its own, seconds.
+    /// Time from the previous departure, or the start of the busy period, to its own, seconds.
     pub(super) spent: f64,
-    /// From the arrival of the one that left before it to its own, seconds; absent at the begin of a busy period.
+    /// Time from the arrival of the previous visit to leave to its own arrival, seconds; absent at the start of a busy
+    /// period.
     pub(super) arrival_gap: Option<f64>,
 }
 
 impl Served {
-    /// Time in the server's hands, seconds.
+    /// Time in the server, seconds.
     pub(super) fn stayed(&self) -> f64 {
         (self.visit.until - self.visit.from) as f64 / 1e9
     }
 
-    /// Which sort of visit: full or resumed, the first of its handshake or a later one.
+    /// Sort of visit: full or resumed, the first of its handshake or a later one.
     pub(super) const fn sort(&self) -> usize {
         self.visit.resumed as usize * 2 + !self.visit.first as usize
     }
 }
 
-/// Sorts of visits.
+/// Number of sorts of visits.
 pub(super) const SORTS: usize = 4;
 
-/// The queue.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// In the order of departures.
     pub(super) served: Vec<Served>,
-    /// How many busy periods there are.
+    /// Number of busy periods.
     pub(super) periods: usize,
-    /// Their sum, seconds.
+    /// Total length of the busy periods, seconds.
     pub(super) busy: f64,
     /// From the first arrival to the last departure, seconds.
     pub(super) span: f64,

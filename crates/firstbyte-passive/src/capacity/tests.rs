@@ -1,4 +1,4 @@
-//! Simulated queues whose service demands are known.
+//! Simulated queues with known service demands.
 
 use firstbyte_core::stats::Interval;
 
@@ -8,18 +8,18 @@ use super::{Capacity, Standing, Visit};
 const FULL_NS: f64 = 2e6;
 const RESUMED_NS: f64 = 0.5e6;
 
-/// How handshakes come.
+/// How handshakes arrive.
 #[derive(Clone, Copy)]
 enum Arrivals {
-    /// At random, so much work for a server with as many workers, of one.
+    /// At random, with this load relative to what all workers can do.
     Random(f64),
-    /// One after the other, at equal distances.
+    /// At equal intervals, with this load.
     Even(f64),
-    /// From so many clients, of which each begins the next one when it has had an answer.
+    /// From this many clients; each begins its next handshake after an answer.
     Clients(&'static [usize]),
 }
 
-/// How long the server works on one.
+/// How long the server works on a handshake.
 #[derive(Clone, Copy)]
 enum Work {
     Constant,
@@ -31,7 +31,7 @@ struct Simulated {
     arrivals: Arrivals,
     work: Work,
     workers: usize,
-    /// Of the handshakes.
+    /// Share of resumed handshakes.
     resumed: f64,
 }
 
@@ -44,7 +44,7 @@ impl Simulated {
         resumed: 0.5,
     };
 
-    /// What a tap at the server sees.
+    /// The visits that a tap at the server sees.
     fn visits(&self, seed: u64) -> Vec<Visit> {
         let mut random = fastrand::Rng::with_seed(seed);
         let exponential = |random: &mut fastrand::Rng| -(1.0 - random.f64()).ln();
@@ -79,7 +79,7 @@ impl Simulated {
             clients[client] = match self.arrivals {
                 Arrivals::Random(load) => from + gap / load * exponential(&mut random),
                 Arrivals::Even(load) => from + gap / load,
-                // The way to the client and back, which is not always as long.
+                // The path to the client and back, whose duration varies.
                 Arrivals::Clients(_) => until + 200_000.0 * (0.5 + random.f64()),
             };
             visits.push(Visit { from: from as i64, until: until as i64, resumed, first: true });
@@ -96,17 +96,17 @@ fn earliest(of: &[f64]) -> usize {
     (0..of.len()).min_by(|a, b| of[*a].total_cmp(&of[*b])).unwrap()
 }
 
-/// Draws of each simulated server.
+/// Number of draws per simulated server.
 const DRAWS: u64 = 200;
 
-/// Of so many draws.
+/// Counts over these draws.
 #[derive(Debug, Default)]
 struct Held {
-    /// A capacity is stated.
+    /// A capacity was stated.
     stated: u32,
-    /// The interval is there, and holds the truth: of full handshakes, of resumed ones, of all as they were mixed.
+    /// The interval exists and contains the true value: for full handshakes, for resumed ones, for all as mixed.
     hold: [u32; 3],
-    /// It is there, and does not.
+    /// The interval exists but does not contain it.
     miss: [u32; 3],
 }
 
@@ -134,7 +134,7 @@ fn draws(simulated: &Simulated) -> Held {
     held
 }
 
-/// Nine of ten intervals hold the truth.
+/// Nine of ten intervals contain the true value.
 fn holds(held: &Held, kinds: &[usize]) {
     for kind in kinds {
         let (hold, miss) = (held.hold[*kind], held.miss[*kind]);
@@ -160,7 +160,7 @@ fn more_and_more_clients_at_one_worker() {
     holds(&held, &[0, 1, 2]);
 }
 
-/// Little's law holds of any server: with as many there all the time, nothing says whether they wait.
+/// Little's law applies to any server: if the number present is constant, nothing shows whether handshakes wait.
 #[test]
 fn as_many_all_the_time_say_nothing() {
     let arrivals = Arrivals::Clients(&[16]);
@@ -170,7 +170,7 @@ fn as_many_all_the_time_say_nothing() {
     }
 }
 
-/// What passes between departures of several workers is not that of one kind, but of all together.
+/// With several workers, the time between departures belongs to both kinds together, not to one of them.
 #[test]
 fn several_workers_are_stated_as_one_only_where_many_wait() {
     let four = |load, resumed| Simulated {
@@ -224,7 +224,7 @@ fn few_and_doubtful_handshakes_say_nothing() {
     assert_eq!((none.standing, none.busy_share, none.most_at_once), (Standing::TooFew, None, 0));
 }
 
-/// Handshakes of two visits each: both count.
+/// Handshakes with two visits each: both count.
 #[test]
 fn a_handshake_may_come_back() {
     let mut visits = Simulated { resumed: 0.0, ..Simulated::USUAL }.visits(7);

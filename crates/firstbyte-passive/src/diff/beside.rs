@@ -1,8 +1,8 @@
-//! Both sides of a comparison beside each other: how they fail, what their handshakes are, how strong what they
-//! negotiate is, and how fast responses come.
+//! Both sides of a comparison side by side: failures, kinds of handshakes, strength of the negotiated algorithms, and
+//! throughput of responses.
 //!
-//! In: a [`Pair`]. Out: shares of connections with their intervals, and throughput. Nothing is weighed here: these are the
-//! connections as they were, whoever came. What differs for a reason is in the changes.
+//! In: a [`Pair`]. Out: shares of connections with their intervals, and throughput. Nothing is weighted: these are the
+//! connections as they were, whoever the clients were. Changes that have a cause are in the list of changes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,12 +18,12 @@ use firstbyte_core::stats::{
 };
 use firstbyte_core::timeline::{FailureType, Handshake, SessionMechanism};
 
-/// Pairs that are set beside each other, those with most connections: looking at all of many servers takes long.
+/// Most pairs to compare side by side, those with most connections first: comparing many servers takes long.
 pub const MOST_BESIDE: usize = 24;
-/// Values of a table: those with most connections.
+/// Most values in a table: those with most connections.
 const MOST_ROWS: usize = 16;
 
-/// What a connection's handshake was.
+/// Kind of handshake of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Session {
     Full,
@@ -78,7 +78,7 @@ impl Session {
     }
 }
 
-/// What is spoken above TLS, as far as it is in the clear.
+/// Application protocol above TLS, as far as it is unencrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Protocol {
     Http1,
@@ -88,7 +88,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// What was chosen; where that is encrypted, what was offered alone.
+    /// The protocol chosen; if that is encrypted, the only one offered.
     fn from_tls(tls: &TlsSeen) -> Option<Self> {
         if let Some(chosen) = tls.alpn.as_deref() {
             return Some(Self::named(chosen));
@@ -117,7 +117,7 @@ impl Protocol {
     }
 }
 
-/// What of a connection stands beside the others.
+/// The facts of one connection that are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     failure: Option<FailureType>,
@@ -139,7 +139,7 @@ impl Facts {
         Self {
             failure: Failed::judge(observed).map(|failed| failed.failure_type(observed)),
             session: tls.and_then(Session::from_tls),
-            // Over QUIC nothing else says what is spoken before the handshake is over.
+            // Over QUIC, the ALPN offer is all that shows the protocol before the handshake completes.
             protocol: protocol.filter(|it| !over_quic || *it == Protocol::Http3),
             key_exchange: tls.and_then(strength::key_exchange),
             cipher: tls.and_then(|tls| tls.cipher_suite).and_then(strength::cipher),
@@ -149,8 +149,8 @@ impl Facts {
     }
 }
 
-/// Of the exchanges that are kept and were answered: bytes of responses, and seconds from requests' first byte to
-/// responses' last.
+/// Totals over the answered exchanges that were kept: bytes of responses, and seconds from a request's first byte to
+/// its response's last.
 fn delivered(observed: &Observed) -> Option<(u64, f64)> {
     let exchanges = observed.exchanges.first.iter();
     let (bytes, seconds) =
@@ -164,20 +164,20 @@ fn delivered(observed: &Observed) -> Option<(u64, f64)> {
     (seconds > 0.0).then_some((bytes, seconds))
 }
 
-/// What a table is of.
+/// Subject of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Connections that failed, by type; of all.
+    /// Failed connections by type, out of all.
     Failures,
-    /// What handshakes were; of those seen to be full or short.
+    /// Kinds of handshakes, out of those known to be full or resumed.
     Sessions,
-    /// What is spoken above TLS; of connections that show it.
+    /// Application protocols, out of the connections that show theirs.
     Protocols,
-    /// The strength of what joined the keys; of handshakes that show it.
+    /// Strength of the key exchange, out of the handshakes that show it.
     KeyExchange,
-    /// The strength of the certificate's key; of handshakes that show it.
+    /// Strength of the certificate's key, out of the handshakes that show it.
     CertificateKey,
-    /// The strength of the cipher; of connections with a ServerHello.
+    /// Strength of the cipher, out of the connections with a ServerHello.
     Cipher,
 }
 
@@ -198,60 +198,61 @@ impl Subject {
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// What it is: a type of failure, a kind of handshake, a class of strength with its name where that is weak.
+    /// The value: a type of failure, a kind of handshake, or a class of strength with the algorithm's name if it is
+    /// weak.
     pub name: String,
-    /// It must not be used any more.
+    /// Whether it should no longer be used.
     pub weak: bool,
     /// Connections before and after.
     pub counts: [usize; 2],
-    /// 95 % intervals of their shares; absent below 20 connections.
+    /// 95 % intervals of its shares; absent below 20 connections.
     pub intervals: [Option<Interval>; 2],
-    /// That of the difference between the shares.
+    /// 95 % interval of the difference between the shares.
     pub difference: Option<Interval>,
 }
 
-/// Connections of both sides by what they have.
+/// Connections of both sides, counted by value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What it is of.
+    /// What the table counts.
     pub subject: Subject,
-    /// Connections that have, or may have, such a value.
+    /// Number of connections for which the value is known or may exist.
     pub of: [usize; 2],
-    /// Those with most connections first; strengths from the weakest.
+    /// The values, by falling number of connections; strengths from the weakest.
     pub values: Vec<Value>,
-    /// Values that are left out: those with fewest connections.
+    /// Number of values left out: those with fewest connections.
     pub left_out: usize,
 }
 
-/// How fast responses came, bytes a second.
+/// Throughput of responses, bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// Connections with an answered exchange.
     pub connections: usize,
-    /// 10th, 50th and 90th percentile over connections: bytes of responses a second of their exchanges.
+    /// 10th, 50th and 90th percentile over connections of response bytes per second of exchange.
     pub percentiles: [f64; 3],
-    /// The bytes of all of them a second of exchange of all of them.
+    /// Response bytes of all connections per second of exchange of all of them.
     pub together: f64,
-    /// Payload that the server sent, a second from the first packet to the last; absent below a second.
+    /// Payload bytes from the server per second, from the first packet to the last; absent below a second.
     pub sent: Option<f64>,
 }
 
-/// Both sides of a pair beside each other.
+/// Both sides of a pair, compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// The pair it is of.
+    /// Index of the pair.
     pub pair: usize,
-    /// Connections, before and after.
+    /// Number of connections before and after.
     pub connections: [usize; 2],
-    /// Tables in which there is something.
+    /// The tables that are not empty.
     pub tables: Vec<Table>,
-    /// How fast responses came; absent where none did.
+    /// Throughput of responses; absent if there were none.
     pub throughput: [Option<Throughput>; 2],
-    /// The 95 % interval of the difference between its medians.
+    /// 95 % interval of the difference between the median throughputs.
     pub throughput_difference: Option<Interval>,
 }
 
-/// Both sides of each pair beside each other: of the [`MOST_BESIDE`] with most connections, in their order.
+/// Compares both sides of the [`MOST_BESIDE`] pairs with most connections, in their original order.
 pub fn beside(pairs: &[Pair]) -> Vec<Beside> {
     let connections = |pair: &Pair| pair.before.connections() + pair.after.connections();
     let mut places: Vec<usize> = (0..pairs.len()).collect();
@@ -314,12 +315,13 @@ impl Beside {
     }
 }
 
-/// One stratum: connections as they were.
+/// A single stratum: connections without weights.
 fn alone<T>(sides: [Vec<T>; 2]) -> [Stratum<T>; 1] {
     [Stratum { weight: 1.0, sides: sides.map(|side| side.into_iter().enumerate().collect()) }]
 }
 
-/// A table by what `of` says of a connection: nothing if it does not count, and no value if it has none.
+/// A table by the value that `of` returns for a connection: `None` if the connection does not count, `Some(None)` if it
+/// has no value.
 fn by_count<K: Copy + Eq + Hash + Ord>(
     subject: Subject,
     sides: &[Vec<&Seen>; 2],
@@ -331,7 +333,7 @@ fn by_count<K: Copy + Eq + Hash + Ord>(
     table
 }
 
-/// A table by classes of strength, from the weakest; what is weak is named.
+/// A table by class of strength, from the weakest; weak algorithms are named.
 fn by_strength(
     subject: Subject,
     sides: &[Vec<&Seen>; 2],
@@ -349,7 +351,7 @@ fn by_strength(
     })
 }
 
-/// Values in their own order.
+/// A table whose values are sorted by themselves.
 fn tabled<K: Clone + Eq + Hash + Ord>(
     subject: Subject,
     sides: &[Vec<&Seen>; 2],
@@ -384,7 +386,7 @@ fn tabled<K: Clone + Eq + Hash + Ord>(
     Table { subject, of: found.each_ref().map(Vec::len), values: values.collect(), left_out }
 }
 
-/// Bytes of responses a second of exchange, of each connection that has any.
+/// Response bytes per second of exchange, for each connection with an answered exchange.
 fn rates(side: &[&Seen]) -> Vec<f64> {
     let delivered = side.iter().filter_map(|seen| seen.beside.delivered);
     delivered.map(|(bytes, seconds)| bytes as f64 / seconds).collect()

@@ -1,4 +1,4 @@
-//! What a change costs: time a connection, and time in each second (`docs/wire.md`, "What changed").
+//! The cost of a change: time per connection and time per second (`docs/wire.md`, "What changed").
 
 use super::decomposition::{Changed, Decomposition, Source, Ways};
 use super::differences::Tests;
@@ -7,67 +7,67 @@ use super::strata::Within;
 use super::{Change, What};
 use firstbyte_core::stats::{Interval, median};
 
-/// What a change costs. Negative is a saving.
+/// The cost of a change. Negative values are savings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Seconds, for a connection on average.
+    /// Seconds per connection on average.
     pub per_connection: f64,
-    /// Its interval: that of the change, times what the change costs where it happens.
+    /// Its interval: the change's interval, times the cost per unit of change.
     pub interval: Option<Interval>,
-    /// Seconds in each second, over all connections; absent within less than a second of traffic.
+    /// Seconds per second of traffic, over all connections; absent for less than a second of traffic.
     pub per_second: Option<f64>,
 }
 
-/// How long a connection takes on both sides of a pair, and what the difference is made of.
+/// How long a connection takes on both sides of a pair, and the parts of the difference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// The pair it is of.
+    /// Index of the pair.
     pub pair: usize,
-    /// Connections that came about, before and after.
+    /// Number of successful connections before and after.
     pub connections: [usize; 2],
-    /// As they were captured.
+    /// The sum as captured.
     pub captured: Sum,
-    /// Between client and server, seconds, before and after; absent where it is not known on both sides of the tap.
+    /// Round trip between client and server before and after, seconds; absent unless known on both sides of the tap.
     pub round_trip: Option<[f64; 2]>,
-    /// Round trips of a connection that distance multiplies, before and after; absent likewise.
+    /// Round trips per connection that scale with distance, before and after; absent likewise.
     pub round_trips: Option<[f64; 2]>,
-    /// At each round trip that was asked for, in that order; absent where the way is not known, or became shorter by
-    /// more than that.
+    /// The sum at each requested round trip, in that order; absent if the path is unknown, or became shorter by more
+    /// than that.
     pub projected: Vec<Option<Sum>>,
 }
 
-/// What a connection takes, and what the difference between both sides is made of. The parts add up.
+/// Duration of a connection, and the parts of the difference between both sides. The parts add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// What one takes, seconds, before and after.
+    /// Duration of a connection before and after, seconds.
     pub sides: [f64; 2],
-    /// Of the difference, what the changes that are named cost together, seconds.
+    /// The part of the difference that the reported changes cause together, seconds.
     pub named: f64,
-    /// What other clients are the reason of: more that come for the first time, or from farther away.
+    /// The part caused by different clients: more that connect for the first time, or from farther away.
     pub clients: f64,
-    /// What more or fewer exchanges in a connection are the reason of.
+    /// The part caused by more or fewer exchanges per connection.
     pub exchanges: f64,
-    /// What is neither: too small or too uncertain to be named, or the clients' own time.
+    /// The remainder: changes too small or too uncertain to report, and the clients' own time.
     pub rest: f64,
 }
 
 impl Sum {
-    /// After less before, seconds.
+    /// After minus before, seconds.
     pub fn difference(&self) -> f64 {
         self.sides[1] - self.sides[0]
     }
 }
 
-/// Full and short handshakes of the same versions, those of both sides together.
+/// Full and resumed handshakes of the same versions, from both sides together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FullAndShort {
-    /// Median of full ones, seconds; over versions, weighed by how many handshakes each has.
+    /// Median of full handshakes, seconds; averaged over versions, weighted by their number of handshakes.
     pub full: f64,
-    /// How many.
+    /// Number of full handshakes.
     pub full_count: usize,
-    /// Median of short ones, seconds.
+    /// Median of resumed handshakes, seconds.
     pub short: f64,
-    /// How many.
+    /// Number of resumed handshakes.
     pub short_count: usize,
 }
 
@@ -97,13 +97,13 @@ impl FullAndShort {
         (all > 0.0).then(|| Self { full: both.full / all, short: both.short / all, ..both })
     }
 
-    /// How many times as long a full handshake takes as a short one.
+    /// Ratio of a full handshake's time to a resumed one's.
     pub fn ratio(&self) -> Option<f64> {
         (self.short > 0.0).then(|| self.full / self.short)
     }
 }
 
-/// Adds to the changes of a pair what they cost, also at the round trips `projected_to`; and gives back how that adds up.
+/// Adds their costs to the changes of a pair, also at the round trips `projected_to`. Returns the total.
 pub(super) fn add(
     changes: &mut [&mut Change],
     tests: &Tests,
@@ -148,7 +148,7 @@ pub(super) fn add(
 }
 
 impl Sum {
-    /// What `changed` is made of, where these changes are named.
+    /// Splits `changed` into parts, given the changes that are reported.
     fn from_changed(changed: &Changed, named: &[What], explained: Within) -> Self {
         let difference = changed.sides[1] - changed.sides[0];
         let named = named.iter().filter_map(|what| Some((*what, source(*what)?)));
@@ -161,7 +161,7 @@ impl Sum {
     }
 }
 
-/// Of what `changed`, the part of a change; with what comes to light by it.
+/// The part of `changed` caused by one change, including the differences that appear only because of it.
 fn caused_by(what: What, source: Source, changed: &Changed, explained: Within) -> f64 {
     let own = changed.parts.caused_by(source);
     match what {
@@ -173,7 +173,7 @@ fn caused_by(what: What, source: Source, changed: &Changed, explained: Within) -
 }
 
 impl Cost {
-    /// That of a change which costs `per_connection`, at `rate` connections in a second.
+    /// The cost of a change that takes `per_connection`, at `rate` connections per second.
     fn from_change(change: &Change, per_connection: f64, rate: Option<f64>) -> Self {
         let each = per_connection / change.difference.value;
         let scaled = |interval: Interval| {
@@ -205,7 +205,7 @@ const fn source(what: What) -> Option<Source> {
     })
 }
 
-/// What differs because other handshakes are full belongs to that.
+/// Sources of differences that appear only because other handshakes are full now: they belong to that change.
 fn come_to_light(explained: Within) -> impl Iterator<Item = Source> {
     let all = [
         (explained.key, Source::Key),
@@ -215,8 +215,7 @@ fn come_to_light(explained: Within) -> impl Iterator<Item = Source> {
     all.into_iter().filter_map(|(is, source)| is.then_some(source))
 }
 
-/// What a negotiated value changed in the server's time of a handshake; of a full one where a certificate's key
-/// is concerned.
+/// How a negotiated value changed the server's time per handshake; per full handshake for a certificate's key.
 fn server_time(what: What, source: Source, parts: &Decomposition) -> Option<f64> {
     let of_all = parts.server.caused_by(source);
     let full = [0, 1].map(|n| parts.full[n] as f64 / parts.connections[n] as f64);

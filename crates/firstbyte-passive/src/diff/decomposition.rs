@@ -1,15 +1,15 @@
-//! What changed in all, taken apart so that the parts add up: mixes, and what changed within them.
+//! Decomposes the total change into parts that add up: changes of mixes, and changes within them.
 //!
-//! In: the connections of both sides. Out: how long a connection takes on either side, and what each source of
-//! change has to do with the difference. A connection takes
+//! In: the connections of both sides. Out: how long a connection takes on either side, and how much of the difference
+//! each source causes. A connection takes
 //!
-//! `(the opening's round trip + those of the handshake + exchanges) × round trip + server and rest of the handshake
-//! + exchanges × server's time in one`,
+//! `(the opening's round trip + those of the handshake + exchanges) × round trip + server and rest of the handshake +
+//! exchanges × server's time in one`,
 //!
-//! each as it typically is: means within strata, without what is far out, weighed by how many connections each
-//! stratum has. A difference of sums over strata is that of their shares, at the mean of both
-//! sides' times, and that of their times, at the mean of both sides' shares (Kitagawa 1955): nothing is left
-//! over, and nothing counts twice. The formulas are in `docs/statistics.md`, "Captured traffic".
+//! each at its typical value: means within strata, with outliers clamped, weighted by each stratum's number of
+//! connections. The difference between sums over strata is split into that of the shares, at the mean of both sides'
+//! times, and that of the times, at the mean of both sides' shares (Kitagawa 1955). Nothing is left over, and nothing
+//! counts twice. The formulas are in `docs/statistics.md`, "Captured traffic".
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use firstbyte_core::stats::quantile;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Version,
-    /// Other clients: more that come for the first time, or from farther away.
+    /// Different clients: more that connect for the first time, or from farther away.
     Clients,
     Resumption,
     HelloRetryRequest,
@@ -33,15 +33,15 @@ pub(super) enum Source {
     ServerTimeFull,
     ServerTimeShort,
     ServerTimeExchange,
-    /// More or fewer exchanges in a connection.
+    /// More or fewer exchanges per connection.
     Exchanges,
-    /// The client's part of the handshake, what flights took to pass, round trips for no reason of the above.
+    /// The client's part of the handshake, the duration of flights, and round trips not explained by the above.
     Rest,
 }
 
 const SOURCES: usize = Source::Rest as usize + 1;
 
-/// What each source has to do with a difference.
+/// The part of a difference that each source causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Parts([f64; SOURCES]);
 
@@ -65,34 +65,34 @@ impl Parts {
     }
 }
 
-/// How long a connection takes, before and after, and why that changed.
+/// How long a connection takes before and after, and why that changed.
 #[derive(Clone, Debug)]
 pub(super) struct Decomposition {
-    /// Seconds of a connection.
+    /// Seconds per connection.
     pub(super) all: Changed,
-    /// What distance multiplies; absent where the way is not known on both sides of the tap.
+    /// The parts that scale with distance; absent unless round trips are known on both sides of the tap.
     ways: Option<Ways>,
-    /// Of these, what the server takes in handshakes.
+    /// The server's part in handshakes.
     pub(super) server: Parts,
-    /// Connections on either side, and how many of them had full handshakes.
+    /// Number of connections on either side, and how many had full handshakes.
     pub(super) connections: [usize; 2],
     pub(super) full: [usize; 2],
 }
 
-/// What of a connection's time is round trips, and what is not.
+/// A connection's time, split into round trips and everything else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ways {
-    /// Round trips of a connection, those for flights beyond the initial window included.
+    /// Round trips of a connection, including those for flights larger than the initial window.
     pub(super) round_trips: Changed,
-    /// What one takes, seconds.
+    /// Duration of one round trip, seconds.
     pub(super) path: Changed,
     /// Everything else.
     work: Changed,
 }
 
 impl Ways {
-    /// What a connection takes where the round trip was `round_trip` before: as much longer for all, everything else as
-    /// it is. Absent where the round trips became shorter by more than that.
+    /// Duration of a connection if the round trip before had been `round_trip`. All paths become longer by the same
+    /// amount, and everything else stays. Absent if the round trips became shorter by more than `round_trip`.
     pub(super) fn at(&self, round_trip: f64) -> Option<Changed> {
         let farther = Changed { sides: [round_trip - self.path.sides[0]; 2], ..Changed::default() };
         let path = self.path.plus(&farther);
@@ -118,21 +118,21 @@ impl Changed {
         (self.sides[0] + self.sides[1]) / 2.0
     }
 
-    /// The same, for this reason.
+    /// The same figures, with the whole change attributed to one source.
     fn because_of(mut self, source: Source) -> Self {
         self.parts = Parts::default();
         *self.parts.at(source) = self.sides[1] - self.sides[0];
         self
     }
 
-    /// A sum.
+    /// The sum of two figures.
     fn plus(&self, other: &Self) -> Self {
         let mut parts = self.parts;
         parts.add(&other.parts, 1.0);
         Self { sides: [0, 1].map(|side| self.sides[side] + other.sides[side]), parts }
     }
 
-    /// A product: the change of either counts at the mean of the other.
+    /// The product of two figures: the change of each counts at the mean of the other.
     fn times(&self, other: &Self) -> Self {
         let mut parts = self.parts.scaled(other.mean());
         parts.add(&other.parts, self.mean());
@@ -140,8 +140,8 @@ impl Changed {
     }
 }
 
-/// Takes the difference between both sides apart; times of handshakes within `families` as well. Absent where no
-/// connection came about on a side, or nothing of them was timed.
+/// Decomposes the difference between both sides, with times of handshakes compared within `families`. Absent if a side
+/// has no successful connection, or none with a known time.
 pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposition> {
     let any = sides.0.iter().flatten().any(|row| row.seen.resumed.is_some());
     let came_about =
@@ -201,9 +201,10 @@ pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposi
     })
 }
 
-/// By how much the ways of handshakes are longer than as many round trips on the way that all have on average:
-/// who resumes may be farther away than who does not, and its handshakes have fewer. Seconds of a connection; paths
-/// beyond the 5th and 95th percentile are taken to be there, as one that was late says little of the others.
+/// How much longer the round trips of handshakes take than the same number at the average path, seconds per connection.
+///
+/// Clients that resume may be farther away than others, and their handshakes have fewer round trips. Paths beyond the
+/// 5th and 95th percentile are clamped, because one late packet says little about the others.
 fn together(rows: &[&Row<'_>]) -> f64 {
     let known: Vec<(f64, f64)> = rows
         .iter()
@@ -223,7 +224,7 @@ fn together(rows: &[&Row<'_>]) -> f64 {
     mean(&|trips, path| trips * path) - mean(&|trips, _| trips) * mean(&|_, path| path)
 }
 
-/// What connections are told apart by, one after the other.
+/// The properties by which connections are split, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Version,
@@ -248,7 +249,7 @@ fn handshake_levels(families: Within) -> Vec<Level> {
     all.into_iter().filter_map(|(is, level)| is.then_some(level)).collect()
 }
 
-/// A value of a level.
+/// A value of one property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Value {
     Number(Option<u16>),
@@ -283,23 +284,24 @@ impl Level {
     }
 }
 
-/// Something of a connection, and how it is looked at.
+/// A measure of a connection, and how it is decomposed.
 struct Measure {
     of: fn(&Row<'_>) -> Option<f64>,
-    /// Its mean, not its median.
+    /// Use the mean rather than the median.
     mean: bool,
     levels: Vec<Level>,
-    /// What is on one side only is why the whole of it changed: a new key makes the handshakes that it is in.
-    /// Otherwise it is held against all of the other side: a path is not longer because of what it carries.
+    /// If a value exists on one side only, whether that value causes the whole change: a new key makes the handshakes
+    /// in which it is used. Otherwise the value is compared with the whole other side: a path is not longer because of
+    /// what it carries.
     own: bool,
-    /// Why it changes within a stratum, of full handshakes and of short ones.
+    /// Why it changes within a stratum: for full handshakes and for resumed ones.
     within: [Source; 2],
 }
 
 type Rows<'a, 'b> = Vec<&'b Row<'a>>;
 
 impl Measure {
-    /// Absent where it is not known of any connection of a side.
+    /// Absent if it is unknown for all connections of a side.
     fn changed(&self, rows: &[Rows<'_, '_>; 2]) -> Option<Changed> {
         let all = [self.typical(&rows[0])?, self.typical(&rows[1])?];
         Some(self.node(&self.levels, rows, all, self.within[0]))
@@ -313,8 +315,7 @@ impl Measure {
         }
     }
 
-    /// Both sides of a stratum, in which there are connections of both. What is not known of them is as in the
-    /// stratum around it.
+    /// Decomposes a stratum that has connections on both sides. Unknown values are taken from the stratum around it.
     fn node(
         &self,
         levels: &[Level],
@@ -327,7 +328,7 @@ impl Measure {
         let Some((level, deeper)) = levels.split_first() else {
             let sides = match own {
                 [Some(before), Some(after)] => [before, after],
-                // Of one side nothing is known: that it changed is not known either.
+                // The value is unknown on one side, so it is not known to have changed.
                 [Some(known), None] | [None, Some(known)] => [known; 2],
                 [None, None] => [(around[0] + around[1]) / 2.0; 2],
             };
@@ -335,7 +336,7 @@ impl Measure {
             return Changed { sides, parts };
         };
         let around = [own[0].unwrap_or(around[0]), own[1].unwrap_or(around[1])];
-        // Each side as a whole, for what is on the other alone.
+        // Each side as a whole, to compare with values that only the other side has.
         let wholes =
             (!self.own).then(|| [0, 1].map(|side| self.alone(levels, &rows[side], around[side])));
         let mut sides = [0.0; 2];
@@ -369,7 +370,7 @@ impl Measure {
         Changed { sides, parts }
     }
 
-    /// A stratum that is on one side only.
+    /// The figure of a stratum that exists on one side only.
     fn alone(&self, levels: &[Level], rows: &[&Row<'_>], around: f64) -> f64 {
         let own = self.typical(rows).unwrap_or(around);
         let Some((level, deeper)) = levels.split_first() else { return own };
@@ -383,7 +384,7 @@ impl Measure {
 
 type Children<'a, 'b> = Vec<(Value, [Rows<'a, 'b>; 2])>;
 
-/// The strata of a level, in the order in which they were met.
+/// The strata of a level, in the order of their first connections.
 fn children<'a, 'b>(level: Level, rows: &[Rows<'a, 'b>; 2]) -> Children<'a, 'b> {
     let mut places: HashMap<Value, usize> = HashMap::new();
     let mut children: Children<'a, 'b> = Vec::new();

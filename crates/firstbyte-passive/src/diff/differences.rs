@@ -1,4 +1,4 @@
-//! Everything that is tested of one pair: shares and medians, before and after; and what they are taken from.
+//! All tests for one pair: shares and medians before and after, and the data behind them.
 
 use std::hash::Hash;
 
@@ -8,19 +8,19 @@ use super::strata::{Compared, Row, Sides, Within, counterpart};
 use super::{Change, Figure, Of, Pair, Spread, What};
 use firstbyte_core::stats::{Estimate, Interval};
 
-/// A difference, and whether it can be named.
+/// A tested difference, and whether it can be reported.
 pub(super) struct Test {
     pub(super) change: Change,
-    /// It is large enough to matter, lasts, and nothing else is why.
+    /// Whether it is large enough to matter, lasts, and has no other cause.
     pub(super) matters: bool,
 }
 
-/// All that was tested of a pair.
+/// All tests of a pair.
 pub(super) struct Tests {
     pub(super) found: Vec<Test>,
-    /// Families whose mix differs, whether that is named or not: times are compared within them.
+    /// Families whose mix differs, reported or not: times are compared within these.
     pub(super) families: Within,
-    /// Of these, those that differ for the reason alone that other handshakes are seen.
+    /// Those of these families that differ only because other handshakes are visible.
     pub(super) explained: Within,
 }
 
@@ -32,7 +32,7 @@ const TIMES: [What; 5] = [
     What::ServerTimeExchange,
 ];
 
-/// All differences of `pair`, whether they mean something or not.
+/// All differences of `pair`, significant or not.
 pub(super) fn find_differences(pair: usize, sides: &Sides<'_>) -> Tests {
     let mut tests =
         Tests { found: Vec::new(), families: Within::ANYTHING, explained: Within::ANYTHING };
@@ -50,10 +50,10 @@ pub(super) fn find_differences(pair: usize, sides: &Sides<'_>) -> Tests {
     tests
 }
 
-/// What is negotiated is compared among clients that are alike, handshakes of a kind with each other.
+/// Negotiated values are compared among similar clients, within one kind of handshake.
 const VISIBLE: [Within; 2] = [Within::FINEST, Within::HANDSHAKE];
 
-/// The time of a connection that `what` is the median of, seconds.
+/// The time of a connection for the median of `what`, seconds.
 fn time(what: What, seen: &Seen) -> Option<f64> {
     match what {
         What::ServerRoundTrip => seen.server_rtt,
@@ -65,8 +65,8 @@ fn time(what: What, seen: &Seen) -> Option<f64> {
     }
 }
 
-/// Whether a connection counts for the share of `what`, and for which it holds. Of those of a client's first
-/// none can be resumed.
+/// Whether `what` is true of a connection; absent if the connection does not count for its share. A client's first
+/// connection cannot be resumed.
 fn holds(what: What, row: &Row<'_>) -> Option<bool> {
     let seen = row.seen;
     match what {
@@ -77,7 +77,7 @@ fn holds(what: What, row: &Row<'_>) -> Option<bool> {
     }
 }
 
-/// What a difference within strata is taken from.
+/// The data behind a difference within strata.
 pub(super) fn spread(change: &Change, pair: &Pair) -> Spread {
     let sides = Sides::from_both(&pair.before, &pair.after);
     let within = change.within;
@@ -95,7 +95,7 @@ pub(super) fn spread(change: &Change, pair: &Pair) -> Spread {
     }
 }
 
-/// All values there are, those with most connections first.
+/// All values, by falling number of connections.
 fn family<T: Copy + Eq + Hash>(
     sides: &Sides<'_>,
     within: Within,
@@ -156,7 +156,7 @@ impl Run<'_, '_> {
             return;
         };
         let change = self.change(what, Of::Connections, found);
-        // An outage is a change, however short it is.
+        // An outage is a change, however short.
         self.push(change, true);
     }
 
@@ -202,7 +202,7 @@ impl Run<'_, '_> {
         let of = |row: &Row<'_>| time(what, row.seen);
         let found = match what {
             What::ServerTimeFull | What::ServerTimeShort => {
-                // The client's message sizes and the server's work are those of what was negotiated.
+                // The sizes of the client's messages and the server's work depend on the negotiated parameters.
                 let families = self.tests.families;
                 let levels = [
                     Within { version: true, first: true, handshake: true, ..families },
@@ -211,8 +211,8 @@ impl Run<'_, '_> {
                 self.sides.time(&levels, false, of)
             }
             _ => {
-                // Who resumes is another client, perhaps, than who does not; and a handshake of one kind may
-                // burden what comes after it. What changed is seen both ways.
+                // Clients that resume may differ from those that do not, and handshakes of one kind may slow down what
+                // follows them. A real change shows in both comparisons.
                 let levels = [Within::CLIENTS, Within::VERSION, Within::ANYTHING];
                 let clients = self.sides.time(&levels, false, of);
                 let kinds = self.sides.time(&[Within::FINEST, Within::HANDSHAKE], true, of);
@@ -247,7 +247,7 @@ impl Run<'_, '_> {
     }
 
     fn push(&mut self, change: Change, otherwise: bool) {
-        // What never was on either side, or always, cannot have changed: not a test.
+        // A share that is 0, or 1, on both sides cannot have changed, so it is not tested.
         let sides = [&change.before, &change.after];
         let same = |value: fn(&Figure) -> Option<usize>| {
             sides.into_iter().all(|figure| figure.count.is_some() && figure.count == value(figure))
@@ -261,13 +261,13 @@ impl Run<'_, '_> {
     }
 }
 
-/// Whether both sides differ, as far as this alone is tested.
+/// Whether both sides differ, if this were the only test.
 fn differs(change: &Change) -> bool {
     change.difference.interval.as_ref().is_some_and(Interval::excludes_zero)
         && change.what.matters(change.before.value, change.difference.value)
 }
 
-/// Of two ways to see the same, the one that is less sure of a difference; none where they contradict each other.
+/// The less certain of two comparisons of the same quantity; `None` if they contradict each other.
 fn less_certain(one: Option<Compared>, other: Option<Compared>) -> Option<Compared> {
     let (one, other) = match (one, other) {
         (Some(one), Some(other)) => (one, other),

@@ -1,10 +1,9 @@
-//! What changed between two sets of connections: named, with its interval, and what it costs.
+//! Finds what changed between two sets of connections: each change with its interval and its cost.
 //!
-//! In: [`Side`]s of connections, in pairs. Out: [`Change`]s, those that cost most first. The thresholds and
-//! the costs' formulas are in `docs/wire.md`, "What changed"; the intervals in `docs/statistics.md`. It must
-//! not cry wolf: like is compared with like (`strata`), and a change is named when its interval excludes zero
-//! after adjusting for all that was tested, and it is large enough to matter. Costs are parts of what changed in
-//! all (`decomposition`).
+//! In: [`Side`]s of connections, in pairs. Out: [`Change`]s, most expensive first. The thresholds and the cost formulas
+//! are in `docs/wire.md`, "What changed"; the intervals in `docs/statistics.md`. To avoid false alarms, like is
+//! compared with like (`strata`). A change is reported if its interval excludes zero after adjustment for all tests,
+//! and if it is large enough to matter. Costs are parts of the total change (`decomposition`).
 
 mod beside;
 mod cost;
@@ -33,19 +32,19 @@ use differences::Tests;
 use firstbyte_core::stats::{ALPHA, Estimate, holm};
 use strata::Sides;
 
-/// Shares have to differ by this to matter.
+/// Smallest difference between shares that matters.
 pub const LEAST_SHARE: f64 = 0.05;
-/// Shares of connections that fail have to differ by this.
+/// Smallest difference between shares of failed connections that matters.
 pub const LEAST_ERROR_SHARE: f64 = 0.01;
-/// Times have to differ by this share of the median before,
+/// Smallest difference between times that matters, as a share of the median before.
 pub const LEAST_TIME_SHARE: f64 = 0.10;
-/// and by this, seconds.
+/// Smallest difference between times that matters, seconds. Both limits apply.
 pub const LEAST_TIME_SECONDS: f64 = 100e-6;
 
-/// What may change.
+/// A quantity that may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
-    /// Share of the handshakes that were short.
+    /// Share of the handshakes that were resumed.
     Resumption,
     /// Share of the handshakes with this version.
     Version(u16),
@@ -63,7 +62,7 @@ pub enum What {
     ClientRoundTrip,
     /// The server's time in full handshakes.
     ServerTimeFull,
-    /// The server's time in short handshakes.
+    /// The server's time in resumed handshakes.
     ServerTimeShort,
     /// The server's time in exchanges.
     ServerTimeExchange,
@@ -90,7 +89,7 @@ impl What {
         }
     }
 
-    /// Whether it is a share, and not a time.
+    /// Whether it is a share rather than a time.
     pub const fn is_share(self) -> bool {
         !matches!(
             self,
@@ -102,7 +101,7 @@ impl What {
         )
     }
 
-    /// Whether it is a way to fail.
+    /// Whether it is a share of failed connections.
     pub const fn is_error(self) -> bool {
         matches!(self, Self::Failed(_))
     }
@@ -120,22 +119,22 @@ impl What {
     }
 }
 
-/// What a share is of, or a median.
+/// The connections that a share or a median is computed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// All connections.
     Connections,
-    /// Handshakes seen to be full or short.
+    /// Handshakes known to be full or resumed.
     Handshakes,
-    /// The same, without the first of each client.
+    /// The same, without each client's first.
     Returning,
     /// Handshakes for which a session was offered.
     Offered,
     /// Connections with a ServerHello.
     Answered,
-    /// Handshakes that show a value.
+    /// Handshakes for which the value is known.
     Shown,
-    /// Connections with such a time.
+    /// Connections for which such a time is known.
     Timed,
 }
 
@@ -157,79 +156,79 @@ impl Of {
 /// A share or a median on one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The share, from 0 to 1, or the median, seconds; with the mix of strata that both sides have on average.
+    /// The share, from 0 to 1, or the median in seconds, with the average mix of strata of both sides.
     pub value: f64,
-    /// Connections for which it holds; absent for medians.
+    /// Connections that have the property; absent for medians.
     pub count: Option<usize>,
-    /// Connections of which it is known.
+    /// Connections for which it is known.
     pub of: usize,
 }
 
-/// Something that changed.
+/// A change between the two sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The pair it is of: its place among those compared.
+    /// Index of its pair among those compared.
     pub pair: usize,
-    /// What changed.
+    /// The quantity that changed.
     pub what: What,
-    /// Of which connections.
+    /// The connections it was computed over.
     pub of: Of,
-    /// What those have in common that are held against each other.
+    /// What the connections that were compared with each other have in common.
     pub within: Within,
-    /// How it was.
+    /// The figure before.
     pub before: Figure,
-    /// How it is.
+    /// The figure after.
     pub after: Figure,
-    /// Of versions, keys, groups and cipher suites: the value that it replaced, or was replaced by.
+    /// For versions, keys, groups and cipher suites: the value that it replaced, or that replaced it.
     pub replaced: Option<(What, [Figure; 2])>,
-    /// The same as a share of other connections.
+    /// The same count as a share of other connections.
     pub also: Vec<(Of, [Figure; 2])>,
-    /// After less before.
+    /// After minus before.
     pub difference: Estimate,
-    /// The p-value among all that was tested (Holm).
+    /// The p-value adjusted for all tests (Holm).
     pub p_adjusted: f64,
-    /// What it costs; absent where that cannot be told in time.
+    /// Its cost; absent if it cannot be expressed as time.
     pub cost: Option<Cost>,
-    /// Of that, what the server takes longer in a handshake; in a full one, where it is about a key. Seconds.
+    /// The part of the cost that is server time per handshake (per full handshake for a certificate key), seconds.
     pub server_time: Option<f64>,
-    /// Full and short handshakes of both sides, for a change of resumption.
+    /// Times of full and resumed handshakes of both sides, for a change in resumption.
     pub handshakes: Option<FullAndShort>,
-    /// Of its cost, what is round trips: how many more of a connection; absent where the cost is.
+    /// The part of its cost that is round trips: how many more per connection; absent if the cost is.
     pub round_trips: Option<f64>,
-    /// What it would cost at each round trip that was asked for, in that order; absent where that is not known.
+    /// Its cost at each requested round trip, in that order; absent if unknown.
     pub projected: Vec<Option<Cost>>,
 }
 
-/// What a difference is taken from, on both sides.
+/// The data behind a difference, on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spread {
-    /// Times, seconds, sorted; as many as there are connections, with the same mix of strata on both sides.
+    /// Sorted times, seconds: one per connection, with the same mix of strata on both sides.
     Times([Vec<f64>; 2]),
-    /// How many connections have which value: one value, or all versions, keys, groups or cipher suites there
-    /// are, those with most connections first.
+    /// Number of connections by value: a single value, or all versions, keys, groups or cipher suites by falling number
+    /// of connections.
     Shares(Vec<(What, [Figure; 2])>),
 }
 
 impl Change {
-    /// What the change is taken from; `pairs` are those that were compared.
+    /// The data behind the change; `pairs` are those that were compared.
     pub fn spread(&self, pairs: &[Pair]) -> Spread {
         differences::spread(self, &pairs[self.pair])
     }
 }
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// Those that cost most first. Ways to fail come before all others: a connection that fails costs
-    /// more than time. What has no cost in time comes last.
+    /// The changes, most expensive first. Changes in failures come before all others, because a failed connection costs
+    /// more than time. Changes without a cost in time come last.
     pub changes: Vec<Change>,
-    /// Of each pair with a change, how long a connection takes, and what the difference is made of.
+    /// For each pair with a change: how long a connection takes, and the parts of the difference.
     pub totals: Vec<Total>,
     /// Round trips that costs were projected to, seconds.
     pub projected_to: Vec<f64>,
-    /// How many differences were tested.
+    /// Number of differences tested.
     pub tested: usize,
-    /// Of those, how many were too uncertain to tell, having fewer connections than an interval needs.
+    /// Number of further differences with too few connections for an interval; these were not tested.
     pub too_few: usize,
 }
 
@@ -238,7 +237,7 @@ pub fn changes(pairs: &[Pair]) -> Changes {
     changes_projected(pairs, &[])
 }
 
-/// The same, and what the changes would cost where `round_trips` is the round trip between client and server before.
+/// The same, and the changes' costs if the round trip between client and server had been each of `round_trips` before.
 pub fn changes_projected(pairs: &[Pair], round_trips: &[Duration]) -> Changes {
     let projected_to: Vec<f64> = round_trips.iter().map(Duration::as_secs_f64).collect();
     let sides = pairs.iter().map(|pair| Sides::from_both(&pair.before, &pair.after));
@@ -268,7 +267,7 @@ pub fn changes_projected(pairs: &[Pair], round_trips: &[Duration]) -> Changes {
     Changes { changes: named, totals, projected_to, tested, too_few: few.len() }
 }
 
-/// Adds what changes cost; of each pair with one, how that adds up.
+/// Adds the costs of the changes. Returns the total of each pair with a change.
 fn costs(
     named: &mut [Change],
     tests: &[Tests],
@@ -291,8 +290,8 @@ fn costs(
     totals
 }
 
-/// Of versions, keys, groups and cipher suites, the value whose share changed most: what the others lost or won
-/// is the same change.
+/// Keeps only the value whose share changed most among versions, keys, groups and cipher suites: the gains or losses of
+/// the other values are the same change.
 fn one_a_kind(changes: Vec<Change>) -> Vec<Change> {
     let mut kept: Vec<Change> = Vec::new();
     for change in changes {
@@ -310,7 +309,7 @@ fn one_a_kind(changes: Vec<Change>) -> Vec<Change> {
     kept
 }
 
-/// Larger comes first: failures, then costs in time by size, then savings by size, then what has none.
+/// Sort key, largest first: failures, then costs in time by size, then savings by size, then changes without a cost.
 fn rank(change: &Change) -> (u8, f64) {
     if change.what.is_error() && change.difference.value > 0.0 {
         return (3, change.difference.value);

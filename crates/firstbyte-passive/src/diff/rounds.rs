@@ -1,18 +1,17 @@
-//! Round trips of a connection that its distance multiplies, besides those that the handshake is seen to wait for.
+//! Round trips of a connection that scale with distance, beyond those that the handshake is seen to wait for.
 //!
-//! In: an [`Observed`]. Out: counts. What they are for: a capture at a server next door shows a round trip of 0.2 ms
-//! no matter how many there are; farther away each of them counts (`docs/wire.md`, "At other round trips").
+//! In: an [`Observed`]. Out: counts. A capture at a server nearby shows a round trip of 0.2 ms, however many there are;
+//! farther away each of them counts (`docs/wire.md`, "At other round trips").
 
 use super::super::Doubts;
 use super::super::observed::{Carrier, Observed};
 
-/// What TCP may have under way before anything is acknowledged: ten segments (RFC 6928) of 1,448 bytes (Ethernet, with
-/// time stamps).
+/// TCP's initial window: ten segments (RFC 6928) of 1,448 bytes (Ethernet, with timestamps).
 const WINDOW_TCP: u64 = 10 * 1_448;
-/// The same over QUIC (RFC 9002 §7.2): ten datagrams of 1,200 bytes.
+/// QUIC's initial window (RFC 9002 §7.2): ten datagrams of 1,200 bytes.
 const WINDOW_QUIC: u64 = 10 * 1_200;
 
-/// Doubts with which there may have been more flights, or larger ones, than were seen, or repeated ones.
+/// Doubts that mean there may have been more or larger flights than were seen, or retransmitted ones.
 const UNCOUNTED: Doubts = Doubts::MID_STREAM
     .with(Doubts::ONE_SIDED)
     .with(Doubts::GAP)
@@ -22,8 +21,8 @@ const UNCOUNTED: Doubts = Doubts::MID_STREAM
     .with(Doubts::FASTER_THAN_PATH)
     .with(Doubts::RECORDS_LOST);
 
-/// Answers of the server that the first request did not wait for: it left before they came (early data that was not
-/// refused, a false start: RFC 7918).
+/// Answers from the server that the first request did not wait for: it was sent before they came (early data that was
+/// not refused, or a false start: RFC 7918).
 pub(super) fn overlapped(observed: &Observed) -> u32 {
     let Some(first) = observed.exchanges.first.first() else { return 0 };
     let early = observed.tls.as_deref().and_then(|tls| tls.early_data);
@@ -34,9 +33,10 @@ pub(super) fn overlapped(observed: &Observed) -> u32 {
     observed.flights.iter().filter(|flight| !flight.by_client && later(flight.start)).count() as u32
 }
 
-/// Round trips of the handshake: the server's answers, and those that its flights need besides. Each flight that is larger
-/// than the initial window waits for acknowledgments, with the window doubled each time (slow start, RFC 5681 §3.1). Absent where
-/// the handshake was not seen to its end, or something of it was lost.
+/// Round trips of the handshake: the server's answers, and those needed by large flights.
+///
+/// A flight larger than the initial window waits for acknowledgments, with the window doubled each time (slow start,
+/// RFC 5681 §3.1). Absent if the handshake was not seen to its end, or part of it was lost.
 pub(super) fn of_handshake(observed: &Observed) -> Option<u32> {
     let time = observed.handshake_time?;
     if !time.confident && observed.doubts.any(UNCOUNTED) {

@@ -1,4 +1,4 @@
-//! What of a connection is compared: a few numbers each, so that long captures fit in memory.
+//! The facts of a connection that are compared: a few numbers each, so that long captures fit in memory.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -12,44 +12,45 @@ use super::beside::Facts;
 use super::rounds;
 use firstbyte_core::timeline::Handshake;
 
-/// One connection, as far as it is compared.
+/// One connection, reduced to the facts that are compared.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) started: Time,
     pub(super) last: Time,
-    /// Whose connection it is, and to which server.
+    /// The client's address and the server's endpoint.
     pub(super) between: (IpAddr, Endpoint),
-    /// Whether the handshake was short; absent when it was not seen.
+    /// Whether the handshake was resumed; absent if unknown.
     pub(super) resumed: Option<bool>,
     pub(super) version: Option<u16>,
     pub(super) group: Option<u16>,
     pub(super) cipher_suite: Option<u16>,
-    /// Whether a session was offered; absent when it is not known.
+    /// Whether a session was offered; absent if unknown.
     pub(super) offered: Option<bool>,
     pub(super) key: Option<CertificateKey>,
     /// Absent without a ServerHello.
     pub(super) hello_retry_request: Option<bool>,
     pub(super) failed: Option<Failed>,
-    /// Round trips between the tap and either side, seconds.
+    /// Round trips between the tap and each side, seconds.
     pub(super) server_rtt: Option<f64>,
     pub(super) client_rtt: Option<f64>,
-    /// The handshake's time, and the server's part of it, seconds; absent where in doubt.
+    /// The handshake's time, and the server's part of it, seconds; absent if in doubt.
     pub(super) handshake: Option<(f64, f64)>,
-    /// Round trips of the handshake that the first request waited for, those of flights beyond the initial window included;
-    /// also where its time is in doubt, as it is in a flight that has to wait.
+    /// Round trips of the handshake that the first request waited for, including those for flights larger than the
+    /// initial window. Known even if the handshake's time is in doubt, as it is if a flight has to wait.
     pub(super) round_trips: Option<u32>,
-    /// Those for which it did not wait: it left before the server's answer (early data, a false start).
+    /// Round trips that the first request did not wait for: it was sent before the server's answer (early data, a false
+    /// start).
     overlapped: u32,
-    /// Whether the connection is opened before the handshake (TCP).
+    /// Whether a connection is opened before the handshake (TCP).
     pub(super) has_opening: bool,
-    /// Mean time of the server over the exchanges that are kept, seconds.
+    /// The server's mean time over the stored exchanges, seconds.
     pub(super) exchange_server: Option<f64>,
     pub(super) answered: u32,
     pub(super) beside: Facts,
 }
 
 impl Seen {
-    /// Absent when it is not known which end is the server.
+    /// Absent if the server is not known.
     pub(super) fn from_observed(observed: &Observed) -> Option<Self> {
         if observed.roles == Roles::Unknown {
             return None;
@@ -58,7 +59,7 @@ impl Seen {
         let failed = Failed::judge(observed);
         let trips = &observed.round_trips;
         let handshake = observed.handshake_time.filter(|time| time.confident);
-        // Acknowledgements of data wait in the client and the server; those of the opening do not.
+        // Acknowledgments of data may be delayed by client or server; those of the opening are not.
         let over_quic = observed.carrier == Carrier::Quic;
         let rtt = |syn: Option<Duration>, least: Option<Duration>| {
             syn.or(least.filter(|_| over_quic)).map(|rtt| rtt.as_secs_f64())
@@ -99,8 +100,8 @@ impl Seen {
         self.handshake.filter(|_| self.resumed == Some(resumed))
     }
 
-    /// What of the handshake's time is neither the server's nor whole round trips: the client's, and what
-    /// flights took to pass.
+    /// The part of the handshake's time that is neither the server's nor whole round trips: the client's time, and the
+    /// duration of flights.
     pub(super) fn rest_of_handshake(&self) -> Option<f64> {
         let (whole, server) = self.handshake?;
         let path = self.server_rtt? + self.client_rtt?;
@@ -108,8 +109,8 @@ impl Seen {
     }
 }
 
-/// Mean over the exchanges kept: from the request's last byte to the response's first, less the round
-/// trip between tap and server.
+/// Mean over the stored exchanges: from the request's last byte to the response's first, minus the round trip between
+/// tap and server.
 fn exchange_server(observed: &Observed) -> Option<f64> {
     if observed.exchanges.approximate {
         return None;
@@ -127,21 +128,21 @@ fn exchange_server(observed: &Observed) -> Option<f64> {
 
 /// Connections of one side of a comparison.
 ///
-/// Clones share what they have, and so does what is left of many when some are taken out.
+/// Clones share their connections, and so does a side from which a few connections were removed.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     seen: Arc<Vec<Seen>>,
-    /// Places in it that are not of this side.
+    /// Indices that do not belong to this side.
     without: Range<usize>,
 }
 
 impl Side {
-    /// Adds a connection. One whose ends are not known to be client and server is left out.
+    /// Adds a connection, unless its client and server cannot be told apart.
     pub fn add(&mut self, observed: &Observed) {
         self.own().extend(Seen::from_observed(observed));
     }
 
-    /// The list, of this side alone.
+    /// The list, copied if it is shared.
     fn own(&mut self) -> &mut Vec<Seen> {
         if !self.without.is_empty() {
             self.seen = Arc::new(self.iter().cloned().collect());
@@ -150,7 +151,7 @@ impl Side {
         Arc::make_mut(&mut self.seen)
     }
 
-    /// Those of this side but the ones at `places`.
+    /// This side without the connections at `places`.
     pub(super) fn without(&self, places: Range<usize>) -> Self {
         debug_assert!(self.without.is_empty());
         Self { seen: Arc::clone(&self.seen), without: places }
@@ -161,24 +162,24 @@ impl Side {
         before.iter().chain(&rest[self.without.len()..])
     }
 
-    /// Adds all of `other`.
+    /// Adds all connections of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.own().extend(other.iter().cloned());
     }
 
-    /// How many connections there are.
+    /// Number of connections.
     pub fn connections(&self) -> usize {
         self.seen.len() - self.without.len()
     }
 
-    /// In the order in which they began.
+    /// The connections in the order in which they began.
     pub(super) fn in_order(&self) -> Vec<&Seen> {
         let mut seen: Vec<&Seen> = self.iter().collect();
         seen.sort_by_key(|seen| seen.started);
         seen
     }
 
-    /// Connections in a second, from the first packet to the last; absent within less than a second.
+    /// Connections per second, from the first packet to the last; absent for less than a second.
     pub fn connections_per_second(&self) -> Option<f64> {
         let first = self.iter().map(|seen| seen.started).min()?;
         let last = self.iter().map(|seen| seen.last).max()?;

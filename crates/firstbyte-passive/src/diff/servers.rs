@@ -1,4 +1,4 @@
-//! Connections by server, and which servers are held against which.
+//! Groups connections by server, and pairs the servers to compare.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,21 +9,21 @@ use super::super::layers::Endpoint;
 use super::super::observed::{Carrier, Observed};
 use super::Side;
 
-/// Two sides to compare, and what they are called.
+/// Two sides to compare, and their names.
 #[derive(Clone, Debug, Default)]
 pub struct Pair {
-    /// What is compared: a server, or a group of them.
+    /// The server, or group of servers, that is compared.
     pub name: String,
-    /// What it is compared with, where that is not the same thing earlier.
+    /// What it is compared with, unless that is the same thing at an earlier time.
     pub against: Option<String>,
-    /// How it was, or what it should be like.
+    /// Connections before, or those to measure up to.
     pub before: Side,
-    /// How it is.
+    /// Connections after.
     pub after: Side,
 }
 
-/// Connections by server: an address and port. Names do not part them, as a connection that is refused asks
-/// for none. Memory is bounded: from [`MOST_CONNECTIONS`] on they are only counted.
+/// Connections by server: address and port. Server names do not separate them, because a refused connection has none.
+/// Memory is bounded: connections beyond [`MOST_CONNECTIONS`] are only counted.
 #[derive(Clone, Debug, Default)]
 pub struct Servers {
     servers: BTreeMap<(Endpoint, bool), Server>,
@@ -31,11 +31,11 @@ pub struct Servers {
     left_out: u64,
 }
 
-/// Connections of one side that are compared.
+/// Most connections on one side that are compared.
 pub const MOST_CONNECTIONS: usize = 1 << 20;
-/// Servers of one capture that are held against the others.
+/// Most servers of one capture that are compared with the others.
 pub const MOST_SERVERS: usize = 256;
-/// Names of one server that are kept.
+/// Most names kept for one server.
 const MOST_NAMES: usize = 1_024;
 
 #[derive(Clone, Debug, Default)]
@@ -64,17 +64,17 @@ impl Servers {
         }
     }
 
-    /// Connections that came after [`MOST_CONNECTIONS`], and are not compared.
+    /// Number of connections beyond [`MOST_CONNECTIONS`], which are not compared.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// How many connections there are.
+    /// Number of connections.
     pub fn connections(&self) -> usize {
         self.servers.values().map(|server| server.side.connections()).sum()
     }
 
-    /// Each server before and after; and those that are on one side only, before and after.
+    /// Pairs of each server before and after; and the names of servers on one side only, before and after.
     pub fn pairs(before: &Self, after: &Self) -> (Vec<Pair>, [Vec<String>; 2]) {
         let mut pairs = Vec::new();
         for (key, was) in &before.servers {
@@ -91,8 +91,8 @@ impl Servers {
         (pairs, [before.without(after), after.without(before)])
     }
 
-    /// Each server against all others together: of the [`MOST_SERVERS`] with most connections. The others of
-    /// these are all, and how many servers there are is beside them.
+    /// Pairs each server with all others together, for the [`MOST_SERVERS`] with most connections. The others include
+    /// servers beyond this limit. Also returns the number of servers.
     pub fn each_against_others(&self) -> (Vec<Pair>, usize) {
         let mut all = Side::default();
         let mut places = Vec::with_capacity(self.servers.len());
@@ -117,7 +117,7 @@ impl Servers {
         (largest.into_iter().map(|place| pair(&places[place])).collect(), places.len())
     }
 
-    /// The servers that one of `patterns` names.
+    /// All connections of the servers that match one of `patterns`.
     pub fn group(&self, patterns: &[&str]) -> Side {
         let mut side = Side::default();
         for (key, server) in &self.servers {
@@ -147,20 +147,20 @@ fn label((server, quic): (Endpoint, bool), names: &BTreeSet<Box<str>>) -> String
     }
 }
 
-/// Whether a pattern names a server: by a server name, in which `*` stands for any letters; by an address; by
-/// an address and port.
+/// Whether a pattern matches a server: by server name, in which `*` stands for any characters, by address, or by
+/// address and port.
 fn matches(pattern: &str, server: Endpoint, names: &BTreeSet<Box<str>>) -> bool {
     let address = server.socket_addr();
     if pattern.parse::<IpAddr>().is_ok_and(|ip| ip == address.ip()) {
         return true;
     }
-    // Host names are the same in either case (RFC 4343).
+    // Host names are case-insensitive (RFC 4343).
     let pattern = pattern.to_ascii_lowercase();
     is_like(&pattern, &address.to_string())
         || names.iter().any(|name| is_like(&pattern, &name.to_ascii_lowercase()))
 }
 
-/// Whether a pattern names the server of `observed`, as in [`Servers::group`].
+/// Whether a pattern matches the server of `observed`, as in [`Servers::group`].
 pub fn is_server(pattern: &str, observed: &Observed) -> bool {
     let sni = observed.tls.as_ref().and_then(|tls| tls.sni.clone());
     matches(pattern, observed.server, &sni.into_iter().collect())

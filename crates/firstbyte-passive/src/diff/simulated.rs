@@ -1,4 +1,4 @@
-//! Simulated traffic with known truth: what changed is named with what it costs, and what did not is not.
+//! Simulated traffic with known changes: real changes are reported with their cost, and nothing else is.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const TLS13: u16 = 0x0304;
 const X25519: u16 = 29;
 const P256: u16 = 23;
 
-/// How a server and its network are.
+/// The properties of a server and its network.
 #[derive(Clone, Copy)]
 struct Truth {
     resumption: f64,
@@ -34,7 +34,7 @@ struct Truth {
     full_ms: f64,
     exchange_ms: f64,
     refused: f64,
-    /// How much of a connection's noise is the one's before.
+    /// Share of a connection's noise that is carried over from the one before.
     sticky: f64,
 }
 
@@ -63,12 +63,12 @@ impl Simulation {
         Self { random: fastrand::Rng::with_seed(seed), state: 0.0, number: 0 }
     }
 
-    /// Roughly normal, variance one: a part of it lasts.
+    /// Roughly normal noise with variance one, part of which is carried over.
     fn noise(&mut self) -> f64 {
         (0..12).map(|_| self.random.f64()).sum::<f64>() - 6.0
     }
 
-    /// Milliseconds around `median`, log-normal, a part of the noise being the state's.
+    /// A log-normal time around `median`, in milliseconds, with part of the noise taken from the state.
     fn around(&mut self, median: f64, sticky: f64) -> Duration {
         let noise = sticky.sqrt() * self.state + (1.0 - sticky).sqrt() * self.noise();
         Duration::from_secs_f64(median * (0.25 * noise).exp() / 1e3)
@@ -102,7 +102,7 @@ impl Simulation {
             client_hello: true,
             server_hello: true,
             version: Some(truth.version),
-            // With TLS 1.3 a session is joined by a key exchange, and certificates are encrypted.
+            // In TLS 1.3 resumption includes a key exchange, and certificates are encrypted.
             group: (!short || truth.version == TLS13).then_some(truth.group),
             cipher_suite: Some(truth.cipher_suite),
             certificates: (!short && truth.version != TLS13).then_some(CertificatesSeen {
@@ -184,7 +184,7 @@ fn lost_resumption_is_named_with_its_ratio_and_cost() {
     let change = only(&found);
     assert_eq!(change.what, What::Resumption);
     assert!((change.difference.value + 0.8).abs() < 0.05, "{change:?}");
-    // Full: 2 round trips of 0.8 ms and 3 ms; short: 1 and 0.3 ms.
+    // Full: 2 round trips of 0.8 ms and 3 ms; resumed: 1 round trip and 0.3 ms.
     let ratio = change.handshakes.unwrap().ratio().unwrap();
     assert!((ratio - 4.7 / 1.2).abs() < 0.4, "{ratio}");
     let cost = change.cost.unwrap();
@@ -192,7 +192,7 @@ fn lost_resumption_is_named_with_its_ratio_and_cost() {
     assert!((cost.per_connection / expected - 1.0).abs() < 0.1, "{cost:?}, not {expected}");
     let interval = cost.interval.unwrap();
     assert!(interval.low <= cost.per_connection && cost.per_connection <= interval.high);
-    // Of fifty connections in a second one is refused.
+    // Of fifty connections per second, one is refused.
     assert!((cost.per_second.unwrap() / cost.per_connection - 49.0).abs() < 1.0, "{cost:?}");
 }
 
@@ -213,7 +213,7 @@ fn every_kind_of_change_is_named_alone() {
         let found = compared(seed as u64, 800, &STEADY, &after);
         assert_eq!(only(&found).what.name(), name);
     }
-    // Both sides of the tap are longer; a retry costs the new round trip.
+    // The round trip grows on both sides of the tap; a retry costs the new round trip.
     let found = compared(9, 800, &STEADY, &Truth { rtt_ms: 4.0, ..STEADY });
     let names: Vec<_> = found.changes.iter().map(|change| change.what.name()).collect();
     assert_eq!(names, ["server-round-trip", "client-round-trip"]);
@@ -245,7 +245,7 @@ fn figures_are_those_of_what_they_are_taken_from() {
             Spread::Times(times) => {
                 for (times, figure) in times.iter().zip(figures) {
                     assert_eq!(times.len(), figure.of);
-                    // Of two strata the median of both is between their own.
+                    // The median over two strata lies between their medians.
                     let ratio = median(times).unwrap() / figure.value;
                     assert!((ratio - 1.0).abs() < 0.03, "{change:?}: {ratio}");
                 }
@@ -264,13 +264,13 @@ fn what_is_small_or_rare_is_not_named() {
     let found =
         compared(5, 20_000, &STEADY, &Truth { resumption: 0.77, exchange_ms: 1.55, ..STEADY });
     assert_eq!(found.changes, []);
-    // Large, but of ten connections.
+    // Large, but based on only ten connections.
     let found = compared(6, 10, &STEADY, &Truth { resumption: 0.0, ..STEADY });
     assert_eq!((found.changes.len(), found.tested), (0, 0));
     assert!(found.too_few > 0);
 }
 
-/// The share of pairs without any change in which one is named.
+/// Share of unchanged pairs in which a change is reported.
 fn cries_of_wolf(n: usize, sticky: f64, runs: u64) -> f64 {
     let truth = Truth { sticky, ..STEADY };
     let wrong = (0..runs)
@@ -287,7 +287,7 @@ fn two_halves_of_steady_traffic_give_no_change() {
     }
 }
 
-/// The clients' first handshakes are full, and at the beginning of a capture most are the first.
+/// Clients' first handshakes are full, and at the start of a capture most are first ones.
 #[test]
 fn a_capture_that_begins_cold_gives_no_change() {
     let wrong = (0..200)

@@ -1,7 +1,7 @@
-//! Captures in which nothing changes, cut into pieces: no piece differs from another.
+//! Cuts captures in which nothing changes into pieces, and checks that no piece differs from another.
 //!
-//! In: the captures (`.pcap`, `.pcapng`) of the directory `FIRSTBYTE_STEADY_CAPTURES`. Each is cut into halves, thirds and
-//! quarters of its packets, and of its time; every piece is compared with every later one.
+//! In: the captures (`.pcap`, `.pcapng`) in the directory `FIRSTBYTE_STEADY_CAPTURES`. Each is cut into halves, thirds
+//! and quarters, by packets and by time; every piece is compared with every later one.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ fn servers(frames: &[Kept]) -> Servers {
     servers
 }
 
-/// `frames` in so many pieces, of as many packets or of as much time.
+/// Cuts `frames` into `many` pieces, with equal numbers of packets or equal durations.
 fn pieces(frames: &[Kept], many: usize, by_time: bool) -> Vec<&[Kept]> {
     let stamps = || frames.iter().filter_map(|frame| frame.at);
     let (Some(first), Some(last)) = (stamps().min(), stamps().max()) else { return Vec::new() };

@@ -1,7 +1,7 @@
-//! Like with like: connections in strata, and what differs between two sides within them.
+//! Compares like with like: groups connections into strata, and finds differences within these.
 //!
-//! In: the connections of both sides. Out: shares and medians with the same mix of strata on both sides, and
-//! their differences. A mix that changed is no difference here; what it costs, `decomposition` says.
+//! In: the connections of both sides. Out: shares and medians with the same mix of strata on both sides, and their
+//! differences. A change of the mix is not a difference here; `decomposition` computes its cost.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -14,34 +14,34 @@ use firstbyte_core::stats::{
     Estimate, FEWEST_ROUNDS, Stratified, Stratum, quantile, stratified_medians, stratified_shares,
 };
 
-/// Clients hardly ever come twice when fewer than one handshake in so many is of one that does.
+/// Returning clients count as rare if they make less than one handshake in this many.
 const HARDLY_ANY: usize = 5;
-/// Values of a version, key, group or cipher suite that are tested.
+/// Most values of a version, key, group or cipher suite that are tested.
 const MOST_VALUES: usize = 16;
-/// Strata that are compared hold this share of each side's connections, or coarser ones are taken.
+/// The compared strata must hold this share of each side's connections; otherwise coarser strata are used.
 const LEAST_COVERED: f64 = 0.5;
 
-/// What connections have in common that are held against each other.
+/// What connections that are compared with each other have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Within {
     /// The version of TLS.
     pub version: bool,
-    /// Whether it is the first of its client.
+    /// Whether it is the client's first.
     pub first: bool,
-    /// Whether the handshake was full or short.
+    /// Whether the handshake was full or resumed.
     pub handshake: bool,
     /// Whether there was a HelloRetryRequest.
     pub hello_retry_request: bool,
-    /// The key of the certificate.
+    /// The certificate's key.
     pub key: bool,
-    /// The group of the key exchange.
+    /// The key-exchange group.
     pub group: bool,
     /// The cipher suite.
     pub cipher_suite: bool,
 }
 
 impl Within {
-    /// Nothing.
+    /// No property: all connections are compared with each other.
     pub(super) const ANYTHING: Self = Self {
         version: false,
         first: false,
@@ -71,14 +71,14 @@ impl Within {
     }
 }
 
-/// A connection, and whether it is the first of its client.
+/// A connection, and whether it is its client's first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
     pub(super) seen: &'a Seen,
     pub(super) first: bool,
 }
 
-/// What the connections of a stratum have in common, as far as it is looked at.
+/// The properties that the connections of a stratum share; those not looked at are unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     version: Option<u16>,
@@ -114,13 +114,14 @@ pub(super) struct Sides<'a>(pub(super) [Vec<Row<'a>>; 2]);
 pub(super) struct Compared {
     pub(super) figures: [Figure; 2],
     pub(super) difference: Estimate,
-    /// It is larger than what either side changes within itself.
+    /// Whether it is larger than the fluctuation within either side.
     pub(super) lasts: bool,
     pub(super) within: Within,
 }
 
-/// How many times as large as its standard error by quarters a difference has to be: Student's t with six degrees of
-/// freedom, of shares at 1 %, of times at 0.1 %. Who serves is busy for a while and then is not, which shares do not know.
+/// Smallest ratio of a difference to its standard error over quarters: Student's t with six degrees of freedom, at 1 %
+/// for shares and at 0.1 % for times. Times need more, because servers are busy for a while and then idle; shares do
+/// not depend on that.
 const SHARES_OVER_WANDER: f64 = 3.707;
 const TIMES_OVER_WANDER: f64 = 5.959;
 
@@ -128,11 +129,11 @@ fn lasts(found: &Stratified, least: f64) -> bool {
     found.wander.is_none_or(|wander| found.difference.value.abs() >= least * wander)
 }
 
-/// What a family of values has: versions, keys, groups, cipher suites.
+/// The values of one family (versions, keys, groups or cipher suites), compared.
 pub(super) struct Family<T> {
-    /// Of each value, those with most connections first.
+    /// Each value with its comparison, by falling number of connections.
     pub(super) values: Vec<(T, Compared)>,
-    /// How many of the values say something that the others do not.
+    /// Number of values that are not determined by the others.
     pub(super) tested: usize,
 }
 
@@ -161,7 +162,7 @@ impl<'a> Sides<'a> {
         sides
     }
 
-    /// Those that `keep` holds of.
+    /// The rows for which `keep` is true.
     pub(super) fn filtered(&self, keep: impl Fn(&Row<'_>) -> bool) -> Self {
         Self(self.0.each_ref().map(|side| side.iter().copied().filter(|row| keep(row)).collect()))
     }
@@ -183,7 +184,7 @@ impl<'a> Sides<'a> {
         strata
     }
 
-    /// The strata that are compared, of the first of `levels` that leaves enough to compare.
+    /// The strata to compare: those of the first of `levels` that leaves enough connections.
     fn comparable<T>(
         &self,
         levels: &[Within],
@@ -216,7 +217,7 @@ impl<'a> Sides<'a> {
         found
     }
 
-    /// The difference of a share.
+    /// Compares a share.
     pub(super) fn share(
         &self,
         levels: &[Within],
@@ -227,7 +228,7 @@ impl<'a> Sides<'a> {
         shares(within, &strata)
     }
 
-    /// The difference of a median; with `whole` of most connections, or none.
+    /// Compares a median; with `whole`, only if the strata cover most connections.
     pub(super) fn time(
         &self,
         levels: &[Within],
@@ -244,8 +245,8 @@ impl<'a> Sides<'a> {
         Some(Compared { figures, difference, lasts: lasts(&found, TIMES_OVER_WANDER), within })
     }
 
-    /// The times of both sides with the same mix of strata, sorted: as many as there are of each, at equal
-    /// steps of their distribution.
+    /// The sorted times of both sides with the same mix of strata: one per connection, at equal steps of their
+    /// distribution.
     pub(super) fn times(
         &self,
         within: Within,
@@ -258,7 +259,7 @@ impl<'a> Sides<'a> {
         [0, 1].map(|side| mixed(&strata, side))
     }
 
-    /// The differences of the shares of every value.
+    /// Compares the share of every value.
     pub(super) fn family<T: Copy + Eq + Hash>(
         &self,
         levels: &[Within],
@@ -266,7 +267,7 @@ impl<'a> Sides<'a> {
     ) -> Option<Family<T>> {
         let (within, strata, _) = self.comparable(levels, &of)?;
         let mut values = values(&strata);
-        // With two values one says what the other does. Of many made up the most frequent count.
+        // With two values, one determines the other. If clients make up many values, only the most frequent ones count.
         let tested = match values.len() {
             0..=2 => 1,
             n => n.min(MOST_VALUES),
@@ -287,9 +288,10 @@ impl<'a> Sides<'a> {
         Some(family)
     }
 
-    /// Whether a value's share changed by more than what is shown on one side only can explain: who resumed before
-    /// and does not any more shows values that were not seen before, whichever these are. What was shown before is
-    /// still there, then: if the value rose, all others would have to be as frequent as before at least.
+    /// Whether a value's share changed by more than can be explained by handshakes that show their value on one side
+    /// only: a client that no longer resumes shows values that were hidden before, whatever these are. The values shown
+    /// before are then still there: for this value to have risen, all others would have to be at least as frequent as
+    /// before.
     pub(super) fn is_more_than_shown(
         &self,
         rose: bool,
@@ -310,7 +312,7 @@ impl<'a> Sides<'a> {
                 all[side] += sides[side].len();
                 known[side] += shown[side];
             }
-            // Where more is shown, what is there must have become less; otherwise more.
+            // If more is shown now, a value must have become rarer to count; otherwise more frequent.
             let more = now >= was;
             let counted = if more { !rose } else { rose };
             sides.map(|side| {
@@ -326,7 +328,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Whether each is the first of its client, server and version: such have nothing to resume.
+/// Marks each connection that is the first of its client, server and version: these have no session to resume.
 fn firsts(side: &[Row<'_>]) -> Vec<bool> {
     let mut met = HashSet::new();
     side.iter()
@@ -342,7 +344,7 @@ fn known<T>(strata: &[Stratum<T>]) -> [usize; 2] {
     [0, 1].map(|side| strata.iter().map(|stratum| stratum.sides[side].len()).sum())
 }
 
-/// Strata with their weights: the mean of their shares of both sides.
+/// Strata with their weights: the mean of their shares on both sides.
 fn weighed<T>(strata: impl Iterator<Item = [Vec<(usize, T)>; 2]>) -> Vec<Stratum<T>> {
     let mut strata: Vec<Stratum<T>> = strata.map(|sides| Stratum { weight: 0.0, sides }).collect();
     let all = known(&strata).map(|all| all.max(1) as f64);
@@ -365,7 +367,7 @@ fn shares(within: Within, strata: &[Stratum<bool>]) -> Option<Compared> {
     Some(Compared { figures, difference, lasts: lasts(&found, SHARES_OVER_WANDER), within })
 }
 
-/// Every value, in the order in which they were met, and how often it was on either side.
+/// Every value in the order of first occurrence, with its count on either side.
 fn values<T: Copy + Eq + Hash>(strata: &Strata<T>) -> Vec<(T, [usize; 2])> {
     let mut places: HashMap<T, usize> = HashMap::new();
     let mut counts: Vec<(T, [usize; 2])> = Vec::new();
@@ -410,8 +412,7 @@ fn mixed(strata: &[Stratum<f64>], side: usize) -> Vec<f64> {
     mixed
 }
 
-/// The value whose share changed the other way most, where it is what the first one was replaced by, or
-/// replaced.
+/// The value whose share changed most in the opposite direction, if it replaced the first one or was replaced by it.
 pub(super) fn counterpart<T: Copy>(
     family: &Family<T>,
     place: usize,
@@ -426,8 +427,8 @@ pub(super) fn counterpart<T: Copy>(
     (2.0 * most.difference.value.abs() >= own.abs()).then(|| (what(*value), most.figures))
 }
 
-/// The mean of the values, those beyond the 5th and the 95th percentile taken to be there: means of parts add up to
-/// that of the whole, and one that was late says little of the others. Absent where there are none.
+/// The mean of the values, with those beyond the 5th and 95th percentile clamped. Means of parts add up to the mean of
+/// the whole, and one late packet says little about the others. Absent if there are no values.
 pub(super) fn typical(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (quantile(&values, 0.05)?, quantile(&values, 0.95)?);

@@ -1,4 +1,4 @@
-//! Both sides of a comparison beside each other, as a part of a [`DifferenceRecord`](super::DifferenceRecord).
+//! Both sides of a comparison side by side, as part of a [`DifferenceRecord`](super::DifferenceRecord).
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct BesideRecord<'a> {
     pub throughput_difference_interval: Option<[f64; 2]>,
 }
 
-/// Connections by what they have.
+/// Connections counted by value.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct TableRecord {
@@ -43,7 +43,7 @@ pub struct ValueRecord {
     pub difference_interval: Option<[f64; 2]>,
 }
 
-/// How fast responses came.
+/// Throughput of responses.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct ThroughputRecord {

@@ -1,4 +1,4 @@
-//! What a capture says of a server's capacity, as one line of JSON. The fields are in `docs/formats.md`.
+//! A server's capacity, as one line of JSON. The fields are in `docs/formats.md`.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ pub struct CapacityRecord {
     pub slots: Vec<SlotRecord>,
 }
 
-/// Connections a second, and what one costs.
+/// Connections per second, and the cost of one.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct SustainedRecord {
@@ -52,7 +52,7 @@ pub struct SustainedRecord {
     pub handshakes: u64,
 }
 
-/// Handshakes that found about as many others there.
+/// Handshakes that found about the same number of others.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct AtOnceRecord {
@@ -63,7 +63,7 @@ pub struct AtOnceRecord {
     pub between_departures_seconds: f64,
 }
 
-/// Handshakes that ended in a slot of time.
+/// Handshakes that ended in one time slot.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct SlotRecord {

@@ -1,4 +1,4 @@
-//! What was read by a live capture and what was lost, as one line of JSON. The fields are in `docs/formats.md`.
+//! What a live capture read and lost, as one line of JSON. The fields are in `docs/formats.md`.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub const WIRE_CAPTURE_FORMAT: &str = "firstbyte/wire-capture";
 /// The version that is written.
 pub const WIRE_CAPTURE_VERSION: u32 = 1;
 
-/// A live capture, at its end.
+/// A live capture at its end.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct CaptureRecord<'a> {

@@ -1,4 +1,4 @@
-//! What changed between captures, as one JSON object. The fields are in `docs/formats.md`.
+//! Changes between captures, as one JSON object. The fields are in `docs/formats.md`.
 
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ pub struct ChangeRecord<'a> {
     pub projected: Vec<Option<CostRecord>>,
 }
 
-/// What a change would cost at a round trip that was asked for.
+/// The cost of a change at a requested round trip.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct CostRecord {
@@ -72,7 +72,7 @@ pub struct CostRecord {
     pub cost_seconds_per_second: Option<f64>,
 }
 
-/// What a value replaced, or was replaced by.
+/// The value that was replaced, or that replaced it.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct ReplacedRecord {
@@ -90,7 +90,7 @@ pub struct ShareRecord {
     pub after: FigureRecord,
 }
 
-/// What changed in all.
+/// The total change.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct TotalRecord<'a> {
@@ -105,7 +105,7 @@ pub struct TotalRecord<'a> {
     pub projected: Vec<Option<ProjectedRecord>>,
 }
 
-/// What a connection takes, and what the difference is made of.
+/// Duration of a connection, and the parts of the difference.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct SumRecord {
@@ -118,7 +118,7 @@ pub struct SumRecord {
     pub rest_seconds: f64,
 }
 
-/// The same at a round trip that was asked for.
+/// The same at a requested round trip.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct ProjectedRecord {
@@ -137,7 +137,7 @@ pub struct FigureRecord {
 }
 
 impl<'a> DifferenceRecord<'a> {
-    /// The record of what came of comparing `pairs`.
+    /// The record of the changes between `pairs`.
     pub fn from_changes(
         changes: &Changes,
         beside: &[Beside],

@@ -1,4 +1,4 @@
-//! Stored forms of what captures show, as the core's `document` has those of samples.
+//! Stored forms of the results from captures. The core's `document` has those of samples.
 
 mod beside;
 mod capacity;

@@ -1,4 +1,4 @@
-//! A connection seen in captured packets, as one line of JSON. The fields are in `docs/formats.md`.
+//! A captured connection as one line of JSON. The fields are in `docs/formats.md`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct ObservedRecord {
     pub doubts: Vec<&'static str>,
 }
 
-/// What one end sent.
+/// Traffic of one end.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct TrafficRecord {
@@ -62,7 +62,7 @@ pub struct TrafficRecord {
     pub missing_bytes: u64,
 }
 
-/// What was seen of TLS.
+/// TLS, as far as the capture shows it.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct TlsSeenRecord {
@@ -102,7 +102,7 @@ pub struct TlsSeenRecord {
     pub complete: bool,
 }
 
-/// What was seen of QUIC besides TLS.
+/// QUIC apart from TLS, as far as the capture shows it.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct QuicSeenRecord {
@@ -124,7 +124,7 @@ pub struct QuicSeenRecord {
     pub spin_rtt_ns: Option<u64>,
 }
 
-/// Packets of one direction, by their headers.
+/// Packets in one direction, counted by header type.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct QuicPacketsRecord {
@@ -135,7 +135,7 @@ pub struct QuicPacketsRecord {
     pub coalesced_datagrams: u32,
 }
 
-/// Where the handshake's time went.
+/// Where the handshake's time was spent.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct HandshakeTimeRecord {
@@ -183,7 +183,7 @@ pub struct ExchangeRecord {
 }
 
 impl ObservedRecord {
-    /// The stored form of `observed`; its points in time count from its first packet.
+    /// The stored form of `observed`; times are relative to its first packet.
     pub fn from_observed(observed: &Observed) -> Self {
         let start = observed.started;
         let trips = &observed.round_trips;
@@ -342,7 +342,7 @@ impl QuicPacketsRecord {
     }
 }
 
-/// The name of a version, or its number where it has none.
+/// The name of a version, or its number if it has no name.
 fn version(number: u16) -> String {
     names::version(number).map_or_else(|| format!("0x{number:04x}"), str::to_owned)
 }

@@ -1,9 +1,8 @@
-//! Which packets are looked at: those of certain hosts and ports.
+//! Selects packets by host and port.
 //!
-//! In: frames as they are captured. Out: whether one counts. It looks at the outermost IP header, behind VLAN
-//! tags, and no further: what is in a tunnel has the tunnel's addresses. [`Filter::program`] says the same to a
-//! kernel; it may let more pass, never less, so that [`Filter::passes`] decides for files and for live
-//! captures alike.
+//! In: captured frames. Out: whether each one counts. Only the outermost IP header after VLAN tags is checked, so that
+//! packets in a tunnel have the tunnel's addresses. [`Filter::program`] is the same filter for a kernel. It may pass
+//! more packets but never fewer, so that [`Filter::passes`] decides alike for files and live captures.
 
 mod program;
 
@@ -14,12 +13,12 @@ use firstbyte_core::pcap::LinkType;
 
 pub use program::{Begin, Instruction};
 
-/// Hosts that a filter can have, so that its program is within what kernels take (4,096 instructions).
+/// Most hosts in a filter, so that its program stays within the kernel's limit of 4,096 instructions.
 pub const MOST_HOSTS: usize = 48;
-/// Ports that it can have.
+/// Most ports in a filter.
 pub const MOST_PORTS: usize = 256;
 
-/// Packets from or to one of the hosts, and from or to one of the ports; of either, none given means all.
+/// Packets from or to one of the hosts and from or to one of the ports. An empty list of either matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     v4: Vec<Ipv4Addr>,
@@ -28,7 +27,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Only these hosts and these ports; `None` with more than [`MOST_HOSTS`] or [`MOST_PORTS`].
+    /// A filter for these hosts and ports; `None` with more than [`MOST_HOSTS`] or [`MOST_PORTS`].
     pub fn new(hosts: &[IpAddr], ports: &[u16]) -> Option<Self> {
         let mut filter = Self { ports: ports.to_vec(), ..Self::default() };
         for host in hosts {
@@ -40,7 +39,7 @@ impl Filter {
         (hosts.len() <= MOST_HOSTS && ports.len() <= MOST_PORTS).then_some(filter)
     }
 
-    /// Whether everything passes.
+    /// Whether every packet passes.
     pub const fn is_empty(&self) -> bool {
         !self.has_hosts() && self.ports.is_empty()
     }
@@ -49,8 +48,8 @@ impl Filter {
         !self.v4.is_empty() || !self.v6.is_empty()
     }
 
-    /// Whether the frame counts. Of a fragmented datagram the first piece has ports; the others pass if
-    /// their hosts do.
+    /// Whether the frame passes. In a fragmented datagram only the first fragment has ports; the others pass if their
+    /// hosts do.
     #[inline]
     pub fn passes(&self, link: LinkType, captured: &[u8], wire_bytes: u32) -> bool {
         self.is_empty() || self.has_packet(link, captured, wire_bytes)

@@ -1,35 +1,35 @@
 //! A filter as a classic BPF program (McCanne and Jacobson 1993; Linux, `networking/filter.rst`).
 //!
-//! Headers are walked as far as a program without loops can: some VLAN tags, some IPv6 extension headers.
-//! What has more of them passes, and is decided by who reads the frame.
+//! The program walks headers as far as is possible without loops: a few VLAN tags, a few IPv6 extension headers.
+//! Packets with more of these pass, and the reader of the frame decides.
 
 use super::Filter;
 
 /// One instruction, `struct sock_filter`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub code: u16,
-    /// Instructions to skip where a comparison holds.
+    /// Number of instructions to skip if a comparison is true.
     pub jt: u8,
-    /// Instructions to skip where it does not.
+    /// Number of instructions to skip if it is false.
     pub jf: u8,
-    /// Its constant.
+    /// Constant operand.
     pub k: u32,
 }
 
-/// What a packet socket hands to the program.
+/// Start of the packets that a socket passes to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// Frames from their Ethernet header on; a VLAN tag may have been taken out.
+    /// Frames from their Ethernet header on; a VLAN tag may have been removed.
     Ethernet,
-    /// Packets without a link's header: the kernel tells the protocol.
+    /// Packets without a link header: the kernel supplies the protocol.
     Cooked,
 }
 
-/// VLAN tags walked.
+/// Most VLAN tags walked.
 const TAGS: usize = 4;
-/// Extension headers of IPv6 walked.
+/// Most IPv6 extension headers walked.
 const EXTENSIONS: usize = 6;
 
 const LOAD_WORD: u16 = 0x40;
@@ -49,7 +49,7 @@ const IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
-/// The protocol as the kernel knows it (`SKF_AD_OFF + SKF_AD_PROTOCOL` of `linux/filter.h`).
+/// Offset at which the kernel supplies the protocol (`SKF_AD_OFF + SKF_AD_PROTOCOL` in `linux/filter.h`).
 const PROTOCOL: u32 = 0xffff_f000;
 
 const VLAN_TYPES: [u32; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
@@ -57,7 +57,7 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const TCP_AND_UDP: [u32; 2] = [6, 17];
 
-/// A place to jump to, always further on.
+/// A jump target, always ahead.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
     Accept,
@@ -97,7 +97,7 @@ impl Assembler {
         self.put(JUMP, 0);
     }
 
-    /// Comparisons reach 255 instructions, jumps any number: each comparison steps over a jump.
+    /// Comparisons reach only 255 instructions but jumps any number, so each comparison skips a jump.
     fn jump_if(&mut self, code: u16, k: u32, to: Label) {
         self.instructions.push(Instruction { code, jt: 0, jf: 1, k });
         self.jump(to);
@@ -126,7 +126,7 @@ impl Assembler {
 }
 
 impl Filter {
-    /// The program that lets at least the packets of this filter pass, cut to `snaplen` bytes.
+    /// A program that passes at least the packets of this filter, cut to `snaplen` bytes.
     pub fn program(&self, begin: Begin, snaplen: u32) -> Vec<Instruction> {
         let mut asm = Assembler::default();
         if !self.is_empty() {
@@ -142,14 +142,14 @@ impl Filter {
         asm.finish()
     }
 
-    /// To the IP header; X is where the type is.
+    /// Walks to the IP header; leaves X at the type.
     fn link(&self, begin: Begin, asm: &mut Assembler) {
         if begin == Begin::Cooked {
             asm.put(LOAD_X, 0);
             asm.put(LOAD_HALF_AT, PROTOCOL);
             asm.jump_if(IF_EQUAL, IPV4, Label::V4Header);
             asm.jump_if(IF_EQUAL, IPV6, Label::V6Header);
-            // Kernels differ in where such a packet begins: at the tag or behind it.
+            // Kernels differ in whether such a packet starts at the tag or after it.
             VLAN_TYPES.iter().for_each(|kind| asm.jump_if(IF_EQUAL, *kind, Label::Accept));
             return asm.jump(Label::Drop);
         }
@@ -162,7 +162,7 @@ impl Filter {
                 VLAN_TYPES.iter().for_each(|kind| asm.jump_if(IF_EQUAL, *kind, Label::Accept));
                 asm.jump(Label::Drop);
             } else {
-                // The type is looked at before X moves, which needs the accumulator.
+                // The type is checked before X moves, because that needs the accumulator.
                 let found = asm.instructions.len() + 2 * VLAN_TYPES.len() + 1;
                 for kind in VLAN_TYPES {
                     let at = asm.instructions.len();
@@ -175,7 +175,7 @@ impl Filter {
         }
     }
 
-    /// X is where the type is, or, at `V4Header`, the header itself.
+    /// Expects X at the type or, at `V4Header`, at the header itself.
     fn ipv4(&self, asm: &mut Assembler) {
         asm.here(Label::V4);
         asm.move_x(2);
@@ -240,7 +240,7 @@ impl Filter {
         asm.jump(Label::Accept);
     }
 
-    /// X is where the ports are.
+    /// Expects X at the ports.
     fn transport(&self, asm: &mut Assembler) {
         if self.ports.is_empty() {
             return;
@@ -256,7 +256,7 @@ impl Filter {
     }
 }
 
-/// One header behind IPv6's, whose kind is in memory, with X on it.
+/// Walks one header after IPv6's. Expects its type in memory and X at its start.
 fn extension(level: usize, asm: &mut Assembler) {
     asm.here(Label::Level(level));
     asm.put(LOAD_MEMORY, 0);

@@ -1,4 +1,4 @@
-//! The filter in plain code and its program say the same.
+//! The filter in Rust and its BPF program agree.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use firstbyte_core::pcap::LinkType;
 
 const ETHERNET: LinkType = LinkType(1);
 
-/// Runs a program as a kernel does: bytes that are taken of `packet`, 0 beyond its end.
+/// Runs a program as a kernel does. Returns how many bytes of `packet` it accepts: 0 if it reads beyond the end.
 fn run(program: &[Instruction], packet: &[u8], protocol: u32) -> u32 {
     let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, 0_u32, 0_usize);
     let load = |place: u32, bytes: usize| -> Option<u32> {
@@ -67,7 +67,7 @@ fn run(program: &[Instruction], packet: &[u8], protocol: u32) -> u32 {
     }
 }
 
-/// A packet from one of few hosts and ports to another, with what may stand between.
+/// A packet between a few hosts and ports, with optional headers in between.
 #[derive(Clone, Debug)]
 struct Made {
     tags: usize,
@@ -75,9 +75,9 @@ struct Made {
     protocol: u8,
     hosts: [u8; 2],
     ports: [u8; 2],
-    /// Kinds of extension headers.
+    /// Types of extension headers.
     extensions: Vec<u8>,
-    /// Where the piece is, in eights of bytes, and whether more follow.
+    /// Fragment offset in units of eight bytes, and whether more fragments follow.
     fragment: (u16, bool),
     options: usize,
 }
@@ -165,7 +165,7 @@ impl Made {
         frame.extend(chain);
     }
 
-    /// The headers are within what the program walks, and what fragments carry begins with its ports.
+    /// The program walks all these headers, and fragments begin with the ports.
     fn is_plain(&self) -> bool {
         let whole = self.fragment == (0, false) || !self.extensions.contains(&44);
         self.tags <= 4 && (!self.v6 || self.extensions.len() <= 5 && whole)

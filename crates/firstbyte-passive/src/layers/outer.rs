@@ -1,23 +1,23 @@
-//! The outermost IP header of a frame, behind VLAN tags, and the ports behind it.
+//! The outermost IP header of a frame, after VLAN tags, and the ports after it.
 
 use std::net::IpAddr;
 
 use super::{Bytes, DEEPEST, Endpoint, IPV4, IPV6, LinkType, Next, TCP, UDP, Unread};
 use super::{by_type, ethernet, first, ip};
 
-/// What a filter goes by.
+/// The fields that a filter checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outer {
-    /// Source and destination, of the header's own family.
+    /// Source and destination, in the header's own address family.
     pub(crate) hosts: [IpAddr; 2],
-    /// Source and destination port; absent where there are none, or not in this piece.
+    /// Source and destination port; absent if there are none, or not in this fragment.
     pub(crate) ports: Option<[u16; 2]>,
-    /// A piece of a datagram that is not its first.
+    /// Whether this is a fragment other than the first.
     pub(crate) later_fragment: bool,
 }
 
 impl Outer {
-    /// Absent where there is no IP, or it cannot be read.
+    /// Absent if there is no IP or it cannot be read.
     pub(crate) fn parse(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option<Self> {
         let mut next = first(link, Bytes { captured: frame, bytes: wire_bytes }).ok()?;
         for _ in 0..DEEPEST {

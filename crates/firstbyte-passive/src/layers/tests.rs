@@ -44,7 +44,7 @@ fn ethernet(kinds: &[u8], rest: &[u8]) -> Vec<u8> {
     [&[2; 12][..], kinds, rest].concat()
 }
 
-/// The segment of every way to wrap it.
+/// The segment is found in every encapsulation.
 #[test]
 fn the_segment_is_found_in_every_wrapping() {
     let v4 = ipv4(6, &tcp());
@@ -96,7 +96,7 @@ fn the_segment_is_found_in_every_wrapping() {
         assert_eq!(segment.maximum_segment, Some(1460), "{name}");
         assert_eq!(packet.source.socket_addr().port(), 40_000, "{name}");
         assert_eq!(packet.destination.socket_addr().port(), 443, "{name}");
-        // Cut anywhere, it is cut or shorter, and nothing else.
+        // A frame truncated anywhere gives a truncated packet or a shorter payload, and nothing else.
         for end in 0..frame.len() {
             if let Ok(packet) = super::packet(LinkType(link), &frame[..end], frame.len() as u32)
                 && let Transport::Tcp(segment) = packet.transport
@@ -139,7 +139,7 @@ fn what_is_no_packet_is_named() {
     assert_eq!(named(101, &ipv4(1, &[0; 8])), "OtherTransport");
     assert_eq!(named(999, &[0; 60]), "UnknownLink(LinkType(999))");
     assert_eq!(named(1, &[0; 9]), "Cut");
-    // Tunnels without an end.
+    // Endlessly nested tunnels.
     let mut nested = ipv4(6, &tcp());
     for _ in 0..20 {
         nested = ipv4(4, &nested);

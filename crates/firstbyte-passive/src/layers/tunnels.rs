@@ -1,4 +1,4 @@
-//! What stands between a tunnel's header and the packet within, where that takes more than a length.
+//! Headers between a tunnel's header and the inner packet, if skipping them takes more than a length.
 
 use super::{Bytes, DEEPEST, Next, Unread};
 

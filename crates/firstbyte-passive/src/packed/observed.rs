@@ -54,7 +54,8 @@ packed!(
     }
 );
 
-/// Each time is a difference to the one before: in this order, all are small. One byte says which there are.
+/// Each time is a difference to the previous one: in this order, all are small. One byte tells which optional ones
+/// exist.
 impl Pack for Exchange {
     fn pack(&self, to: &mut Packer) {
         let record = (self.first_record_ns > 0).then_some(self.first_record_ns);

@@ -1,4 +1,4 @@
-//! What is packed is the same afterwards.
+//! Unpacking gives back what was packed.
 
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ fn of_nothing_there_is_the_empty_value() {
     assert_eq!(PackedList::<Exchange>::default().values().count(), 0);
 }
 
-/// What connections are expected to take; `cargo test -p firstbyte --test wire_memory` adds all of it up.
+/// The memory that connections are expected to take; `cargo test -p firstbyte --test wire_memory` measures all of it.
 #[test]
 fn an_exchange_takes_about_twenty_bytes() {
     let ms = |ms: i64| Time::from_unix_ns(1_763_700_000_123_456_789 + ms * 1_000_003);

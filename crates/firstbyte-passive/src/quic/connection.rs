@@ -1,8 +1,8 @@
-//! One QUIC connection, from its datagrams to what can be known of it.
+//! Follows one QUIC connection from its datagrams.
 //!
-//! In: datagrams that are its own. Out: an [`Observed`](crate::Observed). Which end is the client is
-//! proven by an Initial that opens with the client's keys. Of Handshake and 1-RTT packets only sizes,
-//! directions and times are known: what is told by them is inferred, and said to be in `docs/wire.md`.
+//! In: the datagrams of one connection. Out: an [`Observed`](crate::Observed). An Initial that opens with the client's
+//! keys proves which end is the client. For Handshake and 1-RTT packets only sizes, directions and times are known;
+//! `docs/wire.md` says which facts are inferred from these.
 
 mod completion;
 mod initials;
@@ -29,62 +29,61 @@ use crate::passed::Passed;
 use crate::table::{Key, Lasting, Side};
 use crate::{Doubts, Hygiene, Time};
 
-/// Packets of one direction by whose tags copies are told.
+/// Number of recent packets in each direction whose tags are kept to recognise copies.
 const COPIES: usize = 4;
 
-/// A QUIC connection that is under way.
+/// A QUIC connection in progress.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) number: u64,
     began: Time,
     passed: Passed,
     opening: [Option<Time>; 3],
-    /// First round trip between the tap and each side, and the smallest.
+    /// First round trip between the tap and each side, and the smallest one.
     initial: [Option<Elapsed>; 2],
     least: [Option<Elapsed>; 2],
-    /// `least` is a round trip, and not only an upper limit of it.
+    /// Whether `least` is a real round trip rather than an upper bound.
     prompt: [bool; 2],
     watch: Option<Box<Watch>>,
-    /// When the client's Finished was at the tap.
+    /// When the tap saw the client's Finished.
     finished: Option<Time>,
     datagrams: [Datagrams; 2],
     tags: [[u32; COPIES]; 2],
-    /// The connection IDs by which each side is sent to: those that it chose in the handshake, and
-    /// what came in their place.
+    /// The connection IDs to which packets to each side are sent: chosen in the handshake, and their replacements.
     to: [Option<Cid>; 2],
-    /// The destination that the client made up.
+    /// The destination ID that the client made up for its first Initial.
     made_up: Option<Cid>,
     seldom: Option<Box<Seldom>>,
     live: Option<Box<Live>>,
-    /// What is left of the handshake when it is over.
+    /// What remains of the handshake after its end.
     past: Packed<Past>,
     counts: Counts,
     exchanges: Exchanges,
     spin: Spin,
     early_bytes: u64,
-    /// Content of the server's 1-RTT packets before the client's Finished.
+    /// Bytes of frames in the server's 1-RTT packets before the client's Finished.
     early_answer: u32,
     doubts: Doubts,
     closed: Option<Close>,
-    /// Proven by an Initial.
+    /// The client's side, proven by an Initial.
     client: Option<u8>,
-    /// The side that was first seen to send.
+    /// The side that sent the first captured packet.
     first: u8,
-    /// After a migration the ends may be the other way round than in the key.
+    /// Whether the ends are in the opposite order to the key, as they may be after a migration.
     turned: bool,
     /// The server has sent something since the client's Finished.
     confirmed: bool,
     complete: bool,
 }
 
-/// What few connections have.
+/// State that few connections need.
 #[derive(Debug, Default)]
 struct Seldom {
-    /// Another destination that the client made up, or took from a Retry.
+    /// Another destination ID that the client made up or took from a Retry.
     made_up: Option<Cid>,
-    /// The connection IDs before those of now.
+    /// The previous connection IDs.
     before: [Option<Cid>; 2],
-    /// Where an end was before it migrated.
+    /// The address of an end before it migrated.
     moved_from: Option<Endpoint>,
 }
 
@@ -92,7 +91,7 @@ struct Seldom {
 #[derive(Clone, Copy, Debug)]
 struct Close {
     by: u8,
-    /// Its code is CONNECTION_REFUSED (RFC 9000 §20.1).
+    /// Its error code is CONNECTION_REFUSED (RFC 9000 §20.1).
     refuses: bool,
     at: Time,
 }
@@ -103,18 +102,18 @@ impl Lasting for Connection {
     }
 }
 
-/// What a datagram has in it.
+/// Packets found in a datagram.
 #[derive(Clone, Copy, Debug, Default)]
 struct Contents {
     packets: u32,
     initial: bool,
-    /// It is long enough for a client's first Initial.
+    /// Whether the datagram is long enough to hold a client's first Initial.
     may_open: bool,
-    /// Length of its last Handshake packet, and whether that is the last packet.
+    /// Length of its last Handshake packet, and whether that is the datagram's last packet.
     handshake: Option<u32>,
     handshake_last: bool,
     one_rtt: bool,
-    /// Part of a message that was not there before, or that may be.
+    /// Whether it holds part of a message that is new, or may be.
     messages: bool,
 }
 
@@ -160,18 +159,18 @@ impl Connection {
         self.first.into()
     }
 
-    /// Both ends, of the connection that has `key`: side 0 and side 1.
+    /// Endpoints of sides 0 and 1, for the connection stored under `key`.
     pub(super) const fn ends(&self, key: &Key) -> [Endpoint; 2] {
         let [a, b] = key.ends();
         if self.turned { [b, a] } else { [a, b] }
     }
 
-    /// The connection ID that each side is sent to by, where it tells connections apart.
+    /// The connection ID to which packets to each side are sent, if it is long enough to tell connections apart.
     pub(super) fn ids(&self) -> [Option<Cid>; 2] {
         self.to.map(|to| to.filter(|cid| cid.len() >= super::TELLING))
     }
 
-    /// Whether a packet from `side` with this destination may be its own.
+    /// Whether a packet from `side` with this destination may belong to this connection.
     pub(super) fn is_sent_to(&self, side: Side, first: &Packet<'_>) -> bool {
         let Some(to) = &self.to[1 - side] else { return true };
         match first {
@@ -182,19 +181,17 @@ impl Connection {
         }
     }
 
-    /// Bytes held for messages that are not whole.
+    /// Bytes buffered for incomplete messages.
     pub(super) fn held(&self) -> usize {
         self.live.as_ref().map_or(0, |live| live.held())
     }
 
-    /// Whether several connections can share the addresses and ports with this one: both ends can be told
-    /// by connection IDs.
+    /// Whether other connections can share this one's addresses and ports: connection IDs identify both ends.
     pub(super) fn is_told_by_ids(&self) -> bool {
         self.ids().iter().all(Option::is_some)
     }
 
-    /// Whether `packet`, the first of a datagram from `side`, begins another connection between the same
-    /// ends.
+    /// Whether `packet`, the first of a datagram from `side`, begins another connection between the same ends.
     pub(super) fn is_replaced_by(
         &mut self,
         side: Side,
@@ -225,15 +222,15 @@ impl Connection {
         }
     }
 
-    /// Whether the client made `destination` up, or took it from a Retry.
+    /// Whether the client made up `destination` or took it from a Retry.
     fn is_made_up(&self, destination: Cid) -> bool {
         let seldom = self.seldom.as_ref().and_then(|seldom| seldom.made_up);
         self.made_up == Some(destination) || seldom == Some(destination)
     }
 
-    /// `side` is at `to` now, with its connection ID kept. `ends` are both ends until now.
+    /// Records that `side` has moved to `to` and kept its connection ID. `ends` are both ends before that.
     pub(super) fn moved(&mut self, ends: [Endpoint; 2], side: Side, to: Endpoint) {
-        // Late packets from where it was before are no migration back.
+        // A late packet from the old address is not a migration back.
         let seldom = self.seldom.get_or_insert_default();
         if seldom.moved_from.replace(ends[side]) != Some(to) {
             self.counts.migrations += 1;
@@ -243,7 +240,7 @@ impl Connection {
         self.turned = Key::from_endpoints(now[0], now[1]).1 == 1;
     }
 
-    /// The next datagram. Of messages in pieces `room` more bytes are held at most.
+    /// Takes the next datagram. Buffers at most `room` more bytes of incomplete messages.
     pub(super) fn datagram(
         &mut self,
         at: Time,
@@ -276,7 +273,7 @@ impl Connection {
                 Packet::Long(long) => self.long(at, side, &long, &mut contents, room, scratch),
                 Packet::Short(short) => {
                     contents.one_rtt = true;
-                    // Beside an Initial it may be padding for the most part (RFC 9000 §14.1).
+                    // In a datagram with an Initial it may be mostly padding (RFC 9000 §14.1).
                     let padded = contents.initial && payload.bytes >= completion::PADDED;
                     self.short(at, side, &short, padded);
                 }
@@ -299,19 +296,19 @@ impl Connection {
         }
     }
 
-    /// A datagram came without a time.
+    /// Notes a datagram without a time.
     pub(super) fn untimed(&mut self) {
         self.doubts.add(Doubts::UNTIMED);
     }
 
-    /// Every protected packet ends in a tag of its own: the same tag again is a copy.
+    /// Recognises copies: every protected packet ends in a tag of its own, so the same tag means a copy.
     fn is_copy(&mut self, side: Side, payload: Payload<'_>) -> bool {
         let whole = payload.captured.len() == payload.bytes as usize;
         let negotiates = payload.captured.get(1..5) == Some(&[0; 4]);
         let Some(tag) = payload.captured.last_chunk::<4>().filter(|_| whole && !negotiates) else {
             return false;
         };
-        // A padded datagram's end may be zeros (RFC 9000 §12.2 leaves what is no packet alone).
+        // A padded datagram may end in zeros (RFC 9000 §12.2: bytes that are not a packet are ignored).
         let tag = u32::from_be_bytes(*tag);
         if tag == 0 {
             return false;
@@ -325,7 +322,7 @@ impl Connection {
     }
 
     fn sent_by(&mut self, side: Side) -> &mut QuicPackets {
-        // Until the client is known it is the side that was first seen.
+        // Until the client is known, it is assumed to be the side seen first.
         let client = self.client().unwrap_or(self.first());
         if side == client { &mut self.counts.sent } else { &mut self.counts.received }
     }
@@ -351,7 +348,7 @@ impl Connection {
         match packet.kind {
             Kind::Initial => {
                 contents.initial = true;
-                // Of packets in one datagram only the first can be a client's first.
+                // Only the first packet in a datagram can be a client's first.
                 let may_open = contents.may_open && contents.packets == 1;
                 contents.messages |= self.initial((at, side, may_open), packet, room, scratch);
                 self.sent_by(side).initial += 1;
@@ -403,7 +400,7 @@ impl Connection {
         }
     }
 
-    /// What is known of the handshake, which may be over.
+    /// The facts about the handshake, which may be over.
     fn past<R>(&mut self, look: impl FnOnce(&mut Past) -> R) -> R {
         match &mut self.live {
             Some(live) => look(&mut live.past),
@@ -424,14 +421,14 @@ impl Connection {
         }
     }
 
-    /// `side` chose `cid` for itself.
+    /// Notes that `side` chose `cid` for itself.
     fn chosen(&mut self, side: Side, cid: Cid) {
         if self.to[side] != Some(cid) {
             self.sent_to_by(side, cid);
         }
     }
 
-    /// `side` is sent to by `cid` from now on.
+    /// Notes that packets to `side` are sent to `cid` from now on.
     fn sent_to_by(&mut self, side: Side, cid: Cid) {
         let old = self.to[side].replace(cid);
         if old.is_some() || self.seldom.is_some() {
@@ -464,7 +461,7 @@ impl Connection {
         }
     }
 
-    /// Notes the connection ID that a packet with a short header is sent to.
+    /// Notes the destination connection ID of a packet with a short header.
     fn changed(&mut self, side: Side, packet: &Short<'_>, length: usize) {
         let Some(cid) = packet.destination(length).and_then(Cid::new) else { return };
         let before = self.seldom.as_ref().and_then(|seldom| seldom.before[side]);
@@ -479,7 +476,7 @@ impl Connection {
         }
     }
 
-    /// Lets go of what is held.
+    /// Frees the buffers.
     pub(super) fn let_go(&mut self) {
         self.doubts.add(Doubts::TOO_MUCH_HELD);
         if let Some(live) = &mut self.live {
@@ -487,7 +484,7 @@ impl Connection {
         }
     }
 
-    /// Whether there is reason to say that it is QUIC: more than an unknown version's packet.
+    /// Whether there is evidence of QUIC: more than a packet of an unknown version.
     pub(super) fn is_quic(&self) -> bool {
         self.client.is_some()
             || self.counts.version_negotiations > 0

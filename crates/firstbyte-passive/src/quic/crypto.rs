@@ -1,38 +1,37 @@
-//! The stream of one direction's CRYPTO frames in Initial packets (RFC 9000 §19.6).
+//! The stream of CRYPTO frames in one direction's Initial packets (RFC 9000 §19.6).
 //!
-//! In: pieces in any order, over any number of packets, overlapping or not. Out: handshake messages once
-//! they are whole. What is held has an upper limit; what is beyond it is not kept.
+//! In: pieces in any order, from any number of packets, overlapping or not. Out: complete handshake messages. The
+//! buffer is bounded; pieces beyond it are dropped.
 
-/// A hello is read up to here.
+/// Longer hellos are not buffered beyond this.
 const LONGEST: usize = 16 * 1024;
-/// Pieces apart from each other.
+/// Most disjoint pieces.
 const PIECES: usize = 128;
-/// Bytes between the pieces that are not there: a few bytes far away do not take much room.
+/// Most missing bytes between pieces, so that a few bytes at a large offset do not take much memory.
 const HOLES: usize = 4 * 1024;
 const HEADER: usize = 4;
 
-/// What became of a piece.
+/// Result of adding a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// It brought something new.
+    /// It held new bytes.
     New,
-    /// All of it was there.
+    /// All its bytes had been received before.
     Again,
-    /// It could not be held.
+    /// It was too large to buffer.
     TooMuch,
 }
 
-/// One direction's stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     data: Vec<u8>,
-    /// What of `data` is there: from and to, in order, apart.
+    /// Ranges of `data` that were received: start and end, sorted, disjoint.
     pieces: Vec<(u32, u32)>,
     read: usize,
 }
 
 impl Stream {
-    /// Adds `bytes` at `offset`, unless that takes more than `room` bytes more.
+    /// Adds `bytes` at `offset`, unless that needs more than `room` more bytes of memory.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8], room: usize) -> Added {
         let end = offset.saturating_add(bytes.len() as u64);
         if end > LONGEST as u64 {
@@ -51,7 +50,7 @@ impl Stream {
             }
             self.data.resize(end, 0);
         }
-        // Those that touch the new one become one with it.
+        // Pieces that touch the new one are merged with it.
         let first = self.pieces.partition_point(|(_, b)| *b < from);
         let behind = self.pieces.partition_point(|(a, _)| *a <= to);
         if first == behind && self.pieces.len() == PIECES {
@@ -65,7 +64,7 @@ impl Stream {
         Added::New
     }
 
-    /// The next whole message: its type, its body.
+    /// The next complete message: its type and body.
     pub(super) fn next(&mut self) -> Option<(u8, &[u8])> {
         let whole = self.contiguous();
         let rest = self.data.get(self.read..whole)?;
@@ -77,14 +76,14 @@ impl Stream {
         Some((kind, self.data.get(start..self.read)?))
     }
 
-    /// What there is of the message that is not whole: its type, its length, the beginning of its body.
+    /// The incomplete message as far as received: its type, its length, the start of its body.
     pub(super) fn partial(&self) -> Option<(u8, u32, &[u8])> {
         let rest = self.data.get(self.read..self.contiguous())?;
         let [kind, a, b, c] = *rest.first_chunk::<HEADER>()?;
         Some((kind, u32::from_be_bytes([0, a, b, c]), &rest[HEADER..]))
     }
 
-    /// Bytes held.
+    /// Bytes buffered.
     pub(super) fn held(&self) -> usize {
         self.data.len()
     }

@@ -1,23 +1,23 @@
-//! Requests and responses of a QUIC connection, by the sizes and directions of its packets
-//! (`docs/wire.md`, "QUIC").
+//! Requests and responses of a QUIC connection, told by the sizes and directions of its packets (`docs/wire.md`,
+//! "QUIC").
 //!
-//! In: 0-RTT and 1-RTT packets. Out: runs of the client's followed by runs of the server's. Packets that
-//! only acknowledge are told by their size; what looks like a request is one only if the server's data
-//! could have been sent because of it. It is approximate: streams cannot be seen.
+//! In: 0-RTT and 1-RTT packets. Out: exchanges, each a run of client packets followed by a run of server packets.
+//! Packets that only acknowledge are recognised by their size. A possible request counts only if the server's data may
+//! have been sent in answer to it. All of this is approximate, because streams are not visible.
 
 use super::BURST_NS;
 use crate::Time;
 use crate::exchanges::Tally;
 use crate::observed::{self, Exchange};
 
-/// An acknowledgment's frame, with a range or two, has fewer bytes; stream frames may be as short.
+/// An ACK frame with a range or two is shorter than this; stream frames may be as short.
 const ACKNOWLEDGES: u32 = 14;
-/// With more there is no doubt.
+/// A packet with at least this much content surely carries data.
 const SURELY_DATA: u32 = 40;
-/// What a server sends by itself behind the handshake: tickets, tokens, the control stream.
+/// Most bytes that a server sends unsolicited after the handshake: tickets, tokens, the control stream.
 const BY_ITSELF: u64 = 2400;
 
-/// Bytes of frames in a packet of 1-RTT or 0-RTT: without tag and the shortest packet number.
+/// Bytes of frames in a 1-RTT or 0-RTT packet: without the tag and the shortest packet number.
 pub(super) const fn content(wire_bytes: u32, header: u32) -> u32 {
     wire_bytes.saturating_sub(header + 1 + 16)
 }
@@ -32,16 +32,16 @@ pub(super) const fn is_data(content: u32) -> bool {
 pub(super) struct Exchanges {
     tally: Tally,
     current: Option<Exchange>,
-    /// When there was a packet that may be a request.
+    /// Time of a packet that may be a request.
     perhaps: Option<Time>,
-    /// Its bytes. Beside the next one and not beside the time: two halves of a word.
+    /// Its bytes. Stored next to `largest` rather than to the time, so that the two share a word.
     perhaps_bytes: u32,
-    /// The response's largest packet so far.
+    /// The largest packet of the response so far.
     largest: u32,
 }
 
 impl Exchanges {
-    /// None so far, of which the first `limit` will be kept.
+    /// Creates an empty list that keeps the first `limit` exchanges.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             tally: Tally::new(limit),
@@ -52,8 +52,8 @@ impl Exchanges {
         }
     }
 
-    /// A packet of the client's with `content` bytes of frames; `early` in 0-RTT, where nothing is
-    /// acknowledged.
+    /// Handles a packet from the client with `content` bytes of frames. `early` marks 0-RTT, which acknowledges
+    /// nothing.
     pub(super) fn request(&mut self, at: Time, bytes: u32, content: u32, early: bool) {
         if !early && content < ACKNOWLEDGES {
             return;
@@ -67,7 +67,7 @@ impl Exchanges {
         }
         let before = self.perhaps.take();
         if early || content >= SURELY_DATA {
-            // A window update long ago was no part of it.
+            // A window update long ago was not part of the request.
             let (start, before) = match before {
                 Some(start) if at.signed_since(start) <= BURST_NS => (start, self.perhaps_bytes),
                 _ => (at, 0),
@@ -79,7 +79,7 @@ impl Exchanges {
         }
     }
 
-    /// A packet of the server's; `path_ns` is the round trip between the tap and it.
+    /// Handles a packet from the server; `path_ns` is the round trip between tap and server.
     pub(super) fn response(&mut self, at: Time, bytes: u32, content: u32, path_ns: Option<i64>) {
         if content < ACKNOWLEDGES {
             if let Some(current) = &mut self.current
@@ -105,7 +105,7 @@ impl Exchanges {
             && self.largest < 1000
             && at.signed_since(end) > BURST_NS
         {
-            // It came by itself, and what was asked for comes now.
+            // The earlier data was unsolicited. The response begins now.
             current.response_first_packet = None;
             current.response_bytes = 0;
         }
@@ -120,14 +120,14 @@ impl Exchanges {
         current.response_bytes += u64::from(bytes);
     }
 
-    /// The early request was not taken: it will be sent again.
+    /// Withdraws the early request that was refused: it will be sent again.
     pub(super) fn rejected(&mut self) {
         if self.current.take().is_some() {
             self.tally.withdraw();
         }
     }
 
-    /// No data of the server's since `start`.
+    /// Whether the server has sent no data since `start`.
     fn quiet_until(&self, start: Time) -> bool {
         self.current
             .and_then(|current| current.response_end)
@@ -154,7 +154,7 @@ impl Exchanges {
         }
     }
 
-    /// All of them; the count only where the handshake was seen to its end.
+    /// All exchanges. They are counted only if the handshake is `complete`.
     pub(super) fn end(mut self, complete: bool) -> observed::Exchanges {
         self.close();
         self.tally.seen(complete, true, Vec::new())

@@ -1,4 +1,4 @@
-//! What is known of a QUIC connection: what its handshake leaves behind, and what is counted to its end.
+//! Facts about a QUIC connection: those kept from its handshake, and counts that continue to its end.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::flights::Flight;
 use crate::observed::{QuicPackets, QuicSeen, TlsSeen, Traffic};
 use crate::packed::packed;
 
-/// What a handshake leaves behind.
+/// Facts that are kept after the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    /// Absent until it is known which end is the client.
+    /// Absent until the client is known.
     pub(super) seen: Option<TlsSeen>,
     pub(super) flights: Vec<Flight>,
     pub(super) token_bytes: Option<u32>,
@@ -28,10 +28,10 @@ packed!(struct Past {
     limit_stall,
 });
 
-/// What is counted to the end.
+/// Counts that continue to the end of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Version Negotiation has none, which is 0.
+    /// Absent for Version Negotiation, whose version is 0.
     pub(super) version: Option<NonZeroU32>,
     pub(super) first_version: Option<NonZeroU32>,
     pub(super) version_negotiations: u32,
@@ -44,7 +44,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// With what the handshake left behind; connection IDs and the spin bit are not in it.
+    /// Combines the counts with the facts from the handshake. Connection IDs and the spin bit are added elsewhere.
     pub(super) fn seen(&self, past: &Past) -> QuicSeen {
         QuicSeen {
             version: self.version.map(NonZeroU32::get),
@@ -67,9 +67,9 @@ impl Counts {
     }
 }
 
-/// Datagrams of one direction. What is missing, or came late, cannot be seen.
+/// Datagrams of one direction. Lost and late ones cannot be recognised.
 ///
-/// Packed: every connection has two, whose three short numbers would be filled up to four.
+/// Packed, because every connection has two of these, and alignment would pad their three `u32` fields to four.
 #[repr(Rust, packed(4))]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Datagrams {

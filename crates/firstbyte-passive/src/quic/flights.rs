@@ -1,13 +1,13 @@
 //! The flights of a QUIC handshake.
 //!
-//! In: what each datagram of the handshake carries. Out: runs of one direction, in order. Acknowledgments
-//! alone make no flight.
+//! In: the content of each datagram of the handshake. Out: runs of datagrams in one direction, in order.
+//! Acknowledgments on their own do not make a flight.
 
 use crate::Time;
 use crate::flights::Flight;
 use crate::table::Side;
 
-/// What a flight has in it.
+/// Content of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     ClientHello,
@@ -16,9 +16,9 @@ pub(super) enum Message {
     VersionNegotiation,
     HelloRetryRequest,
     ServerHello,
-    /// Packets of Handshake from the server.
+    /// Handshake packets from the server.
     Encrypted,
-    /// The client's Finished, with all that it sends before it.
+    /// The client's Finished, with everything that it sends before it.
     Finished,
     /// An acknowledgment that the server had to wait for.
     Acknowledgment,
@@ -55,17 +55,17 @@ impl Message {
     }
 }
 
-/// Messages of a flight that are named.
+/// Most messages named in a flight.
 const NAMED: usize = 4;
-/// With Version Negotiation, Retry and HelloRetryRequest there are 10.
+/// Most flights kept. With Version Negotiation, Retry and HelloRetryRequest there are 10.
 const FLIGHTS: usize = 12;
 
-/// The name of a message by its number in flights.
+/// The name of a message from its code in a flight.
 pub(super) fn name(code: u8) -> &'static str {
     Message::ALL.get(usize::from(code)).map_or("", |message| message.name())
 }
 
-/// Adds `bytes` of `side`'s, with `message` in them.
+/// Adds `bytes` from `side` that hold `message`.
 pub(super) fn add(
     flights: &mut Vec<Flight>,
     side: Side,
@@ -90,12 +90,12 @@ pub(super) fn add(
     }
 }
 
-/// Whose the last one is.
+/// The side that sent the last flight.
 pub(super) fn last(flights: &[Flight]) -> Option<Side> {
     flights.last().map(Flight::side)
 }
 
-/// When the last one ended, if it is `side`'s.
+/// When the last flight ended, if `side` sent it.
 pub(super) fn end_of(flights: &[Flight], side: Side) -> Option<Time> {
     flights.last().filter(|flight| flight.side() == side).map(|flight| flight.end)
 }

@@ -1,7 +1,7 @@
-//! The part of a QUIC connection that lives only as long as its handshake.
+//! The part of a QUIC connection that lives only during its handshake.
 //!
-//! In: Initial packets. Out: whose they are, what their hellos say, which packets they acknowledge. Keys
-//! follow the client: through Retry, Version Negotiation and a change of version (RFC 9368).
+//! In: Initial packets. Out: who sent them, what their hellos say, which packets they acknowledge. The keys follow the
+//! client through Retry, Version Negotiation and a change of version (RFC 9368).
 
 use super::connection::Alone;
 use super::crypto::{Added, Stream};
@@ -17,7 +17,7 @@ use firstbyte_core::timeline::{Handshake, SessionMechanism};
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
-/// Packets that may still be acknowledged.
+/// Number of packets remembered until they are acknowledged.
 const REMEMBERED: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,57 +26,58 @@ struct Sent {
     at: Time,
 }
 
-/// What is needed until the handshake is over; dropped then.
+/// State that is needed only until the handshake is over, and then dropped.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    /// What is known so far.
+    /// The facts so far.
     pub(super) past: Past,
     keys: Option<InitialKeys>,
     streams: [Stream; 2],
-    /// The packet number after the largest.
+    /// The largest packet number so far plus one.
     expected: [u64; 2],
-    /// Packets that ask for an acknowledgment.
+    /// Packets that elicit an acknowledgment.
     sent: [Vec<Sent>; 2],
     pub(super) offer: ClientOffer,
     /// Bytes of datagrams that each side sent before the client's address was validated.
     pub(super) unvalidated: [u64; 2],
     pub(super) validated: bool,
-    /// The client's first datagram after the server's last: when, and what each side had sent by then.
+    /// The client's first datagram after the server's last one: its time, and the bytes that each side had sent by
+    /// then.
     pub(super) reply: Option<(Time, [u64; 2])>,
-    /// A datagram of the client's that may have had its Finished in it, under padding.
+    /// Time of a datagram from the client that may have held its Finished, hidden by padding.
     pub(super) perhaps_finished: Option<Time>,
-    /// An acknowledgment in an Initial without a message, of which it is not known yet whether that follows at once.
+    /// An acknowledgment in an Initial without a message. A message may still follow at once.
     pub(super) alone: Option<Alone>,
-    /// The server's last datagram.
+    /// Time of the server's last datagram.
     pub(super) heard: Option<Time>,
     /// Bytes of the server's Initial and Handshake packets.
     pub(super) server_flight: u64,
-    /// The server sent a packet of Handshake.
+    /// Whether the server sent a Handshake packet.
     pub(super) server_handshake: bool,
 }
 
-/// What an Initial packet brought.
+/// Content of an Initial packet.
 #[derive(Debug, Default)]
 pub(super) struct Brought {
-    /// Part of a message that was not there before.
+    /// It held part of a message that was not seen before.
     pub(super) new: bool,
-    /// Part of a message, all of which was there.
+    /// It held part of a message, all of it seen before.
     pub(super) again: bool,
     pub(super) malformed: bool,
     pub(super) too_much: bool,
-    /// When the packet that it acknowledges first was at the tap.
+    /// When the tap saw the packet that it acknowledges for the first time.
     pub(super) acknowledged: Option<Time>,
     /// The error code of a CONNECTION_CLOSE.
     pub(super) close: Option<u64>,
     pub(super) messages: Vec<Message>,
 }
 
-/// Whether the keys from an Initial's own destination open it: it is a client's first, or one of those
-/// that follow a Retry.
+/// Whether the keys derived from an Initial's own destination open it. That is true of a client's first Initial, and of
+/// one that follows a Retry.
 pub(super) fn opens_by_itself(packet: &Long<'_>, scratch: &mut Vec<u8>) -> bool {
-    /// Packet number and what header protection takes its sample from (RFC 9001 §5.4.2).
+    /// Packet number and the sample for header protection (RFC 9001 §5.4.2).
     const LEAST: usize = 20;
-    // Keys cost more than a look: what cannot be opened anyway has none made.
+    // Deriving keys is expensive, so this is checked first.
     if !packet.is_whole() || packet.bytes.len() < packet.number_at + LEAST {
         return false;
     }
@@ -85,7 +86,7 @@ pub(super) fn opens_by_itself(packet: &Long<'_>, scratch: &mut Vec<u8>) -> bool 
 }
 
 impl Live {
-    /// Whether the keys that there are open `packet`.
+    /// Whether the current keys open `packet`.
     pub(super) fn opens(
         &mut self,
         by_client: bool,
@@ -96,12 +97,12 @@ impl Live {
         self.keys.as_ref().is_some_and(|keys| keys.open(by_client, packet, 0, scratch).is_some())
     }
 
-    /// There are keys.
+    /// Whether there are keys yet.
     pub(super) const fn has_keys(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// The client begins with `packet`, or begins again.
+    /// Starts again with `packet`, a first Initial from the client.
     pub(super) fn adopt(&mut self, packet: &Long<'_>) {
         let past = std::mem::take(&mut self.past);
         let (offer, unvalidated) = (self.offer, self.unvalidated);
@@ -109,18 +110,18 @@ impl Live {
         self.keys = InitialKeys::new(packet.version, packet.destination);
     }
 
-    /// Bytes held.
+    /// Bytes of buffered messages.
     pub(super) fn held(&self) -> usize {
         self.streams.iter().map(Stream::held).sum()
     }
 
-    /// Lets go of what is held.
+    /// Frees the buffers.
     pub(super) fn forget(&mut self) {
         self.streams = Default::default();
     }
 
-    /// The server may answer in another version, with the same connection ID in its keys (RFC 9368 §2.3,
-    /// RFC 9369 §4.1).
+    /// Switches to another version: the server may answer in one, with the same connection ID in its keys (RFC 9368
+    /// §2.3, RFC 9369 §4.1).
     fn version(&mut self, version: u32) {
         if let Some(keys) = &self.keys
             && keys.version != version
@@ -130,8 +131,7 @@ impl Live {
         }
     }
 
-    /// Reads an Initial of `side`'s; `None` when it does not open. Of its pieces `room` bytes are held at
-    /// most.
+    /// Reads an Initial from `side`; `None` if it does not open. Buffers at most `room` bytes of it.
     pub(super) fn initial(
         &mut self,
         (at, side, by_client): (Time, Side, bool),
@@ -205,8 +205,8 @@ impl Live {
         }
     }
 
-    /// The handshake is over, or will not be: of a ClientHello that is not whole what there is is read, and
-    /// what can be known of the `early_bytes` of 0-RTT is noted.
+    /// Ends the handshake, whether or not it completed: reads the received part of an incomplete ClientHello, and notes
+    /// what the `early_bytes` of 0-RTT show.
     pub(super) fn settle(&mut self, client: Side, early_bytes: u64) {
         let Some(seen) = &mut self.past.seen else { return };
         if !seen.client_hello
@@ -243,7 +243,7 @@ fn early_data(offer: &ClientOffer, bytes: u64, seen: &mut TlsSeen) {
     if !offer.early_data && bytes == 0 {
         return;
     }
-    // Through a HelloRetryRequest, and without the session, it cannot be taken (RFC 8446 §4.2.10).
+    // After a HelloRetryRequest or without a resumed session, early data cannot be accepted (RFC 8446 §4.2.10).
     let refused = seen.hello_retry_request
         || (seen.server_hello && seen.resumption.accepted.is_none() && seen.handshake.is_some());
     seen.early_data = Some(EarlyDataSeen {

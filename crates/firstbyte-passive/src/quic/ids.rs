@@ -1,7 +1,7 @@
-//! Connections by their connection IDs.
+//! Finds connections by connection ID.
 //!
-//! In: IDs that packets are sent to. Out: the connection, and the side that chose the ID. The IDs are in the
-//! connections alone: what is put in here has to be taken out before its connection has another.
+//! In: connection IDs in packets. Out: the connection, and the side that chose the ID. Only the connections store the
+//! IDs, so an entry must be removed before its connection changes its ID.
 
 use std::hash::BuildHasher;
 
@@ -11,16 +11,16 @@ use super::connection::Connection;
 use super::packet::Cid;
 use crate::table::{Seeded, Side, Slot, Table};
 
-/// Connection IDs of all connections.
+/// Index of the connection IDs of all connections.
 #[derive(Debug)]
 pub(super) struct Ids {
     index: HashTable<Place>,
     hash: Seeded,
-    /// Lengths of connection IDs that are in use, as bits.
+    /// Set of the ID lengths in use, as bits.
     lengths: u32,
 }
 
-/// A slot, and in the lowest bit the side.
+/// A slot, with the side in the lowest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u32);
 
@@ -44,18 +44,18 @@ impl Ids {
         Self { index: HashTable::new(), hash: Seeded(seed), lengths: 0 }
     }
 
-    /// Whose connection ID it is, and which side is sent to by it.
+    /// The connection with this ID, and the side that chose it.
     pub(super) fn find(&self, id: &Cid, of: &Table<Connection>) -> Option<(Slot, Side)> {
         let place = self.index.find(self.hash.hash_one(id), |place| place.id(of) == Some(*id))?;
         Some(place.parts())
     }
 
-    /// Lengths that an ID may have, the longest first.
+    /// The ID lengths in use, longest first.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         (super::TELLING..=20).rev().filter(|length| self.lengths >> length & 1 == 1)
     }
 
-    /// The IDs of the connection at `slot` were these and are others now, or none.
+    /// Replaces the IDs `before` of the connection at `slot` by `now`.
     pub(super) fn update(
         &mut self,
         slot: Slot,
@@ -67,7 +67,7 @@ impl Ids {
             return;
         }
         let changed = [0, 1].map(|side| before[side] != now[side]);
-        // Both go before either comes: while one is put in, all that are in may be asked for their IDs.
+        // Both are removed before either is inserted: inserting one may ask all entries for their IDs.
         for (side, id) in before.iter().enumerate() {
             if let Some(id) = id.filter(|_| changed[side]) {
                 self.remove(&id, Place::new(slot, side));
@@ -90,7 +90,7 @@ impl Ids {
         }
     }
 
-    /// If another connection has the same ID, it is no longer found by it.
+    /// If another connection has the same ID, the ID no longer finds that one.
     fn insert(&mut self, id: &Cid, place: Place, of: &Table<Connection>) {
         let hash = self.hash;
         self.lengths |= 1 << id.len();

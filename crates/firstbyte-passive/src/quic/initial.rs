@@ -1,8 +1,8 @@
-//! Initial packets opened: their keys follow from what anyone on the path sees (RFC 9001 §5.2).
+//! Decrypts Initial packets, whose keys anyone on the path can derive (RFC 9001 §5.2).
 //!
-//! In: the connection ID that a client chose for the server, and Initial packets. Out: packet numbers and
-//! frames in the clear. A packet that opens is proof of who sent it, and of its connection. Nothing else
-//! of QUIC can be opened.
+//! In: the connection ID that a client chose for the server, and Initial packets. Out: packet numbers and decrypted
+//! frames. A packet that opens proves who sent it and to which connection it belongs. No other QUIC packets can be
+//! opened.
 
 use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -11,7 +11,7 @@ use rustls::quic::{Keys, Version};
 use super::packet::{self, Cid, Long};
 use firstbyte_core::wire::cursor::ByteCursor;
 
-/// Keys of both directions' Initial packets.
+/// Keys of the Initial packets in both directions.
 pub(super) struct InitialKeys {
     pub(super) version: u32,
     pub(super) destination: Cid,
@@ -24,7 +24,6 @@ impl std::fmt::Debug for InitialKeys {
     }
 }
 
-/// An opened packet.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
     pub(super) number: u64,
@@ -32,8 +31,7 @@ pub(super) struct Opened<'a> {
 }
 
 impl InitialKeys {
-    /// Of the connection whose client sent to `destination` first; `None` for versions without known
-    /// salts.
+    /// Keys of the connection whose client first sent to `destination`; `None` for versions with unknown salts.
     pub(super) fn new(version: u32, destination: Cid) -> Option<Self> {
         let salts = match version {
             packet::V2 => Version::V2,
@@ -47,7 +45,7 @@ impl InitialKeys {
         Some(Self { version, destination, keys })
     }
 
-    /// Opens a packet in `scratch`; `expected` is the packet number after the largest one so far.
+    /// Decrypts a packet into `scratch`; `expected` is the largest packet number so far plus one.
     pub(super) fn open<'s>(
         &self,
         by_client: bool,
@@ -76,7 +74,7 @@ impl InitialKeys {
     }
 }
 
-/// A packet number from its last `bits` (RFC 9000 §A.3).
+/// Recovers a packet number from its last `bits` (RFC 9000 §A.3).
 const fn whole_number(expected: u64, truncated: u64, bits: u32) -> u64 {
     const LARGEST: u64 = 1 << 62;
     let window = 1 << bits;
@@ -93,7 +91,7 @@ const fn whole_number(expected: u64, truncated: u64, bits: u32) -> u64 {
 /// A frame of an Initial packet (RFC 9000 §17.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// PADDING: asks for nothing.
+    /// PADDING, which elicits no acknowledgment.
     Padding,
     Ping,
     Ack {
@@ -103,11 +101,11 @@ pub(super) enum Frame<'a> {
         offset: u64,
         data: &'a [u8],
     },
-    /// CONNECTION_CLOSE, with its error code.
+    /// CONNECTION_CLOSE with its error code.
     Close(u64),
 }
 
-/// Frames in order; what is no frame of an Initial ends them with `None`.
+/// The frames in order; a frame that an Initial cannot hold ends them with `None`.
 pub(super) fn frames(bytes: &[u8]) -> impl Iterator<Item = Option<Frame<'_>>> {
     let mut reader = ByteCursor::new(bytes);
     let mut over = false;

@@ -1,8 +1,8 @@
-//! UDP datagrams to QUIC connections.
+//! Assigns UDP datagrams to QUIC connections.
 //!
-//! In: datagrams with their times and both ends. Out: one [`Observed`] per connection.
-//! Datagrams find their connection by both addresses and ports, and by connection IDs where that fails.
-//! Only Initial packets are opened, with the keys that anyone on the path has; what is not QUIC is left.
+//! In: datagrams with their times and endpoints. Out: one [`Observed`] per connection. A datagram finds its connection
+//! by both addresses and ports, or if that fails by connection ID. Only Initial packets are decrypted, with keys that
+//! anyone on the path can derive. Datagrams that are not QUIC are ignored.
 
 mod connection;
 mod crypto;
@@ -35,27 +35,27 @@ pub use unread::UnreadQuic;
 pub struct Datagram<'a> {
     /// When it was captured.
     pub at: Time,
-    /// Where it comes from.
+    /// Source endpoint.
     pub source: Endpoint,
-    /// Where it goes.
+    /// Destination endpoint.
     pub destination: Endpoint,
-    /// What it carries.
+    /// UDP payload.
     pub payload: Payload<'a>,
 }
 
-/// A connection ID that tells connections apart has so many bytes at least.
+/// Fewest bytes of a connection ID that identifies a connection.
 const TELLING: usize = 4;
-/// Every so many datagrams, so many places are looked at for what is idle.
+/// After this many datagrams, [`SWEPT`] places of the table are checked for idle connections.
 const SWEEP_EVERY: u64 = 16;
 const SWEPT: usize = 16;
-/// Datagrams with a client's first Initial are that long at least (RFC 9000 §14.1).
+/// Smallest datagram that can hold a client's first Initial (RFC 9000 §14.1).
 const LEAST_OPENING: u32 = 1200;
-/// What was sent together is apart by less.
+/// Packets less than this apart were sent together.
 const BURST_NS: i64 = 1_000_000;
-/// Among so many the most idle is given up when there are too many.
+/// Number of connections from which the most idle one is dropped if there are too many.
 const CANDIDATES: usize = 16;
 
-/// The QUIC connections that are under way.
+/// The QUIC connections in progress.
 #[derive(Debug)]
 pub(super) struct Connections {
     table: Table<Connection>,
@@ -65,7 +65,7 @@ pub(super) struct Connections {
     limits: Limits,
     unfollowed: Unfollowed,
     scratch: Vec<u8>,
-    /// The connection that the last datagram belongs to.
+    /// The connection of the last datagram.
     latest: Option<u64>,
 }
 
@@ -87,12 +87,12 @@ impl Connections {
         self.table.len()
     }
 
-    /// The number of the connection that the last datagram belongs to.
+    /// The number of the connection of the last datagram.
     pub(super) const fn latest(&self) -> Option<u64> {
         self.latest
     }
 
-    /// The next datagram.
+    /// Takes the next datagram.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Output<'_>) {
         self.latest = None;
         self.datagrams += 1;
@@ -119,7 +119,8 @@ impl Connections {
         if negotiates && !packet::negotiated(long).any(packet::is_known) {
             return;
         }
-        // A version that is not known is QUIC only if the datagram has an Initial's size (RFC 9000 §14.1).
+        // With a reserved version it counts as QUIC only if the datagram is as long as one with an Initial (RFC 9000
+        // §14.1).
         if packet::is_reserved(long.version) && datagram.payload.bytes < LEAST_OPENING {
             return;
         }
@@ -133,7 +134,7 @@ impl Connections {
         self.deliver(slot, side, datagram, out);
     }
 
-    /// The capture is over: what is under way.
+    /// Ends the capture: returns the connections still in progress.
     pub(super) fn rest(&mut self) -> Rest {
         self.ids.clear();
         self.held = 0;
@@ -143,7 +144,7 @@ impl Connections {
         Rest(connections.into_iter())
     }
 
-    /// The connection of a datagram, and its sender's side.
+    /// The connection of a datagram, and the side that sent it.
     fn find(
         &mut self,
         key: &Key,
@@ -156,7 +157,7 @@ impl Connections {
         let mut side = side;
         if let Some(slot) = near {
             let connection = self.table.get(slot)?;
-            // After a migration the ends may be the other way round than in the key.
+            // After a migration the ends may be in the opposite order to the key.
             side = usize::from(connection.ends(key)[0] != source);
             if first.is_none_or(|first| connection.is_sent_to(1 - side, first)) {
                 return Some((slot, side));
@@ -172,7 +173,7 @@ impl Connections {
         if near.is_some() {
             return near.map(|slot| (slot, side));
         }
-        // One end is where it was; the other has moved.
+        // One end kept its address; the other has moved.
         let (moved, place) = if ends[to] == destination {
             (from, source)
         } else if ends[from] == source {
@@ -198,7 +199,7 @@ impl Connections {
         }
     }
 
-    /// Whether the datagram begins another connection, for which the one at `slot` makes way.
+    /// Whether the datagram begins another connection that replaces the one at `slot`.
     fn is_replaced(
         &mut self,
         slot: Slot,
@@ -215,7 +216,7 @@ impl Connections {
         if !connection.is_replaced_by(side, long, &mut self.scratch) {
             return false;
         }
-        // Where connection IDs tell them apart, both go on.
+        // If connection IDs tell them apart, both connections continue.
         if !connection.is_told_by_ids() {
             out.hygiene().port_reuses += 1;
             self.end(slot, Some(Ending::Replaced), out);
@@ -244,12 +245,12 @@ impl Connections {
         self.ids.update(slot, ids, now, &self.table);
     }
 
-    /// Gives out all that is idle at `at`.
+    /// Reports all connections that are idle at `at`.
     pub(super) fn advance(&mut self, at: Time, out: &mut Output<'_>) {
         while self.end_idle(at, usize::MAX, out) {}
     }
 
-    /// Gives out the first of the next `places` that is idle; false where there is none.
+    /// Reports the first idle connection in the next `places`. Returns false if there is none.
     fn end_idle(&mut self, at: Time, places: usize, out: &mut Output<'_>) -> bool {
         let idle_ns = self.limits.idle_ns;
         let Some(slot) = self.table.next_idle(at, |_| idle_ns, places) else { return false };
@@ -258,7 +259,7 @@ impl Connections {
         true
     }
 
-    /// With too many connections, the most idle of a few goes.
+    /// If there are too many connections, drops the most idle one of a few.
     fn make_room(&mut self, out: &mut Output<'_>) {
         if self.live() < self.limits.connections.max(1) {
             return;
@@ -281,11 +282,11 @@ impl Connections {
     }
 }
 
-/// What was under way at the end, in the order in which it began.
+/// The connections in progress at the end, in the order in which they began.
 pub(super) struct Rest(std::vec::IntoIter<(Key, Connection)>);
 
 impl Rest {
-    /// The number of the one that comes next.
+    /// The number of the next connection.
     pub(super) fn number(&self) -> Option<u64> {
         self.0.as_slice().first().map(|(_, connection)| connection.number)
     }

@@ -1,20 +1,19 @@
-//! Headers of QUIC packets, and the packets of a datagram (RFC 9000 §17, RFC 9369 §3.2).
+//! QUIC packet headers, and the packets of a datagram (RFC 9000 §17, RFC 9369 §3.2).
 //!
-//! In: a datagram, perhaps cut. Out: what can be read of each packet without keys. Hostile bytes end the
-//! list, never panic. Nothing is decrypted here.
+//! In: a datagram, perhaps truncated. Out: the fields of each packet that can be read without keys. Hostile bytes end
+//! the list and never panic. Nothing is decrypted here.
 
 use super::super::layers::Payload;
 use firstbyte_core::wire::cursor::ByteCursor;
 
 pub(super) const V1: u32 = 1;
 pub(super) const V2: u32 = 0x6b33_43cf;
-/// Longest connection ID of the versions that are read (RFC 9000 §17.2).
+/// Longest connection ID in the supported versions (RFC 9000 §17.2).
 const LONGEST_CID: usize = 20;
 const LONG_HEADER: u8 = 0x80;
 const FIXED_BIT: u8 = 0x40;
 const SPIN_BIT: u8 = 0x20;
 
-/// A connection ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cid {
     length: u8,
@@ -22,7 +21,7 @@ pub(super) struct Cid {
 }
 
 impl Cid {
-    /// `None` when it is longer than the versions allow.
+    /// `None` if it is longer than the versions allow.
     pub(super) fn new(id: &[u8]) -> Option<Self> {
         let mut bytes = [0; LONGEST_CID];
         bytes.get_mut(..id.len())?.copy_from_slice(id);
@@ -49,7 +48,6 @@ impl std::hash::Hash for Cid {
     }
 }
 
-/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     VersionNegotiation,
@@ -57,7 +55,7 @@ pub(super) enum Kind {
     ZeroRtt,
     Handshake,
     Retry,
-    /// Of a version that is not known.
+    /// A packet of an unknown version.
     Unknown,
 }
 
@@ -68,13 +66,13 @@ pub(super) struct Long<'a> {
     pub(super) version: u32,
     pub(super) destination: Cid,
     pub(super) source: Cid,
-    /// Bytes of an Initial's token.
+    /// Length of an Initial's token, bytes.
     pub(super) token: u32,
     /// The Length field: packet number, payload and tag.
     pub(super) length: u32,
-    /// The packet with its header, as far as it was captured.
+    /// The packet including its header, as far as it was captured.
     pub(super) bytes: &'a [u8],
-    /// Where its packet number begins.
+    /// Offset of its packet number.
     pub(super) number_at: usize,
     /// Length on the wire.
     pub(super) wire_bytes: u32,
@@ -94,36 +92,35 @@ pub(super) struct Short<'a> {
 }
 
 impl Short<'_> {
-    /// As sent: it is not protected (RFC 9000 §17.4).
+    /// The spin bit, which is not header-protected (RFC 9000 §17.4).
     pub(super) fn spin(&self) -> bool {
         self.bytes.first().is_some_and(|first| first & SPIN_BIT != 0)
     }
 
-    /// Its destination, where that has `length` bytes.
+    /// Its destination connection ID, given its `length` in bytes.
     pub(super) fn destination(&self, length: usize) -> Option<&[u8]> {
         self.bytes.get(1..1 + length)
     }
 }
 
-/// A packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Packet<'a> {
     Long(Long<'a>),
     Short(Short<'a>),
 }
 
-/// Versions whose Initials can be opened: 1, 2, and the drafts whose salts they have.
+/// Versions whose Initials can be opened: 1, 2, and the drafts with known salts.
 pub(super) const fn is_known(version: u32) -> bool {
     matches!(version, V1 | V2 | 0xff00_001d..=0xff00_0022)
 }
 
-/// Versions whose headers are those of version 1: from the draft that settled them on.
+/// Versions with the headers of version 1: from the draft that fixed them.
 const fn has_known_headers(version: u32) -> bool {
     is_known(version) || matches!(version, 0xff00_0016..=0xff00_0022)
 }
 
-/// Versions that are not read and are known by their names: Google's and others of four letters and digits, the first
-/// drafts, mvfst's, MsQuic's.
+/// Versions that cannot be read but have known names: Google's and others of four letters and digits, the first drafts,
+/// mvfst's, MsQuic's.
 pub(super) const fn is_named(version: u32) -> bool {
     let [a, b, c, d] = version.to_be_bytes();
     let letters = (a.is_ascii_uppercase())
@@ -134,12 +131,12 @@ pub(super) const fn is_named(version: u32) -> bool {
         || matches!(version, 0xff00_0001..=0xff00_0015 | 0xface_b000..=0xface_b0ff | 0xabcd_0000..=0xabcd_0fff)
 }
 
-/// Versions that clients offer to make a server negotiate (RFC 9000 §15).
+/// Versions that clients offer to force Version Negotiation (RFC 9000 §15).
 pub(super) const fn is_reserved(version: u32) -> bool {
     version & 0x0f0f_0f0f == 0x0a0a_0a0a
 }
 
-/// Whether `bytes` may begin a QUIC packet with a long header of a version that can be followed.
+/// Whether `bytes` may begin with a long-header packet of a version that can be followed.
 pub(super) fn may_be_first(bytes: &[u8]) -> bool {
     let [first, a, b, c, d, ..] = *bytes else { return false };
     let version = u32::from_be_bytes([a, b, c, d]);
@@ -153,7 +150,7 @@ pub(super) fn may_be_short(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first & (LONG_HEADER | FIXED_BIT) == FIXED_BIT)
 }
 
-/// Versions that a Version Negotiation packet names.
+/// The versions that a Version Negotiation packet lists.
 pub(super) fn negotiated<'a>(packet: &Long<'a>) -> impl Iterator<Item = u32> + use<'a> {
     let list = packet.bytes.get(packet.number_at..).unwrap_or_default();
     list.as_chunks().0.iter().map(|four| u32::from_be_bytes(*four))
@@ -171,12 +168,12 @@ pub(super) fn packets(payload: Payload<'_>) -> impl Iterator<Item = Packet<'_>> 
         let lead = first.is_none();
         if rest[0] & LONG_HEADER == 0 {
             over = true;
-            // The fixed bit may be greased (RFC 9287); behind a packet, without it, there is padding.
+            // The fixed bit may be greased (RFC 9287). After another packet, bytes without it are padding.
             let short = Short { bytes: rest, wire_bytes: left };
             return (lead || rest[0] & FIXED_BIT != 0).then_some(Packet::Short(short));
         }
         let packet = long(rest, left)?;
-        // Coalesced packets have one destination (RFC 9000 §12.2).
+        // Coalesced packets have the same destination (RFC 9000 §12.2).
         if first.is_some_and(|first| first != packet.destination) {
             over = true;
             return None;
@@ -188,7 +185,7 @@ pub(super) fn packets(payload: Payload<'_>) -> impl Iterator<Item = Packet<'_>> 
     })
 }
 
-/// The packet with a long header that `bytes` begin with, of `left` on the wire.
+/// The long-header packet at the start of `bytes`, with `left` bytes on the wire.
 fn long(bytes: &[u8], left: u32) -> Option<Long<'_>> {
     let first = *bytes.first()?;
     let mut reader = ByteCursor::new(bytes.get(1..)?);
@@ -238,7 +235,7 @@ const fn kind(first: u8, version: u32) -> Kind {
         return Kind::Unknown;
     }
     let number = (first >> 4 & 3) as usize;
-    // RFC 9369 §3.2 moves each by one.
+    // Version 2 shifts each type by one (RFC 9369 §3.2).
     if version == V2 { KINDS[(number + 3) % 4] } else { KINDS[number] }
 }
 

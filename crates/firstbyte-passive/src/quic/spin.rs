@@ -1,14 +1,14 @@
-//! The latency spin bit (RFC 9000 §17.4, RFC 9312 §3.8.2): round trips that both ends let be seen.
+//! The latency spin bit (RFC 9000 §17.4, RFC 9312 §3.8.2): round trips that both ends make visible.
 //!
-//! In: the bit of each packet of 1-RTT. Out: the smallest interval between its edges, if it proves to be a
-//! round trip. Ends may set the bit at random or leave it: then there is none.
+//! In: the bit of each 1-RTT packet. Out: the smallest interval between its edges, if that proves to be a round trip.
+//! Ends may set the bit at random or leave it fixed, which gives no round trip.
 
 use std::time::Duration;
 
 use crate::Time;
 use crate::table::Side;
 
-/// Edges that must have been seen.
+/// Fewest intervals between edges in each direction.
 const INTERVALS: u8 = 3;
 
 /// The bit's edges in both directions.
@@ -17,19 +17,19 @@ pub(super) struct Spin {
     last: [Option<bool>; 2],
     edge: [Option<Time>; 2],
     intervals: [u8; 2],
-    /// The smallest of the intervals.
+    /// The smallest interval between edges of one direction.
     least_ns: i64,
-    /// Of an edge in one direction after that in the other, the smallest, ns: what is between the tap and each
-    /// side. Beyond 4 s it is not followed.
+    /// Smallest time from an edge in the other direction to the next one from each side, ns: the round trip between the
+    /// tap and that side. Times beyond 4 s are ignored.
     parts: [u32; 2],
-    /// Whose edge was the last.
+    /// The side of the last edge.
     latest: Option<u8>,
-    /// Edges of one direction that no edge of the other was between: the bit does not spin.
+    /// One side had two edges without one of the other side between them: the bit does not spin.
     broken: bool,
 }
 
 impl Spin {
-    /// Nothing was seen.
+    /// Creates a state without any edges.
     pub(super) const fn new() -> Self {
         Self {
             last: [None; 2],
@@ -42,7 +42,7 @@ impl Spin {
         }
     }
 
-    /// A packet of 1-RTT from `side`.
+    /// Handles a 1-RTT packet from `side`.
     pub(super) fn packet(&mut self, at: Time, side: Side, bit: bool) {
         let last = self.last[side].replace(bit);
         if last.is_none_or(|last| last == bit) {
@@ -61,16 +61,16 @@ impl Spin {
         }
     }
 
-    /// The smallest round trips between the tap and each side, where every edge in one direction was followed by
-    /// one in the other: the server reflects the bit, the client turns it round.
+    /// The smallest round trips between the tap and each side, if every edge in one direction was followed by one in
+    /// the other: the server reflects the bit, the client inverts it.
     pub(super) fn trips(&self) -> Option<[i64; 2]> {
         let spins = self.intervals.iter().all(|intervals| *intervals >= INTERVALS) && !self.broken;
         let seen = self.parts.iter().all(|part| *part < u32::MAX);
         (spins && seen).then(|| self.parts.map(i64::from))
     }
 
-    /// The smallest round trip, where the bit spins in both directions and never faster than `path`, the
-    /// smallest round trip of the handshake, allows, nor always slower by much.
+    /// The smallest round trip, if the bit spins in both directions and fits `path`, the smallest round trip of the
+    /// handshake: never faster than `path` allows, and not always much slower.
     pub(super) fn round_trip(&self, path: Option<Duration>) -> Option<Duration> {
         let path = i64::try_from(path?.as_nanos()).ok()?;
         let near = path - path / 5..=path + path / 2 + 5_000_000;

@@ -1,7 +1,7 @@
-//! Versions of QUIC whose connections cannot be read: how many, and which.
+//! Counts QUIC connections of versions that cannot be read.
 //!
-//! In: versions of connections that begin, and first datagrams of such that are not followed. Out: counts by
-//! version. What looks like QUIC by accident is kept out: only versions with known names count.
+//! In: versions of connections that begin, and first datagrams of connections that are not followed. Out: counts by
+//! version. Only versions with known names count, so that traffic that looks like QUIC by accident is ignored.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,25 @@ use super::packet;
 use crate::layers::Payload;
 use crate::table::{Key, Seeded};
 
-/// Versions that are counted one by one: where there are more, those with the smallest numbers, in whatever order
-/// they came.
+/// Number of versions counted individually. If there are more, those with the smallest numbers are kept, whatever the
+/// order in which they came.
 const APART: usize = 6;
-/// Connections that are known again; then they are counted anew.
+/// Number of connections remembered; when it is reached all are forgotten, and may be counted again.
 const KNOWN: usize = 4096;
-/// Clients pad their first datagrams to this at least (RFC 9000 §14.1; before it was a standard, to more).
+/// Clients pad their first datagrams to at least this (RFC 9000 §14.1; before the standard, to more).
 const LEAST_OPENING: u32 = 1200;
 
-/// Connections by version.
+/// Numbers of connections by version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnreadQuic {
-    /// By number.
+    /// Version and number of connections, sorted by version.
     versions: [(u32, u64); APART],
-    /// Of further versions.
+    /// Connections of further versions.
     others: u64,
 }
 
 impl UnreadQuic {
-    /// Adds `connections` of a version.
+    /// Adds `connections` of one version.
     pub fn add(&mut self, version: u32, connections: u64) {
         if let Some((_, many)) = self.versions.iter_mut().find(|(known, _)| *known == version) {
             *many += connections;
@@ -50,24 +50,24 @@ impl UnreadQuic {
         self.versions.sort_unstable_by_key(|(version, many)| (*many == 0, *version));
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         other.versions().for_each(|(version, connections)| self.add(version, connections));
         self.others += other.others;
     }
 
-    /// Every version counted apart, and its connections.
+    /// The versions counted individually, each with its number of connections.
     pub fn versions(&self) -> impl Iterator<Item = (u32, u64)> {
         self.versions.into_iter().filter(|(_, connections)| *connections > 0)
     }
 
-    /// All of them.
+    /// Number of connections of all versions.
     pub fn connections(&self) -> u64 {
         self.others + self.versions().map(|(_, connections)| connections).sum::<u64>()
     }
 }
 
-/// Connections that are not followed, so that each counts once.
+/// Connections that are not followed, remembered so that each counts once.
 #[derive(Debug)]
 pub(super) struct Unfollowed(HashSet<Key, Seeded>);
 
@@ -76,7 +76,7 @@ impl Unfollowed {
         Self(HashSet::with_hasher(Seeded(seed)))
     }
 
-    /// The version of a datagram with which a connection begins that was not there before.
+    /// The version of a datagram that begins a connection not seen before.
     pub(super) fn begins(&mut self, key: Key, payload: Payload<'_>) -> Option<u32> {
         let version = opening(payload)?;
         if self.0.len() >= KNOWN {
@@ -86,7 +86,7 @@ impl Unfollowed {
     }
 }
 
-/// The version that a datagram names which may be a client's first.
+/// The version that a datagram names, if it may be a client's first.
 fn opening(payload: Payload<'_>) -> Option<u32> {
     if payload.bytes < LEAST_OPENING {
         return None;
@@ -96,9 +96,9 @@ fn opening(payload: Payload<'_>) -> Option<u32> {
     };
     let first = *payload.captured.first()?;
     let version = match first {
-        // A long header, as all versions since 2018 have it (RFC 8999).
+        // A long header, as in all versions since 2018 (RFC 8999).
         0x80.. => at(1)?,
-        // Google's first: a version, and a connection ID of eight bytes before it.
+        // Google's first versions: the version follows a connection ID of eight bytes.
         0x09 | 0x0d => at(9)?,
         _ => return None,
     };

@@ -1,32 +1,32 @@
-//! Signs that a handshake lost packets although none is missing at the tap.
+//! Detects that a handshake lost packets although none is missing at the tap.
 //!
-//! In: segments of a connection's beginning. Out: whether part of the handshake was sent again after it was over,
-//! or was lost between its sender and the tap: there it is seen once, late. Then the IP identification, where
-//! its sender counts packets with it (as Linux does, for each connection), has a gap.
+//! In: segments from the start of a connection. Out: whether part of the handshake was retransmitted after its end, or
+//! lost between its sender and the tap. In the second case the tap sees it only once, late. Then there is a gap in the
+//! IP identification, if the sender counts packets with it (as Linux does per connection).
 
 use crate::Time;
 use crate::layers::{Packet, Segment};
 use crate::table::Side;
 
-/// So many packets of a side behind the handshake are looked at.
+/// Number of packets of each side to examine after the handshake.
 const LOOKED_AT: u8 = 8;
-/// Steps of one that prove a counter, and so many times as many as other steps.
+/// Fewest steps of one that prove a counter; there must also be this many times as many as other steps.
 const PROVEN: u8 = 3;
-/// A larger step is no gap, but a counter that others share.
+/// A larger step is not a gap: others share the counter.
 const LARGEST_GAP: u16 = 8;
-/// What is longer may have been several packets on the wire.
+/// A longer packet may have been several on the wire.
 const ONE_PACKET: u32 = 1460;
 
-/// The identifications of one direction.
+/// IP identifications of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
-    /// The highest, unless what had it was several packets.
+    /// The highest one, unless its packet may have been several.
     last: Option<u16>,
     ones: u8,
     others: u8,
-    /// In the handshake, so many are not there.
+    /// Number of packets missing in the handshake.
     missing: u8,
-    /// Packets behind the handshake.
+    /// Number of packets after the handshake.
     behind: u8,
 }
 
@@ -39,7 +39,7 @@ impl Counter {
         };
         let step = identification.wrapping_sub(last);
         if step.wrapping_neg() <= LARGEST_GAP && step != 0 {
-            // It came late, and was missing.
+            // A packet that counted as missing has come late.
             self.missing = self.missing.saturating_sub(1);
             self.others = self.others.saturating_sub(1);
             return;
@@ -60,30 +60,31 @@ impl Counter {
     }
 }
 
-/// What is looked at until some packets behind the handshake.
+/// State kept until a few packets after the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Again {
     counters: [Counter; 2],
-    /// Where each side's stream was when the handshake was over, if anything of it was seen.
+    /// Position of each side's stream at the end of the handshake, if known.
     end: [Option<u32>; 2],
     sent_again: bool,
-    /// Of each side's, the last new data of the handshake, and when it was at the tap: for a round trip, when it is
+    /// For each side, the end of the last new handshake data and when the tap saw it: gives a round trip when it is
     /// acknowledged.
     samples: [Option<(u32, Time)>; 2],
-    /// What came before one of these: it may be acknowledged by itself, by what crosses the later data.
+    /// The data sent before one of these. It may be acknowledged on its own, by a segment that crosses the later data.
     earlier: Option<(u8, u32, Time)>,
 }
 
-/// What an acknowledgement answers.
+/// The data that an acknowledgment answers.
 pub(super) struct Answered {
-    /// When it was at the tap.
+    /// When the tap saw the data.
     pub sent: Time,
-    /// It is the last new data of its side's.
+    /// Whether it is the last new data of its side.
     pub all: bool,
 }
 
 impl Again {
-    /// A segment that is no copy, within the handshake or behind it; false when no more need be looked at.
+    /// Handles a segment that is not a copy, during or after the handshake. Returns false if no more segments are
+    /// needed.
     pub(super) fn segment(
         &mut self,
         side: Side,
@@ -103,19 +104,19 @@ impl Again {
         self.counters.iter().any(|counter| counter.behind < LOOKED_AT)
     }
 
-    /// New data of the handshake, up to `end`.
+    /// Notes new handshake data up to `end`.
     pub(super) fn sent(&mut self, side: Side, end: u32, at: Time) {
         let before = self.samples[side].replace((end, at));
         self.earlier = before.map(|(end, sent)| (side as u8, end, sent)).or(self.earlier);
     }
 
-    /// Some of it was sent again: what is acknowledged from now on may be either.
+    /// Notes a retransmission: later acknowledgments are ambiguous.
     pub(super) fn sent_anew(&mut self, side: Side) {
         self.samples[side] = None;
         self.earlier = self.earlier.filter(|(of, ..)| usize::from(*of) != side);
     }
 
-    /// What of `side`'s data this acknowledges, once.
+    /// The data of `side` that this acknowledges; returned once.
     pub(super) fn answered(&mut self, side: Side, acknowledgment: u32) -> Option<Answered> {
         let covers = |end: u32| acknowledgment.wrapping_sub(end) as i32 >= 0;
         if let Some((_, sent)) = self.samples[side].take_if(|(end, _)| covers(*end)) {
@@ -126,7 +127,7 @@ impl Again {
         self.earlier.take_if(of_it).map(|(.., sent)| Answered { sent, all: false })
     }
 
-    /// The handshake is over, with the streams up to `end`.
+    /// Notes that the handshake is over, with the streams at `end`.
     pub(super) const fn over(&mut self, end: [Option<u32>; 2]) {
         self.end = end;
     }

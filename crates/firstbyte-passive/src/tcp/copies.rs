@@ -1,26 +1,26 @@
-//! Copies of packets that the capture made (a mirror port sees a packet on its way in and on its way out).
+//! Recognises copies of packets that the capture made (a mirror port sees a packet on its way in and on its way out).
 //!
-//! In: what identifies a packet, and its time. Out: whether it is one of the last few again. A host that
-//! sends a segment again gives it another IP identification; where there is none (IPv6, and IPv4 with 0) the
-//! checksum, in which TCP's timestamps are, has to be the same as well.
+//! In: a packet's identifying fields and its time. Out: whether it repeats one of the last few. A host that retransmits
+//! a segment gives it another IP identification. If there is none (IPv6, and IPv4 with 0), the checksum must be the
+//! same as well; it covers TCP's timestamps.
 
 use crate::Time;
 use crate::layers::{Packet, Segment};
 
 const KEPT: usize = 8;
-/// Later than this, it is no copy.
+/// A later packet is not a copy.
 const WITHIN_NS: i64 = 1_000_000;
-/// And where there is no identification.
+/// The same without an IP identification.
 const WITHIN_UNIDENTIFIED_NS: i64 = 300_000;
 
-/// The last packets of a connection, as signatures with the low half of their times.
+/// The last packets of a connection: signatures, and the low half of their times.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     last: [(u32, u32); KEPT],
     place: u8,
 }
 
-/// What a packet is known again by.
+/// The signature by which a packet is recognised.
 #[inline]
 pub(super) fn signature(packet: &Packet<'_>, segment: &Segment<'_>, side: usize) -> u32 {
     let identity = match packet.identification {
@@ -37,14 +37,13 @@ pub(super) fn signature(packet: &Packet<'_>, segment: &Segment<'_>, side: usize)
 }
 
 impl Copies {
-    /// Remembers a packet.
     #[inline]
     pub(super) fn remember(&mut self, signature: u32, at: Time) {
         self.last[usize::from(self.place) % KEPT] = (signature, at.unix_ns() as u32);
         self.place = self.place.wrapping_add(1);
     }
 
-    /// Whether this packet was there a moment ago.
+    /// Whether this packet was seen a moment ago.
     pub(super) fn is_copy(&self, signature: u32, at: Time, identification: u16) -> bool {
         let within = if identification == 0 { WITHIN_UNIDENTIFIED_NS } else { WITHIN_NS };
         self.last.iter().any(|(known, when)| {

@@ -16,39 +16,39 @@ use crate::timing::{self, Timed};
 use crate::tls::{Place, Session, message_name};
 use crate::{Doubts, Hygiene, SessionId, Time};
 
-/// What a segment did to the memory that is held.
+/// Effect of a segment on the memory in buffers.
 pub(super) enum Taken {
     Nothing,
-    /// Bytes held before and after.
+    /// Bytes buffered before and after.
     Held(usize, usize),
 }
 
-/// A connection that is under way.
+/// A connection in progress.
 #[derive(Debug)]
 pub(super) struct Flow {
     halves: [Half; 2],
     session: Session,
     copies: Copies,
-    /// Until some packets behind the handshake.
+    /// Dropped a few packets after the handshake.
     again: Option<Box<Again>>,
     nagle: Nagle,
     number: u64,
     began: Time,
     passed: Passed,
-    /// When the SYN, the SYN/ACK and the ACK were at the tap.
+    /// When the tap saw the SYN, the SYN/ACK and the ACK.
     opening: [Option<Time>; 3],
     /// Smallest round trip between the tap and each side.
     least: [Option<Elapsed>; 2],
     doubts: Doubts,
-    /// The side that sent the SYN, or to which the SYN/ACK went.
+    /// The side that sent the SYN, or that received the SYN/ACK.
     opener: Option<u8>,
-    /// The side that was first seen to send.
+    /// The side that sent the first captured packet.
     first: u8,
     /// The side that reset it.
     reset: Option<u8>,
-    /// What closed or reset it first: whose it was, whether it was a RST, and when.
+    /// The first FIN or RST: its sender, whether it was a RST, and its time.
     closed: Option<(u8, bool, Time)>,
-    /// SYN and SYN/ACK were sent again.
+    /// Whether the SYN, and the SYN/ACK, were retransmitted.
     repeated: [bool; 2],
 }
 
@@ -84,12 +84,12 @@ impl Flow {
         self.number
     }
 
-    /// A segment came without a time.
+    /// Notes a segment without a time.
     pub(super) fn untimed(&mut self) {
         self.doubts.add(Doubts::UNTIMED);
     }
 
-    /// The session ID that the server gave to a new session, once.
+    /// The session ID that the server issued for a new session; returned once.
     #[inline]
     pub(super) fn take_issued(&mut self) -> Option<SessionId> {
         self.session.take_issued()
@@ -99,7 +99,7 @@ impl Flow {
         self.opener.map(Side::from)
     }
 
-    /// Not beyond the SYN exchange.
+    /// Whether the connection has not got beyond the SYN exchange.
     pub(super) fn is_half_open(&self) -> bool {
         self.opening[2].is_none() && !self.halves.iter().any(|half| half.flowing)
     }
@@ -108,27 +108,27 @@ impl Flow {
         self.reset.is_some() || self.halves.iter().all(|half| half.fin)
     }
 
-    /// Bytes held for later.
+    /// Bytes buffered.
     pub(super) fn held(&self) -> usize {
         self.session.held() + self.halves.iter().map(Half::held).sum::<usize>()
     }
 
-    /// Whether `segment` begins a new connection between the same ends.
+    /// Whether `segment` begins a new connection between the same endpoints.
     pub(super) fn is_replaced_by(&self, side: Side, segment: &Segment<'_>, at: Time) -> bool {
         if !segment.has(Segment::SYN) || segment.has(Segment::ACK) {
             return false;
         }
         let half = &self.halves[side];
         let same = half.started() && half.start() == segment.sequence.wrapping_add(1);
-        // Long after, the same number is a coincidence.
+        // Long after the close, an equal sequence number is a coincidence.
         let long_after = self.is_closed() && at.signed_since(self.last()) > STEP_NS;
-        // Both ends may open at once (RFC 9293 §3.5): the other end's SYN is no new connection.
+        // In a simultaneous open (RFC 9293 §3.5) the other end's SYN does not begin a new connection.
         let opens = self.opener.is_some() && self.is_half_open();
         let both_open = !half.started() && opens && !self.is_closed();
         (!same || long_after) && !both_open
     }
 
-    /// The next segment.
+    /// Takes the next segment.
     #[inline]
     pub(super) fn segment(
         &mut self,
@@ -172,7 +172,7 @@ impl Flow {
         };
         let half = &mut self.halves[side];
         if half.reader.skips(bytes) && half.next() == sequence && half.held() == 0 {
-            // The end of a record may end the handshake, and free what it held.
+            // The end of a record may end the handshake, which frees its buffers.
             let before = self.session.held();
             half.payload(
                 &mut self.session,
@@ -214,7 +214,7 @@ impl Flow {
         Taken::Held(before, self.held())
     }
 
-    /// Too much is held: gives up holes, and hellos that are not whole. Bytes that this freed.
+    /// Frees buffers when they are too large: gives up gaps and incomplete hellos. Returns the number of bytes freed.
     pub(super) fn let_go(&mut self, _at: Time) -> usize {
         let before = self.held();
         self.doubts.add(Doubts::TOO_MUCH_HELD);
@@ -242,7 +242,7 @@ impl Flow {
         }
     }
 
-    /// Notes where the streams are, if the handshake is over with what came last.
+    /// Notes the positions of the streams if the last segment ended the handshake.
     fn note_end(&mut self) {
         if self.session.had_handshake()
             && let Some(again) = &mut self.again
@@ -324,7 +324,7 @@ impl Flow {
         }
         self.opener.get_or_insert(opener as u8);
         if self.opener() == Some(opener) && (self.opening[2].is_none()) {
-            // Of several, the last before the answer is the one that may be answered.
+            // Of several SYNs, the last one before the answer is taken to be the one answered.
             self.opening[place] = Some(at);
             if answer
                 && !self.repeated[0]
@@ -335,7 +335,7 @@ impl Flow {
         }
     }
 
-    /// Of two that cross, the one that passed first counts.
+    /// If two cross, the one that passed the tap first counts.
     fn close(&mut self, side: Side, reset: bool, at: Time) {
         if self.closed.is_none_or(|(_, _, closed)| passed_before(at, closed)) {
             self.closed = Some((side as u8, reset, at));
@@ -347,7 +347,7 @@ impl Flow {
         let other = 1 - side;
         let acknowledgment = segment.acknowledgment;
         if !self.halves[other].started() && self.opener() == Some(side) {
-            // The first acknowledgment of who opened says where the other direction begins.
+            // The opener's first acknowledgment shows where the other direction begins.
             self.halves[other].opened_at(acknowledgment);
         }
         self.halves[other].acknowledged(acknowledgment);
@@ -368,15 +368,14 @@ impl Flow {
         }
     }
 
-    /// `side` answered at `at` what passed the tap at `sent`.
+    /// Notes that at `at` `side` answered a packet that passed the tap at `sent`.
     fn round_trip(&mut self, side: Side, sent: Time, at: Time) {
         if let Some(trip) = Elapsed::between(sent, at) {
             self.least[side] = trip.least(self.least[side]);
         }
     }
 
-    /// The connection is over, for a reason of its own or as its packets say. What is known of it is put into the
-    /// memory that is `spent`.
+    /// Ends the connection, with `ending` or else as its packets show. The record reuses the memory in `spent`.
     pub(super) fn end(&mut self, key: &Key, ending: Option<Ending>, spent: Spent) -> Observed {
         let ends = key.ends();
         self.settle();
@@ -446,7 +445,7 @@ impl Flow {
         }
     }
 
-    /// Hands on what is held, and notes what is missing.
+    /// Passes on everything buffered, and notes the gaps.
     fn settle(&mut self) {
         for side in [0, 1] {
             while self.halves[side].held() > 0 {
@@ -474,7 +473,7 @@ impl Flow {
             Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
             Some(_) => Some(Ending::ResetByServer),
             None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),
-            // What the client acknowledges was there, captured or not.
+            // Whatever the client acknowledges was sent, even if it was not captured.
             None if self.opening[0].is_some()
                 && self.opening[2].is_none()
                 && self.halves[1 - client].traffic.packets == 0

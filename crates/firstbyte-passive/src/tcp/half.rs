@@ -1,7 +1,7 @@
-//! One direction of a TCP connection: its bytes in order, or the knowledge that some are missing.
+//! One direction of a TCP connection: its bytes in order, with known gaps.
 //!
-//! In: segments with sequence numbers. Out: the stream, to the records' reader. Segments are held only
-//! while something before them may still come, and only those bytes that will be looked at.
+//! In: segments with sequence numbers. Out: the stream, passed to the record reader. Segments are buffered only while
+//! earlier bytes may still arrive, and only the bytes that will be read.
 
 use crate::layers::Payload;
 use crate::observed::Traffic;
@@ -9,11 +9,11 @@ use crate::table::Side;
 use crate::tls::{Place, Reader, Session};
 use crate::{Doubts, Time};
 
-/// Segments held at once; beyond, the capture is taken to have a gap.
+/// Most segments buffered at once; beyond this the capture is assumed to have a gap.
 const MOST_HELD: usize = 256;
-/// What the other end acknowledged and is still not there after so long is not in the capture.
+/// Time after which bytes that the other end has acknowledged count as missing from the capture.
 const GAP_AFTER_NS: i64 = 2_000_000;
-/// What fills a hole within this was reordered; later, it was sent again (as Wireshark has it).
+/// A segment that fills a gap within this time was reordered; later ones are retransmissions (as in Wireshark).
 const REORDERED_NS: i64 = 3_000_000;
 
 /// One direction of a connection.
@@ -21,15 +21,15 @@ const REORDERED_NS: i64 = 3_000_000;
 pub(super) struct Half {
     pub(super) reader: Reader,
     pub(super) traffic: Traffic,
-    /// Sequence number of the stream's first byte, once `started`.
+    /// Sequence number of the stream's first byte; valid once `started`.
     start: u32,
-    /// Sequence number that comes next.
+    /// Next expected sequence number.
     next: u32,
-    /// The other end acknowledged up to here, once `has_acked`.
+    /// Sequence number up to which the other end has acknowledged; valid once `has_acked`.
     acked: u32,
     started: bool,
     has_acked: bool,
-    /// Payload was seen.
+    /// Whether any payload was seen.
     pub(super) flowing: bool,
     pub(super) fin: bool,
     held: Option<Box<Held>>,
@@ -38,7 +38,7 @@ pub(super) struct Half {
 #[derive(Debug)]
 struct Held {
     since: Time,
-    /// In order, without overlaps among starts.
+    /// Sorted by sequence number, each with a different start.
     segments: Vec<Segment>,
 }
 
@@ -52,14 +52,14 @@ struct Segment {
 }
 
 impl Half {
-    /// The stream begins behind this SYN.
+    /// Starts the stream after this SYN.
     pub(super) fn open(&mut self, sequence: u32) {
         self.start = sequence.wrapping_add(1);
         self.next = self.start;
         self.started = true;
     }
 
-    /// The stream begins here, as the other end's first acknowledgment says.
+    /// Starts the stream here, as the other end's first acknowledgment shows.
     pub(super) const fn opened_at(&mut self, sequence: u32) {
         if !self.started {
             (self.start, self.next, self.started) = (sequence, sequence, true);
@@ -78,33 +78,33 @@ impl Half {
         self.next
     }
 
-    /// Bytes held.
+    /// Bytes buffered.
     pub(super) fn held(&self) -> usize {
         self.held.as_ref().map_or(0, |held| {
             held.segments.iter().map(|s| s.captured.len() + size_of::<Segment>()).sum()
         })
     }
 
-    /// The other end acknowledged all before `sequence`.
+    /// Notes that the other end acknowledged everything before `sequence`.
     pub(super) const fn acknowledged(&mut self, sequence: u32) {
         if !self.has_acked || sequence.wrapping_sub(self.acked) as i32 > 0 {
             (self.acked, self.has_acked) = (sequence, true);
         }
     }
 
-    /// How much of this direction was acknowledged with `acknowledgment`.
+    /// How much of this direction `acknowledgment` covers.
     #[inline]
     pub(super) const fn relative(&self, acknowledgment: u32) -> Option<u32> {
         if self.started { Some(acknowledgment.wrapping_sub(self.start)) } else { None }
     }
 
-    /// Whether a segment has nothing new.
+    /// Whether a segment holds nothing new.
     #[inline]
     pub(super) const fn is_old(&self, sequence: u32, bytes: u32) -> bool {
         self.started && sequence.wrapping_add(bytes).wrapping_sub(self.next) as i32 <= 0
     }
 
-    /// The payload of the segment at `sequence`.
+    /// Takes the payload of the segment at `sequence`.
     pub(super) fn payload(
         &mut self,
         session: &mut Session,
@@ -131,7 +131,7 @@ impl Half {
         }
         let known = ahead.unsigned_abs();
         if known >= bytes {
-            // A probe of an idle connection is no retransmission (RFC 1122 §4.2.3.6).
+            // A keep-alive probe is not a retransmission (RFC 1122 §4.2.3.6).
             if bytes > 1 || known > 1 {
                 self.repeated(session, doubts);
             }
@@ -152,7 +152,7 @@ impl Half {
         }
     }
 
-    /// A segment was sent again.
+    /// Notes a retransmitted segment.
     pub(super) fn repeated(&mut self, session: &Session, doubts: &mut Doubts) {
         self.traffic.retransmitted += 1;
         if !session.handshake_over() {
@@ -185,7 +185,7 @@ impl Half {
         doubts: &mut Doubts,
     ) {
         let behind = sequence.wrapping_sub(self.next).saturating_add(payload.bytes);
-        // What lies within a payload that is skipped anyway need not be kept.
+        // Bytes within a payload that is skipped anyway need not be kept.
         let captured =
             if self.reader.skips(behind) { Box::default() } else { payload.captured.into() };
         let next = self.next;
@@ -209,7 +209,7 @@ impl Half {
         held.segments.insert(place, Segment { sequence, bytes, captured, at, acked });
     }
 
-    /// Whether what is missing before the held segments will not come any more.
+    /// Whether the bytes missing before the buffered segments will not come any more.
     pub(super) fn is_gap(&self, now: Time) -> bool {
         let Some(held) = &self.held else { return false };
         let Some(first) = held.segments.first() else { return false };
@@ -218,7 +218,7 @@ impl Half {
             || acknowledged && now.signed_since(held.since) > GAP_AFTER_NS
     }
 
-    /// Gives up what is missing before the first held segment.
+    /// Gives up the bytes missing before the first buffered segment.
     pub(super) fn skip_gap(&mut self, session: &mut Session, side: Side, doubts: &mut Doubts) {
         let Some(first) = self.held.as_ref().and_then(|held| held.segments.first()) else {
             return;
@@ -237,11 +237,11 @@ impl Half {
         self.drain(session, side, at);
     }
 
-    /// Hands on what is held and in order now.
+    /// Passes on the buffered segments that are now in order.
     fn drain(&mut self, session: &mut Session, side: Side, filled: Time) {
         let Some(mut held) = self.held.take() else { return };
         let mut taken = 0;
-        // They could be read when the hole was filled, not before.
+        // They could be read only when the gap was filled.
         for segment in &held.segments {
             let ahead = segment.sequence.wrapping_sub(self.next) as i32;
             if ahead > 0 {
@@ -263,7 +263,7 @@ impl Half {
         }
     }
 
-    /// The connection is over: bytes that were acknowledged and never seen.
+    /// At the connection's end: number of bytes that were acknowledged but never captured.
     pub(super) const fn missing_at_end(&self) -> u32 {
         if !self.has_acked || !self.started {
             return 0;

@@ -1,8 +1,7 @@
-//! TCP segments to connections.
+//! Assigns TCP segments to connections.
 //!
-//! In: segments with their times. Out: one [`Observed`] per connection. The number of
-//! connections, of half-open ones among them and of bytes held has a limit each. Which end is the client comes
-//! from SYNs and hellos, never from ports.
+//! In: segments with their times. Out: one [`Observed`] per connection. The numbers of connections, of half-open ones
+//! and of buffered bytes are limited. The client is told from SYNs and hellos, never from ports.
 
 mod again;
 mod copies;
@@ -20,25 +19,25 @@ use super::observed::{Ending, Observed};
 use super::table::{Key, Slot, Table};
 use flow::{Flow, Taken};
 
-/// Every so many packets, a few places of the table are looked at for what is idle.
+/// After this many packets, [`SWEPT`] places of the table are checked for idle connections.
 const SWEEP_EVERY: u64 = 16;
 const SWEPT: usize = 4;
-/// Among so many the most idle is given up when there are too many.
+/// Number of connections from which the most idle one is dropped if there are too many.
 const CANDIDATES: usize = 16;
-/// Late packets of a closed connection are waited for so long.
+/// How long to wait for late packets of a closed connection.
 const AFTER_CLOSE_NS: i64 = 10_000_000_000;
 
-/// The TCP connections that are under way.
+/// The TCP connections in progress.
 #[derive(Debug)]
 pub(super) struct Connections {
     table: Table<Flow>,
     limits: Limits,
-    /// Half-open connections, oldest first; those that went on are still in it for a while.
+    /// Half-open connections, oldest first. Those that have since opened stay in it for a while.
     half_open: VecDeque<(Slot, u64)>,
     half_open_count: usize,
     held: usize,
     packets: u64,
-    /// The connection that the last segment belongs to.
+    /// The connection of the last segment.
     latest: Option<u64>,
 }
 
@@ -59,12 +58,12 @@ impl Connections {
         self.table.len()
     }
 
-    /// The number of the connection that the last segment belongs to.
+    /// The number of the connection of the last segment.
     pub(super) const fn latest(&self) -> Option<u64> {
         self.latest
     }
 
-    /// The next segment.
+    /// Takes the next segment.
     #[inline]
     pub(super) fn segment(
         &mut self,
@@ -91,7 +90,7 @@ impl Connections {
         let slot = match slot {
             Some(slot) => slot,
             None => {
-                // What ends a connection that is not known does not begin one.
+                // The end of an unknown connection does not begin one.
                 if segment.has(Segment::RST) {
                     return;
                 }
@@ -121,7 +120,7 @@ impl Connections {
         }
     }
 
-    /// The capture is over: what is under way.
+    /// Ends the capture: returns the connections still in progress.
     pub(super) fn rest(&mut self) -> Rest {
         self.half_open.clear();
         let table = std::mem::replace(&mut self.table, Table::new(self.limits.seed));
@@ -147,7 +146,7 @@ impl Connections {
         slot
     }
 
-    /// Keeps the number of half-open connections, and of their queue, within its limit.
+    /// Keeps the half-open connections, and their queue, within the limit.
     fn bound_half_open(&mut self, out: &mut Output<'_>) {
         while let Some((slot, number)) = self.half_open.front().copied() {
             let flow = self.table.get(slot).filter(|flow| flow.number() == number);
@@ -171,7 +170,7 @@ impl Connections {
         }
     }
 
-    /// Gives out all that is idle at `at`.
+    /// Reports all connections that are idle at `at`.
     pub(super) fn advance(&mut self, at: Time, out: &mut Output<'_>) {
         while self.sweep_some(at, usize::MAX, out) {}
     }
@@ -180,7 +179,7 @@ impl Connections {
         self.sweep_some(at, SWEPT, out);
     }
 
-    /// Gives out the first of the next `places` that is idle; false where there is none.
+    /// Reports the first idle connection in the next `places`. Returns false if there is none.
     fn sweep_some(&mut self, at: Time, places: usize, out: &mut Output<'_>) -> bool {
         let idle_ns = self.limits.idle_ns;
         let limit = |flow: &Flow| if flow.is_closed() { AFTER_CLOSE_NS } else { idle_ns };
@@ -203,20 +202,20 @@ impl Connections {
     }
 }
 
-/// What was under way at the end, in the order in which it began.
+/// The connections in progress at the end, in the order in which they began.
 pub(super) struct Rest {
     table: Table<Flow>,
-    /// Numbers, and where they are.
+    /// Numbers of the connections, with their slots.
     order: std::vec::IntoIter<(u64, Slot)>,
 }
 
 impl Rest {
-    /// The number of the one that comes next.
+    /// The number of the next connection.
     pub(super) fn number(&self) -> Option<u64> {
         self.order.as_slice().first().map(|(number, _)| *number)
     }
 
-    /// That one, in the memory that is `spent`.
+    /// The next connection, in the memory of `spent`.
     pub(super) fn next(&mut self, spent: Spent) -> Option<Observed> {
         let (_, slot) = self.order.next()?;
         let mut ended = None;

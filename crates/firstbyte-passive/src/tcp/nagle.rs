@@ -1,69 +1,69 @@
-//! Small segments that were held back until an acknowledgement came (Nagle's algorithm, RFC 1122 §4.2.3.4, with
-//! delayed acknowledgements, §4.2.3.2).
+//! Detects small segments held back until an acknowledgment came: Nagle's algorithm (RFC 1122 §4.2.3.4) combined with
+//! delayed acknowledgments (§4.2.3.2).
 //!
-//! In: segments of a connection. Out: how many departed at the moment at which an acknowledgement that had been
-//! delayed arrived, and for how long they were held at most. No timer's length is looked for: clients delay by 40,
-//! 50 or 200 ms. A segment that follows at once, a round trip to its sender later, tells itself.
+//! In: the segments of a connection. Out: how many were sent when a delayed acknowledgment arrived, and an upper bound
+//! of how long they were held. The delay's length is not used, because clients delay by 40, 50 or 200 ms. It is enough
+//! that the segment follows at once, one round trip to its sender later.
 
 use std::num::NonZeroU32;
 
 use crate::Time;
 use crate::table::Side;
 
-/// A segment with fewer bytes is small: it does not fill a packet of any common path.
+/// A smaller segment does not fill a packet on any common path.
 const SMALL: u32 = 1200;
-/// An acknowledgement that came so much later than the path allows was delayed.
+/// An acknowledgment that comes this much later than the path allows was delayed.
 const DELAYED_NS: i64 = 15_000_000;
-/// What departs at the arrival of an acknowledgement is here within the round trip and this, or a 16th of it.
+/// Data sent when an acknowledgment arrives reaches the tap within the round trip and this, or 1/16 of the round trip.
 const AT_ONCE_NS: i64 = 400_000;
 
-/// Whether what is here `ns` after an acknowledgement departed when that arrived at the end of `path_ns`.
+/// Whether data `ns` after an acknowledgment was sent when that arrived, given the round trip `path_ns`.
 fn at_once(ns: i64, path_ns: i64) -> bool {
     (path_ns - AT_ONCE_NS..=path_ns + (path_ns / 16).max(AT_ONCE_NS)).contains(&ns)
 }
 
-/// Microseconds; the one that would be none is the next.
+/// Microseconds; 0 is rounded up to 1.
 fn micros(at: Time) -> NonZeroU32 {
     NonZeroU32::new((at.unix_ns() / 1_000) as u32).unwrap_or(NonZeroU32::MIN)
 }
 
-/// What was held back in one direction.
+/// Data held back in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) segments: u32,
     pub(super) time_ns: i64,
 }
 
-/// Looks at a connection's segments.
+/// Examines the segments of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Nagle {
-    /// When each side sent its last data, if they were a small segment: µs that wrap after 71 minutes.
+    /// When each side last sent data, if that was a small segment: µs, which wrap after 71 minutes.
     small: [Option<NonZeroU32>; 2],
     rare: Option<Box<Rare>>,
 }
 
-/// What few connections have.
+/// State that few connections need.
 #[derive(Debug, Default)]
 struct Rare {
-    /// An acknowledgement that was delayed: of whose segment, when, and for how long.
+    /// A delayed acknowledgment: whose segment it acknowledges, its time, and its delay.
     delayed: Option<(u8, Time, i64)>,
     held: [Held; 2],
 }
 
-/// A segment, as far as it matters here.
+/// A segment, reduced to what matters here.
 pub(super) struct Seen {
     pub(super) at: Time,
     pub(super) side: Side,
-    /// Bytes of payload.
+    /// Payload length.
     pub(super) bytes: u32,
-    /// A segment that ends or resets, or was there before.
+    /// Whether it has FIN or RST, or repeats earlier data.
     pub(super) other: bool,
-    /// It acknowledges all that the other side has sent.
+    /// Whether it acknowledges everything that the other side has sent.
     pub(super) all: bool,
 }
 
 impl Nagle {
-    /// The next segment; `least_ns` are the smallest round trips between the tap and each side.
+    /// Takes the next segment; `least_ns` are the smallest round trips between the tap and each side.
     #[inline]
     pub(super) fn segment(&mut self, seen: &Seen, least_ns: [Option<i64>; 2]) {
         let Seen { at, side, .. } = *seen;
@@ -72,16 +72,16 @@ impl Nagle {
             return;
         }
         let other = 1 - side;
-        // What is acknowledged with data has waited for them, not for a timer.
+        // An acknowledgment that carries data waited for the data rather than for a timer.
         let sent = if seen.all { self.small[other].take() } else { None };
         if seen.bytes > 0 {
             self.departed(seen, least_ns[side]);
-            // What fills a packet is not held, and holds nothing.
+            // A full packet is not held back, and does not hold back others.
             self.small[side] = (seen.bytes < SMALL).then_some(micros(at));
         } else if let (Some(sent), Some(path)) = (sent, least_ns[side]) {
             let since_ns = 1_000 * i64::from(micros(at).get().wrapping_sub(sent.get()));
             if since_ns - path >= DELAYED_NS {
-                // The next segment can have waited since this one departed, until the acknowledgement arrived.
+                // The next segment may have waited from the time this one was sent until the acknowledgment arrived.
                 let waited_ns = since_ns + least_ns[other].unwrap_or(0);
                 let rare = self.rare.get_or_insert_default();
                 rare.delayed = Some((other as u8, at, waited_ns));
@@ -89,7 +89,7 @@ impl Nagle {
         }
     }
 
-    /// Data departed: at once with a delayed acknowledgement, perhaps.
+    /// Notes that data was sent, perhaps because a delayed acknowledgment arrived.
     fn departed(&mut self, seen: &Seen, path_ns: Option<i64>) {
         let Some(rare) = &mut self.rare else { return };
         let own = rare.delayed.take_if(|(side, ..)| Side::from(*side) == seen.side);
@@ -102,7 +102,7 @@ impl Nagle {
         }
     }
 
-    /// What was held back of `side`'s; absent where nothing was.
+    /// The data of `side` that was held back; absent if there was none.
     pub(super) fn held(&self, side: Side) -> Option<Held> {
         let held = self.rare.as_ref()?.held[side];
         (held.segments > 0).then_some(held)

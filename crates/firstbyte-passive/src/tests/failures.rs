@@ -1,4 +1,4 @@
-//! How connections fail, what is said of it, and that no failure is made up.
+//! How connections fail, how that is reported, and that no failure is invented.
 
 use super::made::{ACK, FIN, MS, Made, RST, SYN, Talk};
 use super::made::{client_hello12, client_hello13, flight13, message, read, record, sealed};
@@ -15,12 +15,12 @@ fn hello() -> Talk {
     talk
 }
 
-/// What a diagram ends with.
+/// The last line of a diagram.
 fn told(packets: &[Made]) -> String {
     connection(&only(packets)).broken_off().map(|stop| stop.message).unwrap_or_default()
 }
 
-/// What the failure is called, in the model as in the capture.
+/// The failure type, in the model as in the capture.
 fn called(packets: &[Made]) -> Option<&'static str> {
     let observed = only(packets);
     let failure_type = Failed::judge(&observed).map(|failed| failed.failure_type(&observed));
@@ -75,10 +75,10 @@ fn a_warning_after_which_it_goes_on_is_no_failure() {
     fatal.after(MS).send(0, ACK, &record(21, &[2, 40]));
     let alert = facts(&only(&fatal.packets)).alert.unwrap();
     assert_eq!((alert.warning, alert.description), (false, Some(40)));
-    // It went on, and was closed for another reason.
+    // The handshake continued, and was closed for another reason.
     talk.after(MS).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
     assert_eq!(Failed::judge(&only(&talk.packets)), Some(Failed::Closed));
-    // It did not go on.
+    // The handshake did not continue.
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &record(22, &client_hello12(&[]))).after(MS);
     talk.send(1, ACK, &record(21, &[1, 112])).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
@@ -94,11 +94,11 @@ fn a_proper_end_after_what_is_missing_is_no_failure() {
     let finished = [record(20, &[1]), record(22, &[0x77; 40])].concat();
     talk.send(0, ACK, &[record(22, &message(16, &[4; 33])), finished.clone()].concat());
     talk.after(3 * MS).send(1, ACK, &finished).after(MS);
-    // close_notify, encrypted, in both directions.
+    // An encrypted close_notify in both directions.
     talk.send(0, ACK, &record(21, &[9; 26])).send(0, FIN | ACK, &[]);
     talk.send(1, ACK, &record(21, &[9; 26])).send(1, FIN | ACK, &[]);
     assert_eq!(Failed::judge(&only(&talk.packets)), None);
-    // Without the server's Finished; the client's direction alone.
+    // Without the server's Finished; then only the client's direction.
     let mut gap = talk.packets.clone();
     gap.remove(6);
     assert_eq!(Failed::judge(&only(&gap)), None);
@@ -124,7 +124,7 @@ fn who_closed_in_the_middle_is_said() {
     let observed = only(&talk.packets);
     assert_eq!(observed.closing.map(|closing| closing.by_client), Some(false));
     assert_eq!(Failed::judge(&observed), Some(Failed::Closed));
-    // The alert came after a wait: it is no part of the hello's flight, and after the end: it is not drawn.
+    // The alert came after a wait, so it is not part of the hello's flight; and after the end, so it is not drawn.
     let flights: Vec<u64> = observed.flights.iter().map(|flight| flight.bytes).collect();
     assert_eq!(flights.len(), 2, "{flights:?}");
     let drawn = connection(&observed);
@@ -158,11 +158,11 @@ fn a_reset_in_the_handshake_is_drawn_with_what_came_before() {
 
 #[test]
 fn what_the_capture_does_not_show_is_no_failure() {
-    // It ends in the middle of the handshake.
+    // The capture ends in the middle of the handshake.
     assert_eq!(Failed::judge(&only(&hello().packets)), None);
     assert_eq!(told(&hello().packets), "tls: its end was not seen");
     assert_eq!(called(&hello().packets), None);
-    // One direction is missing: the handshake may well have come to its end.
+    // One direction is missing: the handshake may well have completed.
     let mut talk = hello();
     talk.after(5 * MS).send(1, ACK, &flight13(false)).after(2 * MS).send(0, FIN | ACK, &[]);
     talk.send(1, FIN | ACK, &[]);
@@ -176,7 +176,7 @@ fn nothing_answers_only_after_a_second() {
     let mut refused = Talk::new(40_000, 7);
     refused.send(0, SYN, &[]).after(MS).send(1, RST | ACK, &[]);
     assert_eq!(only(&refused.packets).ending, Ending::Refused);
-    // The capture is over with the SYN.
+    // The capture ends with the SYN.
     assert_eq!(only(&refused.packets[..1]).ending, Ending::Open);
     let with_more = |wait: i64| {
         let mut talk = Talk::new(40_000, 7);
@@ -187,12 +187,12 @@ fn nothing_answers_only_after_a_second() {
     };
     assert_eq!(with_more(900 * MS), Ending::Open);
     assert_eq!(with_more(1_100 * MS), Ending::Unanswered);
-    // Who acknowledges an answer has had one.
+    // A client that acknowledges an answer has received one.
     let mut one_way = Talk::new(40_000, 7);
     one_way.open().after(5_000 * MS).send(0, FIN | ACK, &[]);
     one_way.packets.retain(|packet| packet.frame[26] == 10);
     assert_eq!(only(&one_way.packets).ending, Ending::Open);
-    // So it is when it is given up for its silence, long before the end.
+    // The same if it is dropped for its silence, long before the end.
     let mut analyzer = Analyzer::new(Limits::default());
     let mut endings = Vec::new();
     analyzer.frame(&refused.packets[0].as_frame(), &mut |_| {});

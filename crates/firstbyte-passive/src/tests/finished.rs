@@ -1,4 +1,4 @@
-//! The end of a handshake of TLS 1.3, which is encrypted: told by places, whatever length records have.
+//! The encrypted end of a TLS 1.3 handshake, recognised by position, whatever the records' lengths.
 
 use super::made::{ACK, FIN, MS, Talk, client_hello13, flight13, record, sealed, server_hello13};
 use super::{facts, only};
@@ -6,7 +6,7 @@ use crate::{Failed, Observed};
 
 const PRE_SHARED_KEY: u16 = 41;
 
-/// A conversation up to the server's flight; the client has what came.
+/// A conversation up to the server's flight, which the client has received.
 fn answered(resumed: bool) -> Talk {
     let identity = (PRE_SHARED_KEY, vec![0, 38, 0, 32].into_iter().chain([1; 36]).collect());
     let offer = if resumed { vec![identity] } else { Vec::new() };
@@ -16,7 +16,7 @@ fn answered(resumed: bool) -> Talk {
     talk
 }
 
-/// With this second flight, then an exchange, each record in a segment of its own or all in one.
+/// The same with this second flight and an exchange, each record in its own segment or all in one.
 fn conversation(resumed: bool, flight: &[usize], whole: bool) -> Observed {
     let mut talk = answered(resumed);
     let records: Vec<Vec<u8>> = flight.iter().chain([&95]).map(|n| sealed(*n)).collect();
@@ -35,13 +35,13 @@ fn conversation(resumed: bool, flight: &[usize], whole: bool) -> Observed {
 fn a_finished_of_any_length_ends_the_handshake() {
     let flights: [(bool, &[usize]); 10] = [
         (false, &[53]),
-        // Padded by 16 bytes, as Java does it; to a multiple of 128, of 512.
+        // Padded by 16 bytes, as Java does; to a multiple of 128; of 512.
         (false, &[69]),
         (false, &[144]),
         (false, &[528]),
         (true, &[69]),
         (true, &[528]),
-        // With a certificate: each message in its record, padded or not; no certificate; all in one record.
+        // With a certificate: each message in its own record, padded or not; an empty certificate; all in one record.
         (false, &[425, 112, 69]),
         (false, &[409, 96, 53]),
         (false, &[41, 69]),
@@ -67,15 +67,15 @@ fn who_pads_its_finished_pads_its_alerts() {
     talk.send(0, ACK, &[sealed(69), sealed(95)].concat()).after(4 * MS);
     talk.send(1, ACK, &sealed(900)).after(9 * MS).send(0, ACK, &sealed(35));
     assert_eq!(only(&talk.packets).exchanges.count, Some(1));
-    // Without padding a record of that length asks for something.
+    // Without padding, a record of that length is a request.
     let mut talk = answered(true);
     talk.send(0, ACK, &[sealed(53), sealed(95)].concat()).after(4 * MS);
     talk.send(1, ACK, &sealed(900)).after(9 * MS).send(0, ACK, &sealed(35));
     assert_eq!(only(&talk.packets).exchanges.count, Some(2));
 }
 
-/// rustls has EncryptedExtensions and Finished in one record: what is more than a Finished is no padding, and the
-/// alerts have none.
+/// rustls puts EncryptedExtensions and Finished in one record. The bytes beyond a Finished are not padding, and alerts
+/// are not padded.
 #[test]
 fn two_messages_in_a_record_are_no_padding() {
     let mut talk = Talk::new(40_000, 7);
@@ -107,7 +107,7 @@ fn a_certificate_refused_behind_the_finished_is_a_failure() {
         assert_eq!(Failed::judge(&observed), Some(Failed::Alert), "{request}");
         let told = crate::model::connection(&observed).broken_off().unwrap().message;
         assert_eq!(told, "failed in tls: the server sent an encrypted TLS alert");
-        // Some leave without a word.
+        // Some servers close without an alert.
         let mut talk = refused(request);
         talk.send(1, FIN | ACK, &[]).after(8 * MS).send(0, FIN | ACK, &[]);
         assert_eq!(Failed::judge(&only(&talk.packets)), Some(Failed::Closed), "{request}");
@@ -116,17 +116,17 @@ fn a_certificate_refused_behind_the_finished_is_a_failure() {
 
 #[test]
 fn a_proper_end_behind_the_finished_is_none() {
-    // Who only looks whether the server is there leaves first; close_notify is answered.
+    // A client that only checks whether the server is up leaves first; its close_notify is answered.
     let mut talk = answered(false);
     talk.send(0, ACK, &sealed(53)).send(0, ACK, &sealed(19)).send(0, FIN | ACK, &[]);
     talk.after(3 * MS).send(1, ACK, &sealed(19)).send(1, FIN | ACK, &[]);
     assert_eq!(Failed::judge(&only(&talk.packets)), None);
-    // Nothing was asked for a minute.
+    // No request for a minute.
     let mut talk = answered(false);
     talk.send(0, ACK, &sealed(53)).after(60_000 * MS);
     talk.send(1, ACK, &sealed(19)).send(1, FIN | ACK, &[]);
     assert_eq!(Failed::judge(&only(&talk.packets)), None);
-    // It was answered, or had tickets.
+    // The client had an answer, or tickets.
     for answer in [vec![900], vec![250, 250]] {
         let mut talk = answered(false);
         talk.send(0, ACK, &[sealed(53), sealed(95)].concat()).after(3 * MS);
@@ -161,12 +161,12 @@ fn whether_tickets_were_issued_is_known_where_the_response_shows_it() {
     assert_eq!(issued(false, &[], &[250, 250, 9_000], MS / 10), Some(true));
     assert_eq!(issued(false, &[], &[250, 9_000], 20 * MS), Some(true));
     assert_eq!(issued(false, &[250], &[9_000], MS), Some(true));
-    // A response that cannot be one, or that is all there is.
+    // A response that cannot be a ticket, or that is the only record.
     assert_eq!(issued(false, &[], &[9_000], MS), Some(false));
     assert_eq!(issued(false, &[], &[400], MS), Some(false));
     // A ticket and its response, or a head and its body.
     assert_eq!(issued(false, &[], &[250, 9_000], MS / 10), None);
-    // SETTINGS are none.
+    // SETTINGS are not tickets.
     assert_eq!(issued(true, &[57], &[9_000], MS), Some(false));
     assert_eq!(issued(true, &[], &[], MS), None);
 }

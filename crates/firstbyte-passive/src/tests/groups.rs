@@ -1,11 +1,11 @@
-//! Servers and their times within limits: what goes is counted, what stays is right.
+//! Limits on servers and their times: dropped ones are counted, and the rest is right.
 
 use super::made::{conversation13, read};
 use crate::Observed;
 use crate::groups::{GroupLimits, Groups, LeftOut};
 use firstbyte_core::timeline::Handshake;
 
-/// A connection to the server of this name; with one exchange, and one handshake.
+/// A connection to the server of this name, with one handshake and one exchange.
 pub(crate) fn connection(name: &str) -> Observed {
     let (mut all, _) = read(&conversation13(false, 1_400).packets);
     let mut observed = all.remove(0);
@@ -45,7 +45,7 @@ fn times_beyond_the_limit_are_sampled_where_there_are_most() {
     let summaries = groups.summaries();
     let [large_times, small_times] = [0, 1].map(|n| summaries[n].full.unwrap());
     assert_eq!((large_times.count, small_times.count), (20_000, 20));
-    // The mean is of all, percentiles are of some hundreds: within five standard errors.
+    // The mean is over all times, the percentiles over a few hundred: within five standard errors.
     let middle = large.handshake_time.unwrap();
     let base = (middle.total() - middle.server).as_secs_f64();
     assert!((large_times.mean_seconds - base - 9.999_5e-3).abs() < 1e-8);
@@ -58,7 +58,7 @@ fn times_beyond_the_limit_are_sampled_where_there_are_most() {
     assert!(kept <= 1_000, "{kept}");
 }
 
-/// `n` connections of a version with such a handshake.
+/// Adds `n` connections of a version with such a handshake.
 fn add(groups: &mut Groups, version: u16, resumed: bool, ms: u64, n: u32) {
     let mut observed = connection("shop");
     let tls = observed.tls.as_mut().unwrap();
@@ -75,7 +75,7 @@ fn full_handshakes_are_divided_by_short_ones_of_their_version() {
     let mut groups = Groups::default();
     add(&mut groups, TLS12, false, 78, 20);
     add(&mut groups, TLS13, true, 3, 20);
-    // One that was full has no median.
+    // A single full handshake has no median.
     add(&mut groups, TLS13, false, 28, 1);
     let one = &groups.summaries()[0];
     assert_eq!((one.full_to_short(), one.full_above_short()), (None, None));
@@ -83,7 +83,7 @@ fn full_handshakes_are_divided_by_short_ones_of_their_version() {
     add(&mut groups, TLS13, false, 28, 2);
     let compared = groups.summaries()[0].compared.unwrap();
     assert_eq!((compared.version, compared.full.count), (Some("TLS 1.3"), 3));
-    // 22 ms of network and client in each.
+    // Each has 22 ms of network and client time.
     assert!((compared.ratio().unwrap() - 50.0 / 25.0).abs() < 1e-9);
     let mut single = Groups::default();
     add(&mut single, TLS13, false, 28, 1);

@@ -1,10 +1,10 @@
-//! What was lost or held back, and shows in when and how packets come.
+//! Losses and delays that show in the times and the order of packets.
 
 use super::made::{ACK, FIN, MS, Made, Talk, client_hello13, flight13, record, sealed};
 use super::{facts, ms, only};
 use crate::{Doubts, HeldBack, Observed};
 
-/// A handshake: 2 ms to the server and back, 8 ms to the client and back. Each side counts its packets.
+/// A handshake: 2 ms to the server and back, 8 ms to the client and back. Each side numbers its packets.
 fn handshake() -> Talk {
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &record(22, &client_hello13(&[]))).after(5 * MS);
@@ -13,7 +13,7 @@ fn handshake() -> Talk {
     talk
 }
 
-/// The ClientHello is acknowledged after `acknowledged` and answered after `answered`: what is the server's.
+/// The server's time if the ClientHello is acknowledged after `acknowledged` and answered after `answered`.
 fn server_time(acknowledged: i64, answered: i64) -> std::time::Duration {
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &record(22, &client_hello13(&[]))).after(acknowledged);
@@ -27,13 +27,13 @@ fn server_time(acknowledged: i64, answered: i64) -> std::time::Duration {
 
 #[test]
 fn what_the_own_acknowledgement_took_was_the_paths() {
-    // As the SYN took; in a queue; behind a timer, which says nothing of the path.
+    // An acknowledgment as fast as the SYN's; one in a queue; one delayed by a timer, which shows nothing of the path.
     assert_eq!(server_time(2 * MS, 20 * MS), ms(18));
     assert_eq!(server_time(9 * MS, 20 * MS), ms(11));
     assert_eq!(server_time(42 * MS, 60 * MS), ms(58));
 }
 
-/// The identifications of each side's packets, counted by themselves.
+/// Sets each side's IP identifications to a counter.
 fn counted(packets: &mut [Made]) {
     let mut next = [100_u16, 7_000];
     for packet in packets {
@@ -65,7 +65,7 @@ fn exchanged() -> Vec<Made> {
 fn a_finished_that_is_sent_again_puts_the_handshake_in_doubt() {
     let packets = exchanged();
     assert!(!in_doubt(&only(&packets)));
-    // The segment with the Finished again, before the answer: 250 ms later.
+    // The segment with the Finished again, 250 ms later, before the answer.
     let finished =
         packets.iter().position(|p| p.frame[26] == 10 && p.frame.len() > 150).unwrap() + 2;
     let mut again = packets.clone();
@@ -75,7 +75,7 @@ fn a_finished_that_is_sent_again_puts_the_handshake_in_doubt() {
     copy.frame[18] ^= 0x40;
     again.insert(finished + 1, copy);
     assert!(in_doubt(&only(&again)));
-    // A response that is sent again has nothing to do with it.
+    // A retransmitted response does not matter.
     let mut response = packets.clone();
     let mut copy = response[finished + 1].clone();
     copy.at += 2 * MS;
@@ -90,7 +90,7 @@ fn a_finished_that_is_sent_again_puts_the_handshake_in_doubt() {
 fn a_packet_that_the_tap_never_saw_leaves_a_gap_in_a_counter() {
     let late = |step: u16| {
         let mut packets = exchanged();
-        // The ClientHello was lost on its way to the tap, and this is the one sent 250 ms later.
+        // The ClientHello was lost before the tap, and this one was sent 250 ms later.
         let hello = packets.iter().position(|p| p.frame.len() > 150).unwrap();
         for packet in &mut packets[hello..] {
             packet.at += 250 * MS;
@@ -103,7 +103,7 @@ fn a_packet_that_the_tap_never_saw_leaves_a_gap_in_a_counter() {
     };
     assert!(in_doubt(&only(&late(1))));
     assert!(!in_doubt(&only(&late(0))));
-    // Where the identification is no counter it says nothing: random, or none.
+    // An identification that is not a counter shows nothing: random ones, or none.
     let mut random = late(1);
     for (n, packet) in random.iter_mut().enumerate() {
         let id = (n as u16).wrapping_mul(24_571);
@@ -114,7 +114,7 @@ fn a_packet_that_the_tap_never_saw_leaves_a_gap_in_a_counter() {
     assert!(!in_doubt(&only(&random)));
 }
 
-/// A head, and a body of `bytes` once the head is acknowledged after `delay`, `late` after that.
+/// A head, and a body of `bytes` sent `late` after the head's acknowledgment, which comes after `delay`.
 fn response(delay: i64, late: i64, bytes: usize) -> Observed {
     let mut talk = handshake();
     talk.after(3 * MS).send(1, ACK, &sealed(200)).after(8 * MS + delay).send(0, ACK, &[]);
@@ -130,7 +130,7 @@ fn a_small_segment_that_departs_with_an_acknowledgement_was_held_back() {
         assert_eq!(held, HeldBack { segments: 1, time }, "{delay}");
     }
     assert!(facts(&response(40 * MS, 0, 500)).complete);
-    // It came later, it fills a packet, or the acknowledgement was not delayed.
+    // It came later, or it fills a packet, or the acknowledgment was not delayed.
     assert_eq!(response(40 * MS, 3 * MS, 500).held_back, None);
     assert_eq!(response(40 * MS, 0, 1_395).held_back, None);
     assert_eq!(response(MS, 0, 500).held_back, None);
@@ -139,7 +139,7 @@ fn a_small_segment_that_departs_with_an_acknowledgement_was_held_back() {
 #[test]
 fn what_the_client_sends_meanwhile_hides_nothing() {
     let mut talk = handshake();
-    // A segment of the client's crosses the head: it acknowledges nothing of it.
+    // A segment from the client crosses the head, so it does not acknowledge the head.
     talk.after(3 * MS).send(1, ACK, &sealed(200));
     let head = talk.packets.len() - 1;
     talk.after(MS / 10).send(0, ACK, &sealed(40));

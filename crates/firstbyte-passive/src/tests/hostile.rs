@@ -1,4 +1,4 @@
-//! Captures whose bits flipped, that were cut and reordered: no panic, no stall, no time from elsewhere.
+//! Captures with flipped bits, truncated and reordered: no panic, no stall, no invented times.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn few() -> ProptestConfig {
     ProptestConfig { cases: 192, ..ProptestConfig::default() }
 }
 
-/// What holds of any capture.
+/// Properties of every capture.
 fn laws(all: &[Observed], hygiene: &Hygiene, packets: &[Made]) {
     assert_eq!(hygiene.frames, packets.len() as u64);
     let halves = all.iter().flat_map(|one| [one.sent, one.received]);
@@ -92,7 +92,7 @@ proptest! {
 
 #[test]
 fn a_hole_in_front_of_everything_does_not_stall() {
-    // Each segment is behind a hole: what is held is looked through for each that comes.
+    // Each segment comes after a gap: the buffered ones are searched for each new one.
     let mut packets = Talk::new(40_000, 1_000).open().packets.clone();
     let mut talk = Talk::new(40_000, 1_000);
     talk.open().send(0, 16, &[22]);

@@ -1,4 +1,4 @@
-//! What is cleared up before anything is read, and limits.
+//! Cleaning up the capture before it is read, and limits.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn what_is_sent_again_is_no_copy() {
     let place = packets.iter().position(|p| p.frame.len() > 1_000).unwrap();
     let mut again = packets[place].clone();
     again.at += 500_000;
-    // Another identification.
+    // With another IP identification.
     again.frame[18] ^= 0x40;
     packets.insert(place + 1, again);
     let (all, hygiene) = read(&packets);
@@ -64,7 +64,7 @@ fn a_port_used_again_is_a_new_connection() {
     let mut second = conversation13(true, 1_000);
     for packet in &mut second.packets {
         packet.at += end;
-        // Another sequence number.
+        // With another sequence number.
         let client = packet.frame[26] == 10;
         packet.frame[if client { 38 } else { 42 }] ^= 0x10;
     }
@@ -87,7 +87,7 @@ fn floods_of_syns_are_bounded() {
     packets.extend(later);
     let (all, hygiene) = read_with(limits, &packets);
     assert!(hygiene.half_open_evicted >= 4_800, "{}", hygiene.half_open_evicted);
-    // The one that was under way is not among the victims.
+    // The connection in progress is not among the victims.
     assert!(all.iter().any(|o| o.exchanges.count == Some(2)));
     assert!(all.len() <= 102);
 }
@@ -113,7 +113,7 @@ fn hellos_cut_by_the_snap_length_are_read_as_far_as_they_go() {
     let observed = only(&packets);
     assert!(observed.doubts.any(Doubts::CUT));
     let seen = facts(&observed);
-    // The name stands before the cut, the key shares behind it.
+    // The server name comes before the cut, the key shares after it.
     assert!(seen.client_hello && seen.server_hello);
     assert_eq!(seen.sni.as_deref(), Some("shop.example"));
     assert_eq!(seen.client_key_exchange_bytes, None);
@@ -177,8 +177,8 @@ fn what_is_over_comes_out_without_another_packet() {
     assert_eq!((all[0].ending, analyzer.hygiene().idle), (Ending::Closed, 0));
 }
 
-/// Two captures of the same packets have those that cross within microseconds in different orders: each direction
-/// passes on a processor of its own.
+/// Two captures of the same packets order packets that cross within microseconds differently, because each direction
+/// passes on its own processor.
 #[test]
 fn of_packets_that_cross_the_stamp_decides() {
     let talk = open_conversation13(false, 1_400);

@@ -3,7 +3,7 @@
 use crate::{Analyzer, Hygiene, Limits, Observed, Time};
 use firstbyte_core::pcap::{Frame, LinkType};
 
-/// A packet on an Ethernet, and when, ns.
+/// A packet on an Ethernet, with its time in ns.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) at: i64,
@@ -30,12 +30,12 @@ pub(super) const ACK: u8 = 16;
 pub(super) const FIN: u8 = 1;
 pub(super) const RST: u8 = 4;
 
-/// One TCP conversation, made packet by packet.
+/// A TCP conversation, made packet by packet.
 #[derive(Clone)]
 pub(super) struct Talk {
     pub(super) packets: Vec<Made>,
     next: [u32; 2],
-    /// Of each side, which counts its packets.
+    /// For each side, which numbers its packets.
     identification: [u16; 2],
     port: u16,
     now: i64,
@@ -59,7 +59,7 @@ impl Talk {
         self
     }
 
-    /// A segment of side 0 (the client) or 1.
+    /// Sends a segment from side 0 (the client) or 1.
     pub(super) fn send(&mut self, side: usize, flags: u8, payload: &[u8]) -> &mut Self {
         let ends = [(CLIENT.0, self.port), SERVER];
         let (from, to) = (ends[side], ends[1 - side]);
@@ -84,7 +84,7 @@ impl Talk {
         self
     }
 
-    /// `bytes` in segments of at most `size`, each acknowledged.
+    /// Sends `bytes` in segments of at most `size`, each acknowledged.
     pub(super) fn send_cut(&mut self, side: usize, bytes: &[u8], size: usize) -> &mut Self {
         for piece in bytes.chunks(size) {
             self.send(side, ACK, piece);
@@ -151,14 +151,14 @@ fn share(client: bool) -> (u16, Vec<u8>) {
     (51, value)
 }
 
-/// A ClientHello of TLS 1.3, with more extensions behind.
+/// A TLS 1.3 ClientHello, with more extensions at its end.
 pub(super) fn client_hello13(more: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut list = vec![server_name(), (43, vec![2, 3, 4]), share(true)];
     list.extend_from_slice(more);
     hello(1, 9, &list)
 }
 
-/// A ClientHello of TLS 1.2.
+/// A TLS 1.2 ClientHello.
 pub(super) fn client_hello12(more: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut list = vec![server_name()];
     list.extend_from_slice(more);
@@ -183,7 +183,7 @@ pub(super) fn with_session_id(mut hello: Vec<u8>, id: u8) -> Vec<u8> {
     hello
 }
 
-/// What the server answers to a ClientHello of TLS 1.3.
+/// The server's answer to a TLS 1.3 ClientHello.
 pub(super) fn flight13(pre_shared_key: bool) -> Vec<u8> {
     let mut bytes = record(22, &server_hello13(pre_shared_key));
     bytes.extend(record(20, &[1]));
@@ -196,15 +196,15 @@ pub(super) fn flight13(pre_shared_key: bool) -> Vec<u8> {
     bytes
 }
 
-/// A whole conversation of TLS 1.3 with two exchanges: server 15 ms, client 12 ms, exchanges 25 ms each
-/// in the server. Segments of at most `size`.
+/// A complete TLS 1.3 conversation with two exchanges: server 15 ms, client 12 ms, exchanges 25 ms each in the server.
+/// In segments of at most `size`.
 pub(super) fn conversation13(pre_shared_key: bool, size: usize) -> Talk {
     let mut talk = open_conversation13(pre_shared_key, size);
     talk.after(MS).send(0, FIN | ACK, &[]).after(MS).send(1, FIN | ACK, &[]).send(0, ACK, &[]);
     talk
 }
 
-/// The same before it is closed.
+/// The same without its close.
 pub(super) fn open_conversation13(pre_shared_key: bool, size: usize) -> Talk {
     let offer: &[(u16, Vec<u8>)] = if pre_shared_key {
         &[(41, vec![0, 38, 0, 32].into_iter().chain([1; 36]).collect())]
@@ -229,7 +229,6 @@ pub(super) fn open_conversation13(pre_shared_key: bool, size: usize) -> Talk {
     talk
 }
 
-/// Reads packets.
 pub(super) fn read(packets: &[Made]) -> (Vec<Observed>, Hygiene) {
     read_with(Limits::default(), packets)
 }

@@ -1,4 +1,4 @@
-//! Laws of the passive half, on packets made by hand.
+//! Properties of the passive half, checked on packets made by hand.
 
 mod failures;
 mod finished;
@@ -51,7 +51,7 @@ fn parts_are_what_was_put_in() {
 }
 
 proptest! {
-    /// Where the stream is cut into segments changes no fact.
+    /// Segment boundaries in the stream do not change any fact.
     #[test]
     fn segments_change_no_fact(size in 1usize..3_000, resumed in any::<bool>()) {
         let whole = only(&conversation13(resumed, 60_000).packets);
@@ -61,7 +61,7 @@ proptest! {
         prop_assert_eq!(cut.handshake_time, whole.handshake_time);
     }
 
-    /// Neither does the order in which a flight's segments arrive, nor that some do twice.
+    /// Neither does the order in which a flight's segments arrive, nor duplicates.
     #[test]
     fn order_changes_no_fact(
         size in 40usize..800,
@@ -72,7 +72,7 @@ proptest! {
         for (place, distance) in swaps {
             let place = usize::from(place) % talk.packets.len();
             let Some(other) = talk.packets.get(place + distance).cloned() else { continue };
-            // Only within a burst: packets at one time.
+            // Only within a burst: packets with the same time.
             if talk.packets[place..=place + distance].iter().all(|p| p.at == other.at) {
                 talk.packets.swap(place, place + distance);
             }
@@ -80,13 +80,13 @@ proptest! {
         let swapped = only(&talk.packets);
         prop_assert_eq!(facts(&swapped), facts(&whole));
         prop_assert_eq!(swapped.exchanges.count, whole.exchanges.count);
-        // What comes far out of order may have been lost before: the time is the same, and may be doubted.
+        // A packet far out of order may have been lost before: the time is the same, but may be in doubt.
         let sure = |time: Option<HandshakeTime>| time.map(|t| HandshakeTime { confident: true, ..t });
         prop_assert_eq!(sure(swapped.handshake_time), sure(whole.handshake_time));
         prop_assert_eq!(swapped.received.bytes, whole.received.bytes);
     }
 
-    /// A capture may begin, end and be cut anywhere, and miss anything.
+    /// A capture may begin and end anywhere, be truncated anywhere, and miss anything.
     #[test]
     fn what_is_missing_is_survived(
         size in 1usize..1_500,
@@ -103,7 +103,7 @@ proptest! {
         prop_assert_eq!(hygiene.frames, packets.len() as u64);
         prop_assert!(all.len() <= 1);
         for observed in all {
-            // What is not there is not made up.
+            // Missing data is not invented.
             prop_assert!(observed.sent.bytes + observed.received.bytes <= 20_000);
             if let Some(time) = observed.handshake_time {
                 prop_assert!(time.total() < Duration::from_secs(1));
@@ -111,7 +111,7 @@ proptest! {
         }
     }
 
-    /// Flipped bits change what is seen, and break nothing.
+    /// Flipped bits change the result but do not break anything.
     #[test]
     fn flipped_bits_are_survived(
         flips in proptest::collection::vec((any::<u32>(), any::<u16>(), 0u8..8), 1..60),
@@ -141,7 +141,7 @@ proptest! {
 #[test]
 fn a_hole_in_the_capture_is_named_and_what_follows_is_read() {
     let mut packets = conversation13(false, 1_400).packets;
-    // A segment in the middle of the first response, which the client acknowledges all the same.
+    // Removes a segment in the middle of the first response, which the client acknowledges all the same.
     let response = packets.iter().rposition(|p| p.frame.len() > 1_400).unwrap();
     packets.remove(response - 1);
     let observed = only(&packets);

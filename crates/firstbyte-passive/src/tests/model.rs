@@ -1,4 +1,4 @@
-//! The one model, from packets.
+//! Conversion of packets to the common model.
 
 use super::made::conversation13;
 use super::{ms, only};
@@ -12,17 +12,17 @@ fn the_split_of_the_model_is_what_was_put_in() {
     let observed = only(&conversation13(false, 1_400).packets);
     let connection = connection(&observed);
     assert_eq!(connection.marks.disorder(), None);
-    // The SYN left at once; its answer took the whole path.
+    // The SYN was sent at once; its answer took the whole path.
     assert_eq!(connection.marks.at(Mark::ConnectStart).unwrap().as_nanos(), 0);
     assert_eq!(connection.marks.at(Mark::TcpConnected).unwrap().as_nanos(), 10_000_000);
     assert_eq!(connection.facts.tls.as_ref().unwrap().handshake, Some(Handshake::Full));
     let split = Split::attribute(&connection);
     assert_eq!(split.rtt, Some(ms(10)));
-    // TCP, TLS 1.3 and the first exchange: a round trip each.
+    // TCP, TLS 1.3 and the first exchange: one round trip each.
     assert_eq!(split.round_trips, 3);
     assert_eq!(split.parts.network, ms(30));
     assert_eq!(split.parts.server, ms(15 + 25));
-    // 12 ms before its Finished, 3 before its request, and half one before its hello.
+    // 12 ms before its Finished, 3 ms before its request, and half a millisecond before its hello.
     assert_eq!(split.parts.client, ms(15) + ms(1) / 2);
     assert_eq!(
         split.parts.sum(),
@@ -30,7 +30,7 @@ fn the_split_of_the_model_is_what_was_put_in() {
     );
 }
 
-/// What cannot be read has no name, and the diagram has every byte of the flights.
+/// Encrypted messages have no name, and the diagram has every byte of the flights.
 #[test]
 fn what_is_encrypted_is_not_named() {
     let observed = only(&conversation13(false, 1_400).packets);

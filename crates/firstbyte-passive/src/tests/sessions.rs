@@ -1,4 +1,4 @@
-//! Sessions, early data and the rest of what a handshake tells.
+//! Sessions, early data and other facts from the handshake.
 
 use super::made::{ACK, MS, Made, Talk};
 use super::made::{client_hello12, client_hello13, flight13, message, read, record, sealed};
@@ -19,7 +19,7 @@ fn finished12() -> Vec<u8> {
     [record(20, &[1]), record(22, &[0x77; 40])].concat()
 }
 
-/// TLS 1.2 up to both Finished messages.
+/// A TLS 1.2 conversation up to both Finished messages.
 fn conversation12(offer: &[(u16, Vec<u8>)], resumed: bool) -> Talk {
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &record(22, &client_hello12(offer))).after(5 * MS);
@@ -40,7 +40,7 @@ fn conversation12(offer: &[(u16, Vec<u8>)], resumed: bool) -> Talk {
 
 #[test]
 fn tls12_is_resumed_only_by_the_abbreviated_flow() {
-    // The session ID is echoed in both.
+    // The session ID is echoed in both cases.
     let full = facts(&only(&conversation12(&[], false).packets));
     assert_eq!(full.handshake, Some(Handshake::Full));
     assert_eq!(full.tickets, Some(1));
@@ -113,7 +113,7 @@ fn early_data_is_what_was_sent_and_taken_not_what_was_offered() {
         };
         assert_eq!(seen.accepted, expected, "{sent} {taken:?}");
         assert_eq!(seen.inferred, sent && taken.is_some());
-        // Sent twice or once, it is one request.
+        // Whether it is sent once or twice, it is one request.
         assert_eq!(observed.exchanges.count, Some(1), "{sent} {taken:?}");
         assert_eq!(observed.exchanges.answered, 1);
     }
@@ -169,7 +169,7 @@ fn tickets_before_the_response_are_no_response() {
     assert_eq!(waited, std::time::Duration::from_millis(28));
 }
 
-/// A full handshake of TLS 1.2 in which these session IDs are in the hellos.
+/// A full TLS 1.2 handshake with these session IDs in the hellos.
 fn with_ids(port: u16, client: u8, server: u8) -> Vec<Made> {
     let mut talk = Talk::new(port, 7);
     let hello = with_session_id(client_hello12(&[]), client);
@@ -184,7 +184,7 @@ fn with_ids(port: u16, client: u8, server: u8) -> Vec<Made> {
 
 #[test]
 fn a_session_id_is_an_offer_if_it_was_issued() {
-    // The second client has what the first was given; the third made its own up, the server echoes it.
+    // The second client sends the ID issued to the first; the third made its own up, and the server echoes it.
     let packets = [with_ids(1, 1, 5), with_ids(2, 5, 6), with_ids(3, 2, 2), with_ids(4, 2, 7)];
     let (all, _) = read(&packets.concat());
     let offered: Vec<_> = all
@@ -195,7 +195,7 @@ fn a_session_id_is_an_offer_if_it_was_issued() {
     let no = (None, None, false);
     let declined = (Some(SessionMechanism::SessionId), Some(32), true);
     assert_eq!(offered, [no, declined, no, no]);
-    // Of the others nobody knows.
+    // For the others it is unknown.
     let unknown: Vec<bool> =
         all.iter().map(|observed| facts(observed).offer_is_unknown()).collect();
     assert_eq!(unknown, [true, false, true, true]);
@@ -253,7 +253,7 @@ fn who_is_the_client_is_told_by_hellos_without_a_syn() {
     let (all, _) = read(&packets[3..]);
     assert_eq!(all[0].roles, Roles::Hello);
     assert_eq!(all[0].client.socket_addr().port(), 40_000);
-    // Only data: nobody knows.
+    // Only data: the roles are unknown.
     let (all, _) = read(&packets[packets.len() - 6..]);
     assert_eq!(all[0].roles, Roles::Unknown);
     assert_eq!(all[0].exchanges.count, None);

@@ -1,18 +1,18 @@
 //! The Certificate message of TLS up to 1.2 (RFC 5246 §7.4.2): lengths, and the first key.
 //!
-//! In: the message's body in pieces. Out: how many certificates of how many bytes, and the kind of key of
-//! the first. Only the beginning is kept, for that key; nothing is verified.
+//! In: the message's body in pieces. Out: number and total length of the certificates, and the kind of key in the
+//! first. Only the beginning is buffered, for that key; nothing is verified.
 
 use crate::observed::{CertificateKey, CertificatesSeen};
 
-/// The public key of a certificate is found within this.
+/// The public key of a certificate is expected within this many bytes.
 const KEPT: usize = 4096;
 
 /// A Certificate message that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     kept: Vec<u8>,
-    /// Bytes still to come of a length field, then of a certificate.
+    /// Remaining bytes of a length field, then of a certificate.
     lead: u8,
     length: u32,
     left: u32,
@@ -21,12 +21,12 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// The next bytes of the body.
+    /// Takes the next bytes of the body.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         let room = KEPT.saturating_sub(self.kept.len()).min(bytes.len());
         self.kept.extend_from_slice(&bytes[..room]);
         if !self.began {
-            // The length of the whole list comes first; the message's own says the same.
+            // The length of the whole list comes first. It repeats the message's own length.
             self.lead = 6;
             self.began = true;
         }
@@ -55,7 +55,7 @@ impl Chain {
         }
     }
 
-    /// The message is over.
+    /// Ends the message.
     pub(crate) fn end(mut self) -> CertificatesSeen {
         self.seen.key = self.kept.get(6..).and_then(key);
         self.seen
@@ -101,7 +101,7 @@ fn key(der: &[u8]) -> Option<CertificateKey> {
     })
 }
 
-/// An element with `tag`: what is in it, perhaps cut, and what follows it.
+/// Splits off an element with `tag`. Returns its content, perhaps truncated, and the bytes after it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     if *der.first()? != tag {
         return None;

@@ -1,24 +1,24 @@
-//! Requests and responses, by the sizes and directions of records (`docs/wire.md`, "Exchanges").
+//! Requests and responses, told by the sizes and directions of records (`docs/wire.md`, "Exchanges").
 //!
-//! In: records of application data after (or, as early data, during) the handshake. Out: runs of the
-//! client's followed by runs of the server's. What TLS 1.3 hides among them — session tickets, alerts, key
-//! updates — is taken out by place and size.
+//! In: application data records after the handshake (or during it, for early data). Out: exchanges, each a run of
+//! client records followed by a run of server records. Session tickets, alerts and key updates, which TLS 1.3 hides
+//! among them, are removed by position and size.
 
 use crate::Time;
 use crate::exchanges::Tally;
 use crate::observed::{self, Exchange};
 
-/// A record of application data.
+/// An application data record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// First and last byte at the tap.
+    /// When the tap saw the first and the last byte.
     pub(super) start: Time,
     pub(super) end: Time,
-    /// Place of its first byte in its direction.
+    /// Position of its first byte in its direction.
     pub(super) position: u32,
-    /// How much of the other direction its sender had acknowledged; absent where it is not known.
+    /// How much of the other direction its sender had acknowledged; absent if unknown.
     pub(super) acked: Option<u32>,
-    /// Length without the record's header.
+    /// Length without the record header.
     pub(super) length: u16,
 }
 
@@ -27,7 +27,7 @@ impl Record {
         self.length as u64 + 5
     }
 
-    /// Whether the sender of `answer`, in the other direction, had all of it; so it is taken where that is not known.
+    /// Whether the sender of `answer`, in the other direction, had received all of this record; true if unknown.
     pub(super) fn is_acknowledged_by(&self, answer: &Self) -> bool {
         let end = self.position.wrapping_add(u32::from(self.length) + 5);
         answer.acked.is_none_or(|acked| acked.wrapping_sub(end) as i32 >= 0)
@@ -37,13 +37,13 @@ impl Record {
 #[derive(Clone, Copy, Debug)]
 struct Current {
     exchange: Exchange,
-    /// Place of the request's first byte.
+    /// Position of the request's first byte.
     position: u32,
-    /// Whether the response so far may be session tickets.
+    /// Whether the response so far may consist of session tickets.
     tickets: PossibleTickets,
 }
 
-/// Records that may be session tickets, all of one length. (It is small: a live connection has one.)
+/// Records that may be session tickets, all of the same length. Kept small, because every live connection has one.
 #[derive(Clone, Copy, Debug)]
 enum PossibleTickets {
     None,
@@ -51,13 +51,13 @@ enum PossibleTickets {
     Two,
 }
 
-/// What the connection is known to be.
+/// Facts about the connection that decide how its records are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     pub(super) tls13: bool,
     /// HTTP/2 was chosen, or may have been.
     pub(super) http2: bool,
-    /// By so much the record's sender pads what is no application data (RFC 8446 §5.4).
+    /// By how many bytes the record's sender pads records other than application data (RFC 8446 §5.4).
     pub(super) padding: u16,
 }
 
@@ -66,24 +66,24 @@ pub(super) struct Kind {
 pub(super) struct Exchanges {
     tally: Tally,
     pub(super) tickets: u32,
-    /// The first response began with what is no ticket, and none came before.
+    /// The first response began with a record that is not a ticket, and no tickets came before.
     none: bool,
     current: Option<Current>,
 }
 
-/// A burst is over after so long: what follows has waited for something.
+/// A pause longer than this ends a burst: the sender was waiting for something.
 const BURST_NS: i64 = 1_000_000;
-/// A NewSessionTicket's record is within these (four numbers, an extension list, the tag; a state with
-/// a client's certificate in it is longer still).
+/// Lengths of a record with a NewSessionTicket (four numbers, an extension list, the tag; ticket state that contains a
+/// client certificate is longer still).
 const TICKET: std::ops::RangeInclusive<u16> = 48..=2048;
 
 impl Exchanges {
-    /// None so far, of which the first `limit` will be kept.
+    /// Creates an empty list that keeps the first `limit` exchanges.
     pub(super) fn new(limit: usize) -> Self {
         Self { tally: Tally::new(limit), tickets: 0, none: false, current: None }
     }
 
-    /// A record of the client's.
+    /// Handles a record from the client.
     pub(super) fn request(&mut self, record: &Record, kind: Kind) {
         if is_control(record.length, kind, true) {
             return;
@@ -114,7 +114,7 @@ impl Exchanges {
         }
     }
 
-    /// A record of the server's.
+    /// Handles a record from the server.
     pub(super) fn response(&mut self, record: &Record, kind: Kind) {
         if is_control(record.length, kind, false) {
             return;
@@ -124,7 +124,7 @@ impl Exchanges {
             self.tickets += u32::from(first && is_ticket(record.length, kind));
             return;
         };
-        // The server had nothing of the request when it sent this.
+        // The server had received nothing of the request when it sent this.
         let unasked =
             record.acked.is_some_and(|acked| acked.wrapping_sub(current.position) as i32 <= 0);
         let exchange = &mut current.exchange;
@@ -148,13 +148,13 @@ impl Exchanges {
             };
             let waited = exchange.response_end.map_or(0, |end| record.start.signed_since(end));
             if waited > BURST_NS {
-                // They came by themselves, and what was asked for comes now.
+                // The earlier records were unsolicited tickets. The response begins now.
                 self.tickets += many;
                 current.tickets = PossibleTickets::None;
                 exchange.response_first_packet = None;
                 exchange.response_bytes = 0;
             } else if alike {
-                // Two of the same length, as servers send tickets.
+                // Two records of the same length, as servers send tickets.
                 current.tickets = PossibleTickets::Two;
             } else {
                 if many > 1 {
@@ -174,33 +174,33 @@ impl Exchanges {
         exchange.response_bytes += record.bytes();
     }
 
-    /// The request that was sent as early data was not taken: it will be sent again.
+    /// Withdraws the request that was sent as refused early data: it will be sent again.
     pub(super) fn rejected(&mut self) {
         if self.current.take().is_some() {
             self.tally.withdraw();
         }
     }
 
-    /// What was sent as early data is what the response answers, wherever its place was.
+    /// Whether an exchange is open. A response answers the early data, wherever its records were.
     pub(super) const fn under_way(&self) -> bool {
         self.current.is_some()
     }
 
-    /// No more of the one that is under way.
+    /// Closes the open exchange.
     pub(super) fn close(&mut self) {
         if let Some(current) = self.current.take() {
-            // One record that was the whole response.
+            // A single record was the whole response.
             self.none |= matches!(current.tickets, PossibleTickets::One { .. });
             self.tally.end(current.exchange);
         }
     }
 
-    /// Whether session tickets came; absent where they cannot be told from the first response.
+    /// Whether session tickets came; absent if they cannot be told from the first response.
     pub(super) fn issued(&self) -> Option<bool> {
         (self.tickets > 0 || self.none).then_some(self.tickets > 0)
     }
 
-    /// All of them; requests are counted only behind a `complete` handshake.
+    /// All exchanges. Requests are counted only if the handshake is `complete`.
     pub(super) fn seen(
         &self,
         complete: bool,
@@ -211,8 +211,8 @@ impl Exchanges {
     }
 }
 
-/// Whether a record that answers nothing may be a NewSessionTicket: over HTTP/2 servers send their SETTINGS so as
-/// well (RFC 9113 §6.5: six bytes each), alone or with a WINDOW_UPDATE.
+/// Whether an unsolicited record may be a NewSessionTicket. HTTP/2 servers also send their SETTINGS unsolicited (RFC
+/// 9113 §6.5: six bytes each), alone or with a WINDOW_UPDATE.
 fn is_ticket(length: u16, kind: Kind) -> bool {
     const MOST: u16 = 9 + 8 * 6 + 13;
     let content = length.saturating_sub(17);
@@ -220,12 +220,14 @@ fn is_ticket(length: u16, kind: Kind) -> bool {
     TICKET.contains(&length) && !settings
 }
 
-/// Alerts and key updates in TLS 1.3 (content, its type, the tag); frames of HTTP/2 that ask for and
-/// answer nothing: PING, SETTINGS and its acknowledgement, WINDOW_UPDATE (RFC 9113 §6), alone in a record.
+/// Whether a record holds no part of a request or response.
+///
+/// That is true of alerts and key updates in TLS 1.3 (content, its type, the tag), and of HTTP/2 frames alone in a
+/// record: PING, SETTINGS and its acknowledgement, WINDOW_UPDATE (RFC 9113 §6).
 fn is_control(length: u16, kind: Kind, client: bool) -> bool {
     let overhead = if kind.tls13 { 17 } else { 24 };
     let content = length.saturating_sub(overhead);
-    // What the padding was told by may have been more than a Finished: then alerts have none.
+    // The record that showed the padding may have held more than a Finished. In that case alerts have no padding.
     let bare = [Some(content), content.checked_sub(kind.padding)];
     if kind.tls13 && bare.iter().flatten().any(|content| matches!(content, 2 | 5)) {
         return true;

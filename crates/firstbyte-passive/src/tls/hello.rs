@@ -1,7 +1,7 @@
 //! ClientHello and ServerHello, as far as they were captured (RFC 8446 §4.1, RFC 5246 §7.4.1).
 //!
-//! In: the body of the message, perhaps cut. Out: what it says up to there. Nothing is an error: what
-//! is not there is absent.
+//! In: the body of the message, perhaps truncated. Out: the fields up to there. Nothing is an error: missing fields are
+//! absent.
 
 use crate::SessionId;
 use crate::observed::TlsSeen;
@@ -15,46 +15,46 @@ const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const SUPPORTED_VERSIONS: u16 = 43;
 const KEY_SHARE: u16 = 51;
-/// Before draft 23 (it had to move: RFC 8446 §4.2.8, draft-ietf-tls-tls13-23).
+/// Before draft 23; the number had to change (RFC 8446 §4.2.8, draft-ietf-tls-tls13-23).
 const KEY_SHARE_OLD: u16 = 40;
 const ECH: u16 = 0xfe0d;
-/// TLS 1.2, or the version that hellos of TLS 1.3 have in its place (RFC 8446 §4.1.2, §4.1.3).
+/// TLS 1.2, or the fixed value that TLS 1.3 hellos have in this field (RFC 8446 §4.1.2, §4.1.3).
 const LEGACY: u16 = 0x0303;
-/// Encrypted SNI, what became ECH.
+/// Encrypted SNI, the predecessor of ECH.
 const ESNI: u16 = 0xffce;
 
-/// SHA-256 of "HelloRetryRequest", in the place of the random (RFC 8446 §4.1.3).
+/// SHA-256 of "HelloRetryRequest", which replaces the random (RFC 8446 §4.1.3).
 const RETRY_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// What a ClientHello says that the session's end is judged by.
+/// Fields of a ClientHello by which the handshake's outcome is judged later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClientOffer {
-    /// With its length; absent when it is empty.
+    /// The session ID and its length; absent if it is empty.
     pub(crate) session_id: Option<(SessionId, u32)>,
     pub(crate) ticket: u32,
     pub(crate) identities: u32,
     pub(crate) pre_shared_key: bool,
     pub(crate) early_data: bool,
     pub(crate) tls13: bool,
-    /// All of it was there.
+    /// Whether the whole message was captured.
     pub(crate) whole: bool,
 }
 
-/// What a ServerHello is.
+/// Fields of a ServerHello that show how the handshake continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerAnswer {
     pub(crate) retry: bool,
     pub(crate) pre_shared_key: bool,
     pub(crate) tls13: bool,
     pub(crate) session_id: Option<SessionId>,
-    /// All of it was there.
+    /// Whether the whole message was captured.
     pub(crate) whole: bool,
 }
 
-/// Values that clients send to keep servers tolerant (RFC 8701 §2).
+/// GREASE: values that clients send to keep servers tolerant of unknown ones (RFC 8701 §2).
 const fn is_grease(value: u16) -> bool {
     value & 0x0f0f == 0x0a0a && value >> 8 == value & 0xff
 }
@@ -66,7 +66,7 @@ pub(crate) fn client_hello(body: &[u8], seen: &mut TlsSeen) -> ClientOffer {
     let whole = client_fields(body, seen, &mut offer);
     offer.whole = whole.is_some();
     if !offer.whole && seen.version_offered == Some(LEGACY) {
-        // What is cut may offer more (RFC 8446 §4.2.1).
+        // The part that is missing may offer more (RFC 8446 §4.2.1).
         seen.version_offered = None;
     }
     offer
@@ -117,8 +117,8 @@ fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Op
     whole.then_some(())
 }
 
-/// Reads a ServerHello's body into `seen`. With `may_be_13`, one that was cut before it says its version does
-/// not say it.
+/// Reads a ServerHello's body into `seen`. With `may_be_13`, a hello truncated before its `supported_versions` leaves
+/// the version open.
 pub(crate) fn server_hello(body: &[u8], seen: &mut TlsSeen, may_be_13: bool) -> ServerAnswer {
     let mut answer = ServerAnswer::default();
     let before = seen.version;
@@ -129,7 +129,7 @@ pub(crate) fn server_hello(body: &[u8], seen: &mut TlsSeen, may_be_13: bool) -> 
     answer
 }
 
-/// A HelloRetryRequest with a type of its own, as drafts up to 21 had it.
+/// Reads a HelloRetryRequest with a message type of its own, as in drafts up to 21.
 pub(crate) fn old_retry(body: &[u8], seen: &mut TlsSeen) {
     if let Some(version) = ByteCursor::new(body).u16() {
         seen.version = Some(version);
@@ -146,7 +146,7 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
         seen.server_hello = true;
     }
     seen.version = Some(version);
-    // Drafts up to 21 have neither session ID nor compression.
+    // Drafts up to 21 have neither a session ID nor a compression method.
     let old_draft = matches!(version, 0x7f00..=0x7f15);
     if !old_draft {
         answer.session_id = SessionId::from_bytes(reader.block8()?);
@@ -174,7 +174,7 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
             PRE_SHARED_KEY => answer.pre_shared_key = true,
             KEY_SHARE | KEY_SHARE_OLD => {
                 seen.group = Some(value.u16()?);
-                // A retry names the group and nothing else.
+                // A HelloRetryRequest names only the group.
                 seen.server_key_exchange_bytes = value.u16().map(u32::from);
             }
             ALPN if !cut => seen.alpn = protocols(value.rest()),
@@ -187,7 +187,7 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
     whole.then_some(())
 }
 
-/// The group of a ServerKeyExchange and the length of its public value (RFC 8422 §5.4).
+/// Reads the group of a ServerKeyExchange and the length of its public value (RFC 8422 §5.4).
 pub(crate) fn server_key_exchange(body: &[u8], seen: &mut TlsSeen) {
     const NAMED_CURVE: u8 = 3;
     if !seen.cipher_suite.is_some_and(is_ecdhe) {
@@ -199,13 +199,13 @@ pub(crate) fn server_key_exchange(body: &[u8], seen: &mut TlsSeen) {
     }
 }
 
-/// Suites whose ServerKeyExchange begins with a curve.
+/// Whether the suite's ServerKeyExchange begins with a curve.
 fn is_ecdhe(suite: u16) -> bool {
     let name = crate::names::cipher_suite(suite);
     name.starts_with("TLS_ECDHE_") || name.starts_with("TLS_ECDH_anon") || name.starts_with("0x")
 }
 
-/// A hello of SSL 2.0's form, from its message type on: version, and whether it offers a session.
+/// Reads a hello in SSL 2.0 format, from its message type on: the version, and whether it offers a session.
 pub(crate) fn sslv2_hello(message: &[u8], seen: &mut TlsSeen) -> ClientOffer {
     let mut offer = ClientOffer::default();
     seen.client_hello = true;
@@ -219,7 +219,7 @@ pub(crate) fn sslv2_hello(message: &[u8], seen: &mut TlsSeen) -> ClientOffer {
     offer
 }
 
-/// The longest host name there is (RFC 1035 §2.3.4), and what is kept of protocols' names.
+/// The longest possible host name (RFC 1035 §2.3.4), and the limit for stored protocol names.
 const LONGEST_NAME: usize = 255;
 const LONGEST_PROTOCOLS: usize = 512;
 
@@ -237,7 +237,7 @@ fn server_name(value: &[u8]) -> Option<Box<str>> {
 fn protocols(value: &[u8]) -> Option<Box<str>> {
     let mut reader = ByteCursor::new(value);
     reader.u16()?;
-    // What stands before each name is as long as the comma; before the first there is none.
+    // The length prefix of each name takes as much space as a comma; the first name needs no comma.
     let mut names = String::with_capacity(value.len().saturating_sub(3).min(LONGEST_PROTOCOLS));
     while let Some(name) = reader.block8() {
         if !names.is_empty() {
@@ -252,7 +252,7 @@ fn protocols(value: &[u8]) -> Option<Box<str>> {
     (!names.is_empty()).then(|| names.into())
 }
 
-/// Bytes as text: what is not printable ASCII is escaped, so that it can be shown and is not lost.
+/// Bytes as text. Anything but printable ASCII is escaped, so that it can be shown without loss.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     push_text(&mut text, bytes);
@@ -277,7 +277,7 @@ fn push_text(text: &mut String, bytes: &[u8]) {
 fn highest_version(value: &[u8]) -> Option<u16> {
     let mut reader = ByteCursor::new(value);
     reader.take(1)?;
-    // Drafts have higher numbers, and come before the final one.
+    // Draft versions have higher numbers but are older than the final one.
     let rank = |version: u16| if version == 0x0304 { u16::MAX } else { version };
     let mut highest: Option<u16> = None;
     while let Some(version) = reader.u16() {
@@ -288,7 +288,7 @@ fn highest_version(value: &[u8]) -> Option<u16> {
     highest
 }
 
-/// Lengths of the client's key shares, added up; GREASE left out.
+/// Total length of the client's key shares, without GREASE.
 fn client_shares(value: &[u8]) -> u32 {
     let mut reader = ByteCursor::new(value);
     let _ = reader.u16();

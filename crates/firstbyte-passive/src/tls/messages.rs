@@ -1,7 +1,7 @@
-//! Handshake messages put together from records (RFC 8446 §4, RFC 5246 §7.4).
+//! Assembles handshake messages from records (RFC 8446 §4, RFC 5246 §7.4).
 //!
-//! In: the payloads of handshake records in the clear. Out: messages' types, with the bodies of those
-//! that are read. What is not read is skipped; a hello is kept up to a limit.
+//! In: the payloads of unencrypted handshake records. Out: the messages' types, and the bodies of those that are
+//! parsed. Other messages are skipped; hellos are buffered up to a limit.
 
 use super::certificates::Chain;
 use crate::observed::CertificatesSeen;
@@ -15,7 +15,7 @@ pub(super) const SERVER_KEY_EXCHANGE: u8 = 12;
 pub(super) const CERTIFICATE_REQUEST: u8 = 13;
 pub(super) const SERVER_HELLO_DONE: u8 = 14;
 pub(super) const CLIENT_KEY_EXCHANGE: u8 = 16;
-// Not numbers of messages: what stands for other records, and for what is inferred.
+// These are not message types: they stand for other records, and for inferred messages.
 pub(super) const CHANGE_CIPHER_SPEC: u8 = 200;
 pub(super) const ALERT: u8 = 201;
 pub(super) const ENCRYPTED_FINISHED: u8 = 202;
@@ -26,7 +26,7 @@ pub(super) const ENCRYPTED: u8 = 206;
 pub(super) const RETRY: u8 = 207;
 pub(super) const ENCRYPTED_ALERT: u8 = 208;
 
-/// The name of a message, in braces where it is encrypted and inferred.
+/// The name of a message, in braces if it is encrypted and inferred.
 pub(crate) const fn name(code: u8) -> &'static str {
     match code {
         CHANGE_CIPHER_SPEC => "ChangeCipherSpec",
@@ -44,24 +44,24 @@ pub(crate) const fn name(code: u8) -> &'static str {
     }
 }
 
-/// A hello longer than this is read up to here.
+/// Longer hellos are read only up to here.
 const LONGEST_KEPT: usize = 16 * 1024;
-/// Of a ServerKeyExchange only the curve and a length are wanted.
+/// Only the curve and a length of a ServerKeyExchange are needed.
 const KEY_EXCHANGE_KEPT: usize = 8;
 const HEADER: usize = 4;
 
-/// A message that is over.
+/// A message that has ended.
 pub(super) struct Message<'a> {
     pub(super) kind: u8,
     pub(super) body: &'a [u8],
-    /// Length of the message with its header.
+    /// Length of the message including its header.
     pub(super) bytes: u32,
     pub(super) certificates: Option<CertificatesSeen>,
-    /// Not all of it was there.
+    /// Whether part of it is missing.
     pub(super) cut: bool,
 }
 
-/// Puts together the messages of one direction.
+/// Assembles the messages of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     header: [u8; HEADER],
@@ -71,12 +71,12 @@ pub(super) struct Assembler {
     body: Vec<u8>,
     chain: Option<Box<Chain>>,
     cut: bool,
-    /// The place of messages is lost until the next record.
+    /// The message boundaries are lost until the next record.
     lost: bool,
 }
 
 impl Assembler {
-    /// The next bytes of handshake records.
+    /// Takes the next bytes of handshake records.
     pub(super) fn feed(&mut self, mut bytes: &[u8], found: &mut dyn FnMut(Message<'_>)) {
         while !bytes.is_empty() && !self.lost {
             if self.left > 0 {
@@ -112,7 +112,8 @@ impl Assembler {
         }
     }
 
-    /// The body of a hello that begins here and is all there, and what follows: it need not be kept.
+    /// The body of a hello that lies completely within `bytes`, and the bytes after it. Such a hello need not be
+    /// buffered.
     fn whole_hello<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let (&[kind, a, b, c], rest) = bytes.split_first_chunk::<HEADER>()?;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
@@ -121,7 +122,7 @@ impl Assembler {
         if hello && begins { rest.split_at_checked(length) } else { None }
     }
 
-    /// `bytes` of handshake records are not there.
+    /// Notes that `bytes` of the handshake records were not captured.
     pub(super) fn missing(&mut self, bytes: u32, found: &mut dyn FnMut(Message<'_>)) {
         self.cut = true;
         self.chain = None;
@@ -135,7 +136,7 @@ impl Assembler {
         }
     }
 
-    /// The place of messages is lost: what there is of the current one is handed out.
+    /// Notes that the message boundaries are lost; hands out the part of the current message that was read.
     pub(super) fn lose(&mut self, found: &mut dyn FnMut(Message<'_>)) {
         if self.left > 0 {
             self.cut = true;
@@ -147,28 +148,27 @@ impl Assembler {
         self.lost = true;
     }
 
-    /// A handshake record begins, which after a loss is taken to begin with a message.
+    /// Notes the start of a handshake record. After a loss it is assumed to start with a message.
     pub(super) const fn at_record(&mut self) {
         self.lost = false;
     }
 
-    /// In the middle of a message.
     pub(super) const fn in_message(&self) -> bool {
         self.left > 0 || self.have > 0
     }
 
-    /// A hello in SSL 2.0's form, from its type on, comes next.
+    /// Notes that a hello in SSL 2.0 format follows, from its message type on.
     pub(super) fn sslv2(&mut self, length: u32) {
         self.header = [CLIENT_HELLO, 0, 0, 0];
         (self.have, self.left, self.length) = (HEADER as u8, length, length);
     }
 
-    /// Bytes held.
+    /// Bytes buffered.
     pub(super) fn held(&self) -> usize {
         self.body.capacity()
     }
 
-    /// Lets go of what is held.
+    /// Frees the buffer.
     pub(super) fn forget(&mut self) {
         self.body = Vec::new();
         self.cut = true;

@@ -1,4 +1,4 @@
-//! TLS as seen from outside: records, the handshake's messages in the clear, and what sizes tell.
+//! TLS as seen on the path: records, unencrypted handshake messages, and what sizes reveal.
 
 mod certificates;
 mod exchanges;

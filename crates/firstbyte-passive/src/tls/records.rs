@@ -1,26 +1,26 @@
-//! TLS records of one direction: headers are read, payloads handed on where they are wanted.
+//! Finds the TLS records of one direction: reads headers, and passes on the payloads that are needed.
 //!
-//! In: the stream's bytes in order, in segments of which the ends may be missing. Out: calls to the
-//! session. After the handshake a payload is skipped by arithmetic alone. Where the place of a record is
-//! lost, it is looked for at the beginnings of segments.
+//! In: the stream's bytes in order, in segments whose ends may be missing. Out: calls to the session. After the
+//! handshake payloads are skipped without being read. If the record boundaries are lost, they are searched for at the
+//! start of segments.
 
 use super::session::{Place, Session};
 use crate::table::Side;
 
-/// The largest record (RFC 8446 §5.2, RFC 5246 §6.2.3), with what old stacks added.
+/// The largest record (RFC 8446 §5.2, RFC 5246 §6.2.3), plus what old stacks added.
 const LONGEST: u16 = (1 << 14) + 2048;
 const HEADER: usize = 5;
-/// How far into a stream a beginning of TLS is looked for (STARTTLS, proxies).
+/// How far into a stream to search for the start of TLS (STARTTLS, proxies).
 const SEARCHED: u32 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// The stream begins here: with TLS, or with something else.
+    /// At the start of the stream, which may be TLS or something else.
     #[default]
     AtStart,
     /// Records follow each other.
     Records,
-    /// Looking for a record at the beginning of a segment.
+    /// Searching for a record at the start of each segment.
     Seeking,
     /// No TLS in this stream.
     NotTls,
@@ -34,18 +34,18 @@ pub(crate) struct Reader {
     found_before: bool,
     have: u8,
     header: [u8; HEADER],
-    /// Of the record's payload, bytes still to come.
+    /// Payload bytes of the current record still to come.
     left: u16,
     searched: u32,
 }
 
 impl Reader {
-    /// One that begins in the middle of a stream.
+    /// A reader that begins in the middle of a stream.
     pub(crate) fn mid_stream() -> Self {
         Self { mode: Mode::Seeking, ..Self::default() }
     }
 
-    /// Whether `bytes` more can be skipped without looking at them.
+    /// Whether the next `bytes` can be skipped without looking at them.
     #[inline]
     pub(crate) fn skips(&self, bytes: u32) -> bool {
         match self.mode {
@@ -55,7 +55,7 @@ impl Reader {
         }
     }
 
-    /// The next segment: `bytes` long on the wire, of which `captured` were kept.
+    /// Takes the next segment: `bytes` long on the wire, with `captured` as the part that was captured.
     #[inline]
     pub(crate) fn segment(
         &mut self,
@@ -98,7 +98,7 @@ impl Reader {
         }
     }
 
-    /// `bytes` of the stream are not there.
+    /// Notes that `bytes` of the stream were not captured.
     pub(crate) fn missing(&mut self, session: &mut Session, side: Side, place: Place, bytes: u32) {
         match self.mode {
             Mode::Records if u32::from(self.left) >= bytes => {
@@ -111,7 +111,7 @@ impl Reader {
                 }
             }
             Mode::Records | Mode::AtStart => {
-                // What began is known to have been there, to its end.
+                // The current record was there up to its end, even though its bytes were not captured.
                 if self.left > 0 && !self.wanted {
                     self.end(session, side, place);
                 }
@@ -154,7 +154,7 @@ impl Reader {
         };
         self.have += taken as u8;
         if self.mode == Mode::AtStart && !may_begin(self.header[0]) {
-            // Something of another protocol, however short: PostgreSQL agrees to TLS with one byte.
+            // A record type of another protocol, however short the segment: PostgreSQL agrees to TLS with one byte.
             self.lose();
         } else if self.have as usize == HEADER {
             self.begin(session, side, place);
@@ -219,7 +219,7 @@ impl Reader {
         if !is_header(kind, major, minor, length) || length == 0 {
             return false;
         }
-        // What has never been TLS begins with a hello, or goes on with data in whole records.
+        // A stream that has not been TLS so far begins with a hello, or continues with data in whole records.
         let begins = match kind {
             22 => matches!(captured.get(HEADER), Some(1 | 2)) || session.in_handshake(side),
             23 => {
@@ -236,7 +236,7 @@ impl Reader {
     }
 }
 
-/// Whether a record, or a hello in SSL 2.0's form, may begin so.
+/// Whether a record, or a hello in SSL 2.0 format, may begin with this byte.
 const fn may_begin(first: u8) -> bool {
     matches!(first, 20..=24) || first & 0x80 != 0
 }

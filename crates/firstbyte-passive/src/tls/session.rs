@@ -1,8 +1,8 @@
-//! One TLS connection, from the records of both directions to what can be known of it.
+//! Follows one TLS connection: from the records of both directions to the facts that they show.
 //!
-//! In: records as [`Reader`](super::Reader) finds them. Out: [`TlsSeen`], the handshake's flights, the
-//! exchanges. Resumption is proven by the ServerHello's pre_shared_key (TLS 1.3) or by the abbreviated flow
-//! (up to TLS 1.2), never by an echoed session ID.
+//! In: records as [`Reader`](super::Reader) finds them. Out: [`TlsSeen`], the handshake's flights, the exchanges.
+//! Resumption is proven by the ServerHello's `pre_shared_key` (TLS 1.3) or by the abbreviated flow (up to TLS 1.2),
+//! never by an echoed session ID.
 
 mod encrypted;
 mod outcome;
@@ -18,19 +18,18 @@ use crate::{SessionId, Time};
 use firstbyte_core::timeline::{Handshake, SessionMechanism};
 use firstbyte_core::wire::tls::is_tls13;
 
-/// Where and when in the streams something is.
+/// A position in the streams, and when the tap saw it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// When its segment was at the tap.
+    /// When the tap saw the segment.
     pub(crate) at: Time,
-    /// Bytes of its direction before it, from the beginning; wraps.
+    /// Bytes of this direction before it, from the start of the stream; wraps.
     pub(crate) position: u32,
-    /// Bytes of the other direction that the segment acknowledged; absent where the beginning of the
-    /// other direction is not known.
+    /// Bytes of the other direction that the segment acknowledged; absent if the start of that direction is unknown.
     pub(crate) acked: Option<u32>,
 }
 
-/// The record that a direction is in.
+/// The current record of a direction.
 #[derive(Clone, Copy, Debug)]
 struct Now {
     start: Time,
@@ -38,7 +37,7 @@ struct Now {
     acked: Option<u32>,
     length: u16,
     kind: u8,
-    /// A handshake record in the clear.
+    /// Whether it is an unencrypted handshake record.
     clear: bool,
 }
 
@@ -54,21 +53,21 @@ impl Now {
     }
 }
 
-/// One TLS connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     now: [Now; 2],
-    /// The side that sent a ClientHello, or to which a ServerHello was sent.
+    /// The side that sent a ClientHello, or that received a ServerHello.
     client: Option<u8>,
     live: Option<Box<Live>>,
-    /// What is left of the handshake when it is over.
+    /// What remains of the handshake after its end.
     past: Packed<Past>,
     exchanges: Exchanges,
-    /// TLS 1.3: by so much each side pads what is no application data, as its Finished shows.
+    /// TLS 1.3: by how many bytes each side pads records other than application data, as its Finished shows.
     padding: [u8; 2],
     over: bool,
     tls13: bool,
-    /// TLS 1.3: length of an alert of the server's, until it has sent anything since the client's Finished.
+    /// TLS 1.3: length that an alert of the server has; 0 once the server has sent something after the client's
+    /// Finished.
     refusal: u16,
     http2: bool,
     malformed: bool,
@@ -106,54 +105,54 @@ impl Session {
         }
     }
 
-    /// The side that is the client, as the hellos say.
+    /// The side that the hellos show to be the client.
     pub(crate) fn client(&self) -> Option<Side> {
         self.client.map(Side::from)
     }
 
-    /// The handshake is over, or there is none to follow.
+    /// Whether the handshake is over or there is none to follow.
     pub(crate) const fn handshake_over(&self) -> bool {
         self.over
     }
 
-    /// The handshake is over, and was seen.
+    /// Whether the handshake is over and was seen.
     pub(crate) const fn had_handshake(&self) -> bool {
         self.over && !self.past.is_empty()
     }
 
-    /// Any record of TLS was seen.
+    /// Whether any TLS record was seen.
     pub(crate) const fn any_tls(&self) -> bool {
         self.live.is_some() || self.over
     }
 
-    /// Bytes held.
+    /// Bytes of buffered messages.
     pub(crate) fn held(&self) -> usize {
         self.live.as_ref().map_or(0, |live| live.held())
     }
 
-    /// Lets go of what is held: the messages under way are read as far as they were.
+    /// Frees the buffers. Only the part of an incomplete message that was buffered so far will be read.
     pub(crate) fn forget(&mut self) {
         if let Some(live) = &mut self.live {
             live.messages.iter_mut().for_each(messages::Assembler::forget);
         }
     }
 
-    /// In the middle of a message of `side`'s.
+    /// Whether `side` is in the middle of a handshake message.
     pub(crate) fn in_handshake(&self, side: Side) -> bool {
         self.live.as_ref().is_some_and(|live| live.messages[side].in_message() || live.lost[side])
     }
 
-    /// A message could not be read.
+    /// Whether a message could not be parsed.
     pub(crate) const fn malformed(&self) -> bool {
         self.malformed
     }
 
-    /// Records were lost and, perhaps, found again.
+    /// Whether records were lost, even if they were found again later.
     pub(crate) const fn lost_records(&self) -> bool {
         self.records_lost
     }
 
-    /// What `side` sent up to `sent` is acknowledged, by a segment that carries nothing else.
+    /// Notes that a segment without data acknowledged everything that `side` had sent up to `sent`.
     pub(crate) fn acknowledged(&mut self, side: Side, sent: Time, at: Time) {
         self.change(|past| {
             if let Some(flight) = past.flights.last_mut()
@@ -165,7 +164,7 @@ impl Session {
         });
     }
 
-    /// Changes what is known of the handshake, which may be over.
+    /// Changes the stored facts about the handshake, which may be over.
     fn change(&mut self, change: impl FnOnce(&mut Past)) {
         match &mut self.live {
             Some(live) => change(&mut live.past),
@@ -174,7 +173,7 @@ impl Session {
         }
     }
 
-    /// A record begins; whether its payload is wanted.
+    /// Starts a record. Returns whether its payload is needed.
     pub(crate) fn record(&mut self, side: Side, place: Place, kind: u8, length: u16) -> bool {
         if !self.any_tls() {
             if kind == APPLICATION_DATA {
@@ -186,9 +185,9 @@ impl Session {
         let mut clear = false;
         if let Some(live) = &mut self.live {
             clear = match kind {
-                // TLS 1.3 sends handshake records in the clear only, and a ChangeCipherSpec for show.
+                // TLS 1.3 sends handshake records only unencrypted, and a ChangeCipherSpec only for compatibility.
                 HANDSHAKE => !live.changed[side] || live.tls13 == Some(true),
-                // An encrypted one is longer.
+                // An encrypted alert is longer.
                 ALERT => length == 2,
                 _ => false,
             };
@@ -202,14 +201,14 @@ impl Session {
         clear || kind == HANDSHAKE && self.live.is_some() && self.may_be_hello(side)
     }
 
-    /// After a ChangeCipherSpec of a client whose server was not seen yet: TLS 1.3 before the second
-    /// ClientHello, or TLS 1.2 with an encrypted Finished.
+    /// Whether a handshake record after a client's ChangeCipherSpec may be a hello. Before the server's answer is seen,
+    /// it is either a second ClientHello (TLS 1.3) or an encrypted Finished (TLS 1.2), which is shorter.
     fn may_be_hello(&self, side: Side) -> bool {
         self.live.as_ref().is_some_and(|live| live.tls13.is_none() && live.changed[side])
             && self.now[side].length > 100
     }
 
-    /// Bytes of a record's payload that was wanted.
+    /// Takes payload bytes of a record whose payload is needed.
     pub(crate) fn content(&mut self, side: Side, place: Place, bytes: &[u8]) {
         let now = self.now[side];
         if now.kind == ALERT {
@@ -227,7 +226,7 @@ impl Session {
         self.with_messages(side, place, |assembler, found| assembler.feed(bytes, found));
     }
 
-    /// Bytes of a record's payload that was wanted are not there.
+    /// Notes that payload bytes of such a record were not captured.
     pub(crate) fn content_missing(&mut self, side: Side, place: Place, bytes: u32) {
         if let Some(live) = &mut self.live {
             live.lost[side] = true;
@@ -237,7 +236,7 @@ impl Session {
         }
     }
 
-    /// The place of records in this direction is lost.
+    /// Notes that the record boundaries in this direction are lost.
     pub(crate) fn records_lost(&mut self, side: Side, place: Place) {
         self.records_lost |= self.any_tls();
         if let Some(live) = &mut self.live {
@@ -246,7 +245,7 @@ impl Session {
         }
     }
 
-    /// Runs `feed` on a direction's messages, and reads those that are whole.
+    /// Runs `feed` on the message assembler of a direction and reads the messages that it completes.
     fn with_messages(
         &mut self,
         side: Side,
@@ -261,7 +260,7 @@ impl Session {
         }
     }
 
-    /// A ClientHello in SSL 2.0's form begins; whether its payload is wanted.
+    /// Starts a ClientHello in SSL 2.0 format. Returns whether its payload is needed.
     pub(crate) fn sslv2_hello(&mut self, side: Side, place: Place, length: u32) -> bool {
         self.record(side, place, HANDSHAKE, length as u16);
         self.now[side].clear = true;
@@ -272,7 +271,7 @@ impl Session {
         true
     }
 
-    /// A ServerHello of SSL 2.0, whose messages are not followed.
+    /// Notes a ServerHello of SSL 2.0, whose handshake is not followed.
     pub(crate) fn sslv2_answer(&mut self, side: Side) {
         const SSL_2_0: u16 = 0x0002;
         if self.any_tls() && self.client() == Some(1 - side) {
@@ -284,7 +283,7 @@ impl Session {
         }
     }
 
-    /// The record that began last in this direction is over.
+    /// Ends the current record of this direction.
     pub(crate) fn record_end(&mut self, side: Side, place: Place) {
         let now = self.now[side];
         if self.over {
@@ -309,7 +308,7 @@ impl Session {
         }
     }
 
-    /// Counts the record that ends at `at` to a flight, and names what is in it.
+    /// Adds the record that ends at `at` to a flight, and names its content.
     fn fly(&mut self, side: Side, at: Time, code: Option<u8>) {
         let now = self.now[side];
         let flight = self.live.as_mut().and_then(|live| live.flight(side, now.start));
@@ -321,8 +320,8 @@ impl Session {
         }
     }
 
-    /// What begins at `start` is a flight of its own, if it was not sent together with the last one: an alert
-    /// answers something, or ends a wait.
+    /// Begins a new flight at `start` unless the record was sent together with the last flight: an alert answers
+    /// something, or ends a wait.
     fn apart(&mut self, side: Side, start: Time) {
         if let Some(live) = &mut self.live
             && live.past.flights.last().is_some_and(|last| last.side() == side && last.end < start)
@@ -331,14 +330,14 @@ impl Session {
         }
     }
 
-    /// A message in the clear is over. Its record is not, but counts as of the flight already.
+    /// Handles a complete unencrypted message. Its record may continue, but already belongs to the flight.
     fn message(&mut self, side: Side, place: Place, message: &Message<'_>) {
         let code = self.read_message(side, place, message);
         let start = self.now[side].start;
         let Some(live) = &mut self.live else { return };
         let begins = !live.flies(side);
         if let Some(flight) = live.flight(side, start) {
-            // The record's bytes are counted at its end.
+            // The record's bytes are counted when it ends.
             if begins {
                 flight.end = place.at;
             }
@@ -420,10 +419,10 @@ impl Session {
         message.kind
     }
 
-    /// What the ClientHello offers to take up again, as far as it can be told before the answer.
+    /// Notes the session that the ClientHello offers, as far as it is known before the answer.
     fn offered(&mut self, offer: hello::ClientOffer) {
         let Some(seen) = self.seen() else { return };
-        // What comes after the answer was not what it answers.
+        // A ClientHello after the answer is not the one that was answered.
         if seen.handshake.is_some() {
             return;
         }
@@ -443,7 +442,7 @@ impl Session {
         }
     }
 
-    /// HelloRetryRequest: early data is refused (RFC 8446 §4.2.10).
+    /// Handles a HelloRetryRequest: early data is refused (RFC 8446 §4.2.10).
     fn retried(&mut self) {
         let Some(live) = &mut self.live else { return };
         live.retry = true;
@@ -458,7 +457,7 @@ impl Session {
         self.exchanges.rejected();
     }
 
-    /// The ServerHello of TLS 1.3 says how the handshake goes on.
+    /// Handles a TLS 1.3 ServerHello, which shows how the handshake continues.
     fn answered(&mut self, pre_shared_key: bool) {
         let Some(live) = self.live.as_deref_mut() else { return };
         let seen = &mut live.past.seen;
@@ -476,7 +475,7 @@ impl Session {
         }
     }
 
-    /// A full handshake of TLS up to 1.2.
+    /// Notes a full handshake in TLS up to 1.2.
     fn full(&mut self) {
         let tls13 = self.tls13;
         let Some(live) = self.live.as_deref_mut() else { return };
@@ -489,13 +488,13 @@ impl Session {
         }
     }
 
-    /// The session ID that the server gave to a new session, once.
+    /// The session ID that the server issued for a new session; returned once.
     pub(crate) fn take_issued(&mut self) -> Option<SessionId> {
         self.live.as_deref_mut()?.issued.take()
     }
 
-    /// The server changes its cipher: in TLS up to 1.2, without a key exchange before, the session is
-    /// taken up again (RFC 5246 §7.3 figure 2).
+    /// Handles the server's ChangeCipherSpec: in TLS up to 1.2 without a key exchange before it, the session is resumed
+    /// (RFC 5246 §7.3 figure 2).
     fn abbreviated(&mut self) {
         let Some(live) = self.live.as_deref_mut() else { return };
         let seen = &mut live.past.seen;
@@ -525,7 +524,7 @@ impl Session {
         }
     }
 
-    /// A handshake record after the ChangeCipherSpec of TLS up to 1.2: the Finished.
+    /// Handles a handshake record after the ChangeCipherSpec in TLS up to 1.2: the Finished.
     fn encrypted_handshake(&mut self, side: Side, at: Time) {
         self.fly(side, at, Some(messages::ENCRYPTED_FINISHED));
         let Some(live) = &mut self.live else { return };
@@ -535,7 +534,7 @@ impl Session {
         }
     }
 
-    /// The handshake is over: with both Finished messages, or given up.
+    /// Ends the handshake: with both Finished messages, or given up.
     fn finish(&mut self, complete: bool) {
         if let Some(seen) = self.seen() {
             seen.complete = complete;
@@ -543,7 +542,7 @@ impl Session {
         self.leave();
     }
 
-    /// There is nothing more to follow of the handshake.
+    /// Stops following the handshake.
     fn leave(&mut self) {
         self.over = true;
         if let Some(live) = self.live.take() {
@@ -551,7 +550,7 @@ impl Session {
         }
     }
 
-    /// What is known so far, while the handshake goes on.
+    /// The facts so far, while the handshake continues.
     fn seen(&mut self) -> Option<&mut TlsSeen> {
         self.live.as_mut().map(|live| &mut live.past.seen)
     }

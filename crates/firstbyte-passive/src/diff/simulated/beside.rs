@@ -1,4 +1,4 @@
-//! Both sides beside each other: counts that agree with what was made, strengths by class, throughput.
+//! Both sides side by side: counts that match the simulated ones, strengths by class, throughput.
 
 use super::*;
 use crate::diff::{Beside, Subject, Table, beside};
@@ -87,7 +87,7 @@ fn what_is_weak_is_named_and_the_rest_is_in_classes() {
     let old = Truth { key: CertificateKey::Rsa(1_024), cipher_suite: 0x000a, ..quiet };
     let mut before = made(4, 100, &old);
     for observed in &mut before {
-        // With RSA alone the certificate's key joins the keys.
+        // With RSA key exchange, the certificate's key is the key exchange.
         observed.tls.as_mut().unwrap().group = None;
     }
     let found = besides([before, made(5, 120, &quiet)]);

@@ -1,4 +1,4 @@
-//! Mixes of clients that change: one finding for one cause, and costs that add up.
+//! Changing mixes of clients: one finding per cause, and costs that add up.
 
 use super::super::changes_projected;
 use super::*;
@@ -6,14 +6,14 @@ use super::*;
 const MLKEM: u16 = 0x11ec;
 const AES_128: u16 = 0x1301;
 
-/// Round trips to which everything is projected as well.
+/// Round trips that everything is projected to as well.
 const FAR: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
-/// Kinds of clients, and what share of the connections each has.
+/// Kinds of clients, each with its share of the connections.
 type Mix<'a> = &'a [(f64, Truth)];
 
-/// Connections of a mix. Clients come back again and again; `new` of the connections are the first of theirs, and
-/// full.
+/// Connections of a mix. Clients return again and again; a share `new` of the connections are their client's first,
+/// with full handshakes.
 fn mixed(traffic: &mut Simulation, n: usize, mix: Mix<'_>, new: f64) -> Side {
     let mut side = Side::default();
     for _ in 0..n {
@@ -42,7 +42,7 @@ fn found(seed: u64, n: usize, mixes: [(Mix<'_>, f64); 2]) -> Changes {
     changes_projected(&pairs, &FAR)
 }
 
-/// What is named, with its figures, for a test that fails.
+/// The findings with their figures, for the message of a failing test.
 fn told(found: &Changes) -> String {
     let line = |change: &Change| {
         format!(
@@ -57,8 +57,8 @@ fn names(found: &Changes) -> Vec<&'static str> {
     found.changes.iter().map(|change| change.what.name()).collect()
 }
 
-/// Browsers that resume, over TLS 1.3; older ones that do; tools that never do, with another group and cipher
-/// suite, and from nearer.
+/// Browsers that resume over TLS 1.3; older ones that resume; tools that never do, with another group and cipher suite,
+/// and closer to the server.
 fn clients(resumption: f64) -> [(f64, Truth); 4] {
     let quiet = Truth { hello_retry: 0.0, refused: 0.0, ..STEADY };
     let tls13 = Truth { version: TLS13, cipher_suite: AES_128, ..quiet };
@@ -70,7 +70,7 @@ fn clients(resumption: f64) -> [(f64, Truth); 4] {
     ]
 }
 
-/// The parts add up to what changed in all.
+/// Asserts that the parts add up to the total change.
 fn adds_up(found: &Changes) {
     let [total] = found.totals.as_slice() else { panic!("{}", told(found)) };
     let costs = found.changes.iter().filter_map(|change| change.cost);
@@ -81,7 +81,7 @@ fn adds_up(found: &Changes) {
         let parts = sum.named + sum.clients + sum.exchanges + sum.rest;
         assert!((parts - sum.difference()).abs() < 1e-12, "{total:?}");
     }
-    // What is projected adds up as what was captured does.
+    // Projected sums add up in the same way as captured ones.
     for (place, sum) in total.projected.iter().enumerate() {
         let costs = found.changes.iter().filter_map(|change| *change.projected.get(place)?);
         let named: f64 = costs.map(|cost| cost.per_connection).sum();
@@ -96,7 +96,7 @@ fn resumption_that_is_lost_is_one_finding_whoever_had_it() {
         let found = found(seed, 1_500, [(&before, 0.05), (&after, 0.05)]);
         assert_eq!(names(&found), ["resumption"], "{}", told(&found));
         adds_up(&found);
-        // 95 % of those who resume came before: a round trip of 9 ms, and 2.7 ms of the server's.
+        // Of those who resume, 95 % had connected before: a round trip of 9 ms, and 2.7 ms of server time.
         let expected = 0.8 * 0.95 * 0.95 * 11.7e-3;
         let cost = found.changes[0].cost.unwrap().per_connection;
         assert!((cost / expected - 1.0).abs() < 0.1, "{cost}, not {expected}");
@@ -117,7 +117,7 @@ fn resumption_that_is_won_is_one_finding() {
 fn another_mix_of_clients_is_that_and_no_slower_path_or_server() {
     for seed in 0..8 {
         let (mut before, mut after) = (clients(0.95), clients(0.95));
-        // As many of each version's are tools.
+        // Each version has the same share of tools.
         for (mix, tls13) in [(&mut before, 0.7), (&mut after, 0.3)] {
             let shares = [0.8 * tls13, 0.8 * (1.0 - tls13), 0.2 * tls13, 0.2 * (1.0 - tls13)];
             mix.iter_mut().zip(shares).for_each(|((share, _), new)| *share = new);
@@ -126,7 +126,7 @@ fn another_mix_of_clients_is_that_and_no_slower_path_or_server() {
         assert_eq!(names(&found), ["version"], "{}", told(&found));
         adds_up(&found);
     }
-    // More clients that come for the first time: full handshakes, and nobody's change.
+    // More clients that connect for the first time: more full handshakes, but no change.
     for seed in 0..8 {
         let mix = clients(0.95);
         let found = found(seed, 1_500, [(&mix, 0.6), (&mix, 0.1)]);
@@ -178,7 +178,7 @@ fn causes_that_come_together_are_named_each_and_add_up() {
     assert_eq!(names, expected, "{}", told(&found));
     adds_up(&found);
     let total = &found.totals[0];
-    // Of full handshakes two round trips and 0.1 ms of the client's, of short ones one; ten exchanges.
+    // Full handshakes: two round trips and 0.1 ms client time; resumed ones: one round trip; and ten exchanges.
     let full = |truth: &Truth| 3.0 * truth.rtt_ms + truth.full_ms;
     let short = |truth: &Truth| 2.0 * truth.rtt_ms + 0.3;
     let takes = |truth: &Truth| {

@@ -1,4 +1,4 @@
-//! What a change costs where the way is longer: what is projected from a server next door is what is there far away.
+//! The cost of a change on longer paths: projections from a nearby server match captures far away.
 
 use super::*;
 use crate::observed::FlightSeen;
@@ -37,8 +37,8 @@ fn what_is_projected_is_what_is_there_far_away() {
         let far = projected(seed as u64, 800, [&there[0], &there[1]], |_| {});
         let [near, far] = [near, far].map(|found| found.totals[0].clone());
         let (projected, real) = (near.projected[0].unwrap(), far.captured);
-        // What is named: twelve round trips that differ by chance are most of the rest. The mean of a far path is 3 %
-        // longer than what was projected to.
+        // The reported part: chance differences in twelve round trips are most of the rest. The mean of a far path is 3
+        // % longer than the projected path.
         let off = projected.named - real.named;
         assert!(off.abs() < 0.002_f64.max(0.05 * real.named.abs()), "{projected:?} {real:?}");
     }
@@ -70,7 +70,7 @@ fn a_lost_resumption_costs_its_round_trips_and_a_certificate_beyond_the_window_o
     let farther = FAR_MS / 1e3 - found.totals[0].round_trip.unwrap()[0];
     assert!((gained - trips * farther).abs() < 1e-9, "{gained}");
 
-    // 20 kB of certificates, in full handshakes alone.
+    // 20 kB of certificates, only in full handshakes.
     let found = projected(5, 800, [&STEADY, &after], |observed| {
         let full =
             observed.tls.as_deref().is_some_and(|tls| tls.handshake == Some(Handshake::Full));

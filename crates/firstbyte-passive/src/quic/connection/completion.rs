@@ -1,7 +1,7 @@
-//! How a handshake comes to its end, told by the sizes and directions of packets that stay closed.
+//! How a handshake completes, inferred from the sizes and directions of encrypted packets.
 //!
-//! In: what each datagram has in it. Out: flights, round trips, the limit before validation, early data; and
-//! when the client's Finished was at the tap. What is inferred is said to be in `docs/wire.md`.
+//! In: the contents of each datagram. Out: flights, round trips, the anti-amplification limit, early data, and when the
+//! tap saw the client's Finished. `docs/wire.md` says which of these are inferred.
 
 use super::{Connection, Contents, Watch};
 use crate::packed::Packed;
@@ -11,16 +11,16 @@ use crate::quic::flights::{self, Message};
 use crate::table::Side;
 use crate::{Doubts, Time};
 
-/// Length field of a Handshake packet that carries more than an acknowledgment: the shortest Finished is
-/// 36 bytes, its frame's header 3, packet number 1, tag 16.
+/// A Handshake packet with at least this Length field carries more than an acknowledgment: the shortest Finished has 36
+/// bytes, its frame header 3, the packet number 1, the tag 16.
 const HANDSHAKE_DATA: u32 = 52;
-/// Clients pad datagrams with Initials to this (RFC 9000 §14.1).
+/// Size to which clients pad datagrams with Initials (RFC 9000 §14.1).
 pub(super) const PADDED: u32 = 1200;
-/// Frames of 1-RTT that a server sends before the client's Finished, beyond which they answer early data.
+/// Bytes of 1-RTT frames from a server before the client's Finished above which they answer early data.
 const EARLY_ANSWER: u32 = 200;
 
 impl Connection {
-    /// Counts what the server may send before it knows that the client is where it says.
+    /// Counts the bytes sent before the server has validated the client's address.
     pub(super) fn unvalidated(&mut self, side: Side, at: Time, bytes: u32) {
         let client = self.client();
         let Some(live) = self.live.as_mut().filter(|live| !live.validated) else { return };
@@ -30,7 +30,7 @@ impl Connection {
         live.unvalidated[side] += u64::from(bytes);
     }
 
-    /// A datagram of `bytes` with `contents` has passed.
+    /// Handles a datagram of `bytes` with `contents`.
     pub(super) fn handshake(&mut self, at: Time, side: Side, bytes: u32, contents: Contents) {
         let Some(client) = self.client() else { return };
         let data = contents.handshake.is_some_and(|length| length >= HANDSHAKE_DATA);
@@ -41,7 +41,7 @@ impl Connection {
             return;
         }
         if let Some(finished) = self.finished {
-            // More of its flight comes with it; later, it is sent again.
+            // Data right after the Finished is of the same flight; later data are retransmissions.
             let padded = contents.initial && bytes >= PADDED;
             if data && !padded && at.signed_since(finished) > BURST_NS {
                 self.datagrams[side].retransmitted += 1;
@@ -53,26 +53,26 @@ impl Connection {
         if contents.handshake.is_some() && !live.validated {
             live.validated = true;
             let limit = live.reply.map_or(live.unvalidated[client], |(_, sent)| sent[client]);
-            // What the server had sent by then; the datagram that validates does not count.
+            // Bytes that the server had sent by then; the datagram that validates the address does not count.
             live.past.unvalidated_bytes = Some(live.unvalidated[1 - client]);
             live.past.unvalidated_limit = Some(3 * limit.max(1));
         }
         let padded = contents.initial && contents.handshake_last && bytes >= PADDED;
         let finished = if data && padded {
-            // It may be padding around an acknowledgment.
+            // It may be an acknowledgment with padding.
             live.perhaps_finished.get_or_insert(at);
             None
         } else if data {
             Some(at)
         } else if contents.one_rtt {
-            // Its Finished comes before; where it was under padding, that was when.
+            // The Finished comes before 1-RTT data. If padding hid it, this is when it was sent.
             Some(live.perhaps_finished.unwrap_or(at))
         } else {
             None
         };
         let Some(finished) = finished else { return };
-        // It answers the end of the server's flight; where that took longer than a round trip, its end
-        // may have been sent again.
+        // The Finished answers the end of the server's flight. If that flight took longer than a round trip, its end
+        // may have been retransmitted.
         let answered = live.past.flights.last().filter(|flight| flight.side() != side).copied();
         flights::add(&mut live.past.flights, side, finished, bytes, Some(Message::Finished));
         if let Some(flight) = answered
@@ -110,7 +110,7 @@ impl Connection {
         flights::add(&mut past.flights, side, at, bytes, Some(Message::Encrypted));
     }
 
-    /// The client's Finished was seen, or is behind.
+    /// Notes that the client's Finished was sent, at `at` or before.
     fn finish(&mut self, at: Time) {
         self.finished = Some(at);
         self.settle_alone();
@@ -127,14 +127,14 @@ impl Connection {
         self.past = Packed::from_value(&live.past);
     }
 
-    /// The server's first datagram after the client's Finished that answers it: its stack does that by itself
-    /// (HANDSHAKE_DONE, acknowledgments). Others may have been on their way.
+    /// Handles the server's first datagram that answers the client's Finished. The server's stack answers by itself
+    /// (HANDSHAKE_DONE, acknowledgments). Other datagrams may already have been on their way.
     fn confirm(&mut self, at: Time, side: Side, contents: Contents) {
         let Some(finished) = self.finished.filter(|_| !self.confirmed) else { return };
         let heard = self.watch.as_ref().map(|watch| watch.heard);
         let goes_on = heard.is_some_and(|heard| at.signed_since(heard) < BURST_NS);
         if contents.handshake.is_none() && self.early_bytes == 0 && goes_on {
-            // What the server sends of its own accord belongs to its flight.
+            // What the server sends unsolicited belongs to its flight.
             return;
         }
         self.confirmed = true;
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// A server that answers before the client's Finished has read the early data.
+    /// Infers that the early data was read if the server answers before the client's Finished.
     pub(super) fn infer_early_data(&self, past: &mut Past) {
         if let Some(seen) = &mut past.seen
             && let Some(early) = &mut seen.early_data

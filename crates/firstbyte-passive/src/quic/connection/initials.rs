@@ -1,4 +1,4 @@
-//! What Initial packets, which can be opened, say of a connection: whose it is, its hellos, its refusal.
+//! What Initial packets, which can be decrypted, show of a connection: its ends, its hellos, its refusal.
 
 use super::{Close, Connection};
 use crate::observed::AlertSeen;
@@ -10,7 +10,7 @@ use crate::table::Side;
 use crate::{Doubts, Time};
 
 impl Connection {
-    /// An Initial packet; whether it had part of a message in it that was not there before.
+    /// Handles an Initial packet. Returns whether it held part of a message that was not seen before.
     pub(super) fn initial(
         &mut self,
         (at, side, may_open): (Time, Side, bool),
@@ -89,7 +89,7 @@ impl Connection {
         brought.new
     }
 
-    /// The first answer of the server's.
+    /// Notes the server's first answer.
     pub(super) fn answered(&mut self, at: Time, side: Side) {
         if self.client() == Some(1 - side) && self.opening[0].is_some() {
             self.opening[1].get_or_insert(at);
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     fn close(&mut self, at: Time, by_client: bool, code: u64) {
-        // TLS alerts are among the error codes (RFC 9001 §4.8).
+        // The error codes include TLS alerts (RFC 9001 §4.8).
         const ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
         if ALERTS.contains(&code)
             && let Some(live) = &mut self.live

@@ -1,4 +1,4 @@
-//! What is given out of a connection that is over.
+//! The record of a connection that has ended.
 
 use super::{Close, Connection};
 use crate::Doubts;
@@ -10,12 +10,12 @@ use crate::table::{Key, Lasting, Side};
 use crate::timing::{self, Timed};
 
 impl Connection {
-    /// The connection, which has `key`, is over, for a reason of its own or as its packets say.
+    /// Ends the connection stored under `key`, with `ending` or else as its packets show.
     pub(in crate::quic) fn end(mut self, key: &Key, ending: Option<Ending>) -> Observed {
         let first = self.first();
         let client = self.client().unwrap_or_else(|| match self.counts.version_negotiations {
             0 => first,
-            // Only servers send them.
+            // Only servers send Version Negotiation.
             _ if self.datagrams[1 - first].packets == 0 => 1 - first,
             _ => first,
         });
@@ -88,7 +88,7 @@ impl Connection {
                 Some(Ending::Refused)
             }
             Some(_) => Some(Ending::Closed),
-            // A client that goes on has been answered, whether that was captured or not.
+            // A client that continues has had an answer, whether that was captured or not.
             None if self.client.is_some()
                 && self.datagrams[1 - client].packets == 0
                 && self.counts.sent.handshake == 0

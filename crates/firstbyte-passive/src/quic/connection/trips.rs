@@ -1,9 +1,9 @@
 //! Round trips between the tap and both ends of a QUIC connection.
 //!
-//! In: packets that answer others. Out: the smallest round trip, and whether it is one. What answers with
-//! work of its own (a ServerHello, a Finished) is an upper limit: it may have taken long. What QUIC answers by
-//! itself, or anyone without work (an acknowledgment alone, Retry), is a round trip; so are two answers of
-//! different kinds that took the same time.
+//! In: packets that answer others. Out: the smallest round trip, and whether it is more than an upper bound. An answer
+//! that needs computation (a ServerHello, a Finished) gives an upper bound, because it may have taken long. An answer
+//! that the QUIC stack sends by itself or without work (an acknowledgment alone, Retry) gives a round trip. So do two
+//! answers of different kinds that took the same time.
 
 use super::{Connection, Contents};
 use crate::Time;
@@ -12,7 +12,7 @@ use crate::quic::{BURST_NS, exchanges};
 use crate::table::Side;
 use crate::timing;
 
-/// An acknowledgment, and nothing else, of what passed the tap at `sent`.
+/// A packet that only acknowledges a packet which passed the tap at `sent`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::quic) struct Alone {
     side: u8,
@@ -20,19 +20,20 @@ pub(in crate::quic) struct Alone {
     at: Time,
 }
 
-/// Ends hold acknowledgments back by up to this, unless they say otherwise (RFC 9000 §18.2).
+/// Default limit of how long ends delay acknowledgments (RFC 9000 §18.2).
 const HELD_BACK_NS: i64 = 25_000_000;
-/// A second packet is acknowledged at once (RFC 9000 §13.2.2).
+/// The second packet is acknowledged at once (RFC 9000 §13.2.2).
 const AT_ONCE: u8 = 2;
 
-/// What is looked at behind the handshake, until the round trips on both sides are known.
+/// State for measuring after the handshake, until the round trips on both sides are known.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// The server's last datagram.
+    /// Time of the server's last datagram.
     pub(super) heard: Time,
-    /// When each side sent data last.
+    /// When each side last sent data.
     data: [Time; 2],
-    /// Data that nothing was before which could still be acknowledged: when, whose, and in how many packets.
+    /// Data sent when nothing before it could still be awaiting an acknowledgment: its time, its side, its number of
+    /// packets.
     asked: Option<(Time, u8, u8)>,
 }
 
@@ -43,9 +44,9 @@ impl Watch {
 }
 
 impl Connection {
-    /// `side` sent a packet of 1-RTT at `at`, with `content` bytes of frames. What only acknowledges answers
-    /// without work; it answers the other side's data if those came after a pause in which everything before could be
-    /// acknowledged.
+    /// Handles a 1-RTT packet that `side` sent at `at`, with `content` bytes of frames. A packet that only acknowledges
+    /// answers without work. It answers the other side's data if those came after a pause long enough for everything
+    /// earlier to be acknowledged.
     pub(super) fn watched(&mut self, at: Time, side: Side, content: u32) {
         let other = 1 - side;
         let window = self.least[other].map_or(0, Elapsed::ns) + HELD_BACK_NS;
@@ -70,7 +71,7 @@ impl Connection {
         watch.data[side] = at;
     }
 
-    /// `side` has answered at `at`, without work, what passed the tap at `sent`.
+    /// Notes that at `at` `side` answered, without work, a packet that passed the tap at `sent`.
     pub(super) fn round_trip(&mut self, side: Side, at: Time, sent: Option<Time>) {
         let Some(trip) = sent.and_then(|sent| Elapsed::between(sent, at)) else { return };
         self.initial[side].get_or_insert(trip);
@@ -78,15 +79,15 @@ impl Connection {
         self.prompt[side] = true;
     }
 
-    /// `side` has answered at `at`, perhaps after some work, what passed the tap at `sent`.
+    /// Notes that at `at` `side` answered, perhaps after some work, a packet that passed the tap at `sent`.
     pub(super) fn at_most(&mut self, side: Side, at: Time, sent: Option<Time>) {
         if let Some(trip) = sent.and_then(|sent| Elapsed::between(sent, at)) {
             self.least[side] = trip.least(self.least[side]);
         }
     }
 
-    /// What `side` sent at `at` may answer what passed the tap at `sent`, or may have been on its way: it does
-    /// where another answer took as long.
+    /// Notes that what `side` sent at `at` may answer a packet that passed the tap at `sent`, or may already have been
+    /// on its way. It counts as an answer if another answer took as long.
     pub(super) fn perhaps(&mut self, side: Side, at: Time, sent: Time) {
         let Some(trip) = Elapsed::between(sent, at) else { return };
         if self.least[side].is_some_and(|least| timing::is_near(trip.ns(), least.ns())) {
@@ -94,7 +95,8 @@ impl Connection {
         }
     }
 
-    /// An Initial of `side`'s acknowledges what passed the tap at `sent`, `alone` without a message.
+    /// Notes that an Initial from `side`, `alone` if it holds no message, acknowledges a packet that passed the tap at
+    /// `sent`.
     pub(super) fn acknowledged(&mut self, side: Side, at: Time, sent: Option<Time>, alone: bool) {
         self.at_most(side, at, sent);
         if let (Some(live), Some(sent), true) = (&mut self.live, sent, alone) {
@@ -102,13 +104,13 @@ impl Connection {
         }
     }
 
-    /// A datagram with `contents` has passed: an acknowledgment before it was alone, or it was not.
+    /// Decides, from a datagram with `contents`, whether the acknowledgment before it was sent alone.
     pub(super) fn was_alone(&mut self, side: Side, at: Time, contents: Contents) {
         let Some(alone) = self.live.as_ref().and_then(|live| live.alone) else { return };
         if Side::from(alone.side) != side {
             return;
         }
-        // A server that had to work first may send it together with what it made.
+        // A server that had to compute first may send the acknowledgment together with its answer.
         let together = contents.messages && at.signed_since(alone.at) < BURST_NS;
         if together {
             self.live.as_mut().and_then(|live| live.alone.take());
@@ -117,15 +119,15 @@ impl Connection {
         }
     }
 
-    /// An acknowledgment that was alone so far stays it.
+    /// The pending acknowledgment was sent alone.
     pub(super) fn settle_alone(&mut self) {
         if let Some(alone) = self.live.as_mut().and_then(|live| live.alone.take()) {
             self.round_trip(alone.side.into(), alone.at, Some(alone.sent));
         }
     }
 
-    /// At the end: what the spin bit shows of a side whose round trip was not seen otherwise, if it agrees with the
-    /// other side's.
+    /// At the end: uses the spin bit for a side whose round trip was not measured otherwise, if it agrees with the
+    /// other side's round trip.
     pub(super) fn spun(&mut self) {
         let Some(trips) = self.spin.trips() else { return };
         let disagrees = |side: Side| {
@@ -144,7 +146,7 @@ impl Connection {
         self.prompt = [true; 2];
     }
 
-    /// Whether the round trip to `side` was seen, or so little is left of it that it does not matter beside `path`.
+    /// Whether the round trip to `side` is known, or its upper bound is too small to matter compared with `path`.
     pub(super) fn is_known(&self, side: Side, path: Option<Elapsed>) -> bool {
         self.prompt[side]
             || self.least[side]

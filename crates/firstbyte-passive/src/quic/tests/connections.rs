@@ -1,4 +1,4 @@
-//! What is known of connections: roles, versions, sessions, time, addresses.
+//! Facts about connections: roles, versions, sessions, time, addresses.
 
 use super::made::{
     CLIENT_HELLO, HANDSHAKE, Initial, MS, Made, PORT, SERVER_HELLO, Talk, V1, V2, ZERO_RTT, crypto,
@@ -44,8 +44,8 @@ fn acknowledgment() -> Initial {
     }
 }
 
-/// 6 ms to the server and back, 20 ms to the client and back; the server thinks for 3 ms, the client for
-/// 2 ms. Two exchanges follow.
+/// 6 ms to the server and back, 20 ms to the client and back; the server takes 3 ms, the client 2 ms. Two exchanges
+/// follow.
 pub(super) fn conversation() -> Talk {
     let mut talk = Talk::new();
     talk.client(client_initial().padded(1200)).after(9 * MS);
@@ -54,14 +54,14 @@ pub(super) fn conversation() -> Talk {
     talk
 }
 
-/// The server's flight: an Initial with Handshake behind it.
+/// The server's flight: an Initial followed by a Handshake packet.
 fn flight(talk: &mut Talk) {
     let mut flight = server_initial().seal();
     flight.extend(sealed(HANDSHAKE, &CLIENT, &SERVER, 900));
     talk.server(flight);
 }
 
-/// What follows the server's flight.
+/// The conversation after the server's flight.
 fn rest(talk: &mut Talk) {
     talk.after(20 * MS).client(acknowledgment().seal()).after(2 * MS);
     talk.client(sealed(HANDSHAKE, &SERVER, &CLIENT, 60));
@@ -134,7 +134,7 @@ fn a_hello_over_several_packets_out_of_order() {
         let frames = crypto(from, &hello[from..to]);
         Initial { frames, number, ..client_initial() }
     };
-    // Two packets of one datagram, and a datagram that comes before its predecessor.
+    // Two packets in one datagram, and a datagram that overtakes its predecessor.
     let mut second = piece(150, 200, 1).seal();
     second.extend(piece(60, 150, 2).padded(1000));
     let mut talk = Talk::new();
@@ -151,14 +151,14 @@ fn a_hello_over_several_packets_out_of_order() {
     assert!(observed.handshake_time.is_some());
 }
 
-/// The ServerHello with a pre_shared_key, or a HelloRetryRequest.
+/// The ServerHello with a `pre_shared_key`, or a HelloRetryRequest.
 fn server_hello(psk: bool, retry: bool) -> Vec<u8> {
     let frames = hex(SERVER_HELLO);
     let mut hello = frames[5 + 4..].to_vec();
     if retry {
         let random = hex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c");
         hello[6..38].copy_from_slice(&random);
-        // Its key share names the group and nothing else.
+        // Its key share holds only the group.
         hello.truncate(42);
         hello.extend(hex("000c00330002001d002b00020304"));
     }
@@ -172,14 +172,14 @@ fn server_hello(psk: bool, retry: bool) -> Vec<u8> {
     hello
 }
 
-/// The ClientHello with early_data and pre_shared_key.
+/// The ClientHello with `early_data` and `pre_shared_key`.
 fn offering() -> Vec<u8> {
     let mut hello = hex(CLIENT_HELLO)[4..].to_vec();
     hello.extend(hex("002a0000"));
     hello.extend(hex("0029002f000a0004aabbccdd00000000"));
     hello.extend(hex("002120"));
     hello.extend([7; 32]);
-    // Behind header, version, random, session ID, suites and compression.
+    // After header, version, random, session ID, suites and compression.
     let place = 4 + 2 + 32 + 1 + 6 + 2;
     let extensions = hello.len() - place - 2;
     hello[place..place + 2].copy_from_slice(&(extensions as u16).to_be_bytes());
@@ -231,7 +231,7 @@ fn early_data_taken_is_inferred_and_declined_is_proven() {
     assert_eq!(early.bytes, 80 + 7 + 8 + 5 + 2);
     assert_eq!(quic(&observed).sent.zero_rtt, 1);
     assert!(messages(&observed)[0].1.contains(&"(early data)"));
-    // An answer that comes later says nothing.
+    // A later answer shows nothing.
     assert_eq!(tls(&resumption(true, true, false)).early_data.unwrap().accepted, None);
     let observed = resumption(true, false, false);
     let early = tls(&observed).early_data.unwrap();
@@ -285,7 +285,7 @@ fn keys_follow_a_retry() {
     talk.after(2 * MS).client(sealed(HANDSHAKE, &SERVER, &CLIENT, 60));
     let observed = talk.only();
     assert_eq!((quic(&observed).retries, quic(&observed).token_bytes), (1, None));
-    // The token is the proof of the address.
+    // The token proves the address.
     assert_eq!(quic(&observed).unvalidated_bytes, None);
     assert_eq!(tls(&observed).handshake, Some(Handshake::Full));
     let time = observed.handshake_time.unwrap();
@@ -298,7 +298,7 @@ fn keys_follow_a_retry() {
 #[test]
 fn version_negotiation_is_part_of_its_connection() {
     let mut talk = Talk::new();
-    // The tag must be another.
+    // The tag must differ.
     let mut first = Initial { number: 9, ..client_initial() }.padded(1200);
     first[1..5].copy_from_slice(&[0x1a, 0x2a, 0x3a, 0x4a]);
     let mut negotiation = vec![0x80, 0, 0, 0, 0, 5];
@@ -341,7 +341,7 @@ fn a_new_address_with_the_same_ids_is_a_migration() {
         talk.port = port;
         talk.after(50 * MS).client(short(&SERVER, true, 90));
         talk.after(16 * MS).server(short(&CLIENT, true, 500));
-        // Late, from where it was.
+        // A late packet from the old address.
         talk.port = PORT;
         talk.client(short(&SERVER, true, 20));
         talk.port = port;
@@ -394,7 +394,7 @@ fn without_ids_a_new_connection_replaces_the_old_one() {
     let (all, hygiene) = read(&talk.made, Limits::default());
     assert_eq!((all.len(), hygiene.port_reuses), (2, 1));
     assert_eq!(all[0].ending, Ending::Replaced);
-    // The capture is over before anything could have answered.
+    // The capture ends before anything could have answered.
     assert_eq!(all[1].ending, Ending::Open);
 }
 
@@ -428,7 +428,7 @@ fn the_spin_bit_counts_where_it_spins() {
         quic(&talk.only()).spin_round_trip
     };
     assert_eq!(spins(28).map(|d| d.as_millis()), Some(28));
-    // Random bits, and one that is not the path's.
+    // Random bits, and an interval that does not fit the path.
     assert_eq!((spins(2), spins(90)), (None, None));
     assert_eq!(quic(&conversation().only()).spin_round_trip, None);
 }
@@ -456,7 +456,7 @@ fn copies_and_repeated_packets_are_told_apart() {
     let (all, hygiene) = read(&copied, Limits::default());
     assert_eq!(hygiene.duplicates, talk.made.len() as u64);
     assert_eq!(all[0].handshake_time, talk.only().handshake_time);
-    // The ClientHello again, in a packet of its own.
+    // The ClientHello again, in a new packet.
     let again = Initial { number: 7, ..client_initial() }.padded(1200);
     let repeated = Made { at: talk.made[0].at + 5 * MS, payload: again, ..talk.made[0].clone() };
     talk.made.insert(1, repeated);
@@ -484,7 +484,7 @@ fn one_direction_says_what_it_can() {
     assert_eq!(tls(&observed).sni.as_deref(), Some("example.com"));
     assert!(observed.doubts.any(Doubts::ONE_SIDED) && observed.handshake_time.is_none());
     assert_eq!((observed.exchanges.count, observed.ending), (None, Ending::Open));
-    // Of the server's side alone nothing opens: its keys come from the client's packet.
+    // From the server's side alone nothing can be opened: its keys come from the client's packet.
     let observed = read(&server, Limits::default()).0.remove(0);
     assert_eq!((observed.roles, observed.tls.is_none()), (Roles::Unknown, true));
     assert!(observed.doubts.any(Doubts::MID_STREAM));

@@ -1,4 +1,4 @@
-//! Whatever the bytes are: no panic, no unbounded memory.
+//! Whatever the bytes: no panic, no unbounded memory.
 
 use proptest::prelude::*;
 
@@ -97,11 +97,11 @@ fn holes_cost_no_more_than_the_limit() {
         all.iter().filter(|o| o.doubts.any(Doubts::TOO_MUCH_HELD)).count()
     };
     assert_eq!(refused(4_000), 40 - 100_000 / 4_100);
-    // Few bytes far away take no room at all.
+    // A few bytes at a large offset take no memory at all.
     assert_eq!(refused(15_000), 40);
 }
 
-/// Forty connections, of whose hellos a hundred bytes at `offset` are there.
+/// Forty connections whose hellos are captured only in a hundred bytes at `offset`.
 fn far_away(offset: usize) -> Vec<Made> {
     (0..40u8)
         .map(|n| {

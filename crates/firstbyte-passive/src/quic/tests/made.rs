@@ -1,4 +1,4 @@
-//! QUIC made by hand: Initials sealed, the rest of random bytes, in packets on an Ethernet.
+//! QUIC made by hand: sealed Initials, everything else random bytes, in packets on an Ethernet.
 
 use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -33,7 +33,7 @@ pub(super) fn hex(text: &str) -> Vec<u8> {
 #[derive(Clone)]
 pub(super) struct Initial {
     pub(super) version: u32,
-    /// What the keys are made of.
+    /// The connection ID from which the keys are derived.
     pub(super) keys: Vec<u8>,
     pub(super) by_client: bool,
     pub(super) destination: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) struct Initial {
 }
 
 impl Initial {
-    /// Sealed (RFC 9001 §5).
+    /// Seals the packet (RFC 9001 §5).
     pub(super) fn seal(&self) -> Vec<u8> {
         let version = if self.version == V2 { Version::V2 } else { Version::V1 };
         let side = if self.by_client { Side::Client } else { Side::Server };
@@ -73,7 +73,7 @@ impl Initial {
         packet
     }
 
-    /// Sealed, with PADDING up to `bytes`.
+    /// Seals the packet with PADDING up to `bytes`.
     pub(super) fn padded(&self, bytes: usize) -> Vec<u8> {
         let mut padded = self.clone();
         let missing = bytes.saturating_sub(self.seal().len());
@@ -91,7 +91,7 @@ pub(super) fn crypto(offset: usize, data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A packet that cannot be opened: Handshake, 0-RTT by its type.
+/// A packet that cannot be opened: Handshake or 0-RTT, by its type.
 pub(super) fn sealed(kind: u8, to: &[u8], from: &[u8], length: usize) -> Vec<u8> {
     let mut packet = vec![0xc0 | kind << 4];
     packet.extend(V1.to_be_bytes());
@@ -120,7 +120,7 @@ fn noise(length: usize) -> Vec<u8> {
     std::iter::repeat_with(|| fastrand::u8(1..)).take(length).collect()
 }
 
-/// A datagram: when, from the client's end or not, ports, payload.
+/// A datagram: its time, its direction, its port, its payload.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) at: i64,
@@ -129,7 +129,7 @@ pub(super) struct Made {
     pub(super) payload: Vec<u8>,
 }
 
-/// What a tap saw.
+/// The packets that a tap saw.
 #[derive(Clone, Default)]
 pub(super) struct Talk {
     pub(super) made: Vec<Made>,
@@ -166,7 +166,7 @@ impl Talk {
     }
 }
 
-/// All connections of what a tap saw.
+/// Reads all connections from the packets that a tap saw.
 pub(super) fn read(made: &[Made], limits: Limits) -> (Vec<Observed>, Hygiene) {
     let mut analyzer = Analyzer::new(limits);
     let mut all = Vec::new();

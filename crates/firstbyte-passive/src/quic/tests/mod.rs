@@ -1,4 +1,4 @@
-//! Laws of QUIC seen from outside.
+//! Properties of QUIC as seen on the path.
 
 mod connections;
 mod hostile;

@@ -1,4 +1,4 @@
-//! The path's round trip, where it shows; and that a server that works is not taken for a long path.
+//! The path's round trip, if it is visible; and that a slow server is not mistaken for a long path.
 
 use super::connections::{client_initial, server_initial};
 use super::made::{
@@ -29,7 +29,7 @@ fn slow(prompt: bool, early: bool) -> Talk {
     }
     let mut flight = Initial { number: 1, ..server_initial() }.seal();
     flight.extend(sealed(HANDSHAKE, &CLIENT, &SERVER, 900));
-    // Its settings come with the flight.
+    // Its SETTINGS come with the flight.
     talk.server(flight).after(MS / 20).server(short(&CLIENT, false, 70));
     let frames = hex("0201000000");
     let acknowledgment =
@@ -41,7 +41,7 @@ fn slow(prompt: bool, early: bool) -> Talk {
     talk
 }
 
-/// Network and server of the handshake, ms, and whether they are certain.
+/// Network and server time of the handshake, ms, and whether they are certain.
 fn split(talk: &Talk) -> (u128, u128, bool) {
     let time = talk.only().handshake_time.unwrap();
     (time.network.as_millis(), time.server.as_millis(), time.confident)
@@ -57,7 +57,7 @@ fn what_answers_the_finished_shows_the_path_although_the_server_spoke_before() {
     talk.after(40 * MS).server(short(&CLIENT, false, 280)).after(30 * MS);
     talk.server(short(&CLIENT, false, 1180));
     assert_eq!(split(&talk), (40, 60, true));
-    // What comes together with the flight answers nothing.
+    // A packet sent together with the flight does not answer anything.
     let mut talk = slow(false, false);
     talk.after(MS / 10).server(short(&CLIENT, false, 70));
     talk.after(40 * MS - MS / 10).server(short(&CLIENT, false, 280));
@@ -68,7 +68,7 @@ fn what_answers_the_finished_shows_the_path_although_the_server_spoke_before() {
 fn an_acknowledgment_alone_shows_the_path() {
     assert_eq!(split(&slow(true, false)), (40, 60, true));
     assert_eq!(split(&slow(true, true)), (40, 60, true));
-    // Together with what the server worked on, it does not.
+    // An acknowledgment that comes together with the computed answer does not show it.
     let mut talk = Talk::new();
     talk.client(client_initial().padded(1200)).after(100 * MS);
     talk.server(Initial { frames: hex("0200000000"), ..server_initial() }.seal()).after(MS / 10);
@@ -87,11 +87,11 @@ fn a_path_that_does_not_show_is_unknown() {
     assert!(is_unknown(&talk.only()));
     let time = talk.only().handshake_time.unwrap();
     assert_eq!((time.total().as_millis(), time.confident), (100, false));
-    // An answer to early data may have been on its way.
+    // An answer to early data may already have been on its way.
     let mut early = slow(false, true);
     early.after(7 * MS).server(short(&CLIENT, false, 900));
     assert!(is_unknown(&early.only()));
-    // Unless two answers took as long: then it was no work.
+    // If two answers took the same time, the server did no work.
     let mut early = slow(false, true);
     early.after(100 * MS).server(short(&CLIENT, false, 900));
     assert_eq!(split(&early), (100, 0, true));

@@ -1,4 +1,4 @@
-//! Versions that cannot be read are counted, and nothing else is taken for one.
+//! Versions that cannot be read are counted, and nothing else is mistaken for one.
 
 use super::made::{Made, Talk, read};
 use crate::Limits;
@@ -27,7 +27,7 @@ fn versions_that_cannot_be_read_are_counted_by_connection() {
         of_version(1, 0x5130_3436, 1350),
         of_version(2, 0x5130_3436, 1350),
         of_version(3, 0xface_b002, 1250),
-        // Too short for a first datagram, a reserved version, one that nobody knows.
+        // Too short for a first datagram; a reserved version; an unknown one.
         of_version(4, 0x5130_3436, 300),
         of_version(5, 0x1a2a_3a4a, 1250),
         of_version(6, 0x1234_5678, 1250),

@@ -112,7 +112,7 @@ fn frames_are_told_apart() {
             Some(Frame::Ping)
         ]
     );
-    // CONNECTION_CLOSE with a TLS alert; STREAM has no place in an Initial.
+    // CONNECTION_CLOSE with a TLS alert. STREAM is not allowed in an Initial.
     let close = [0x1c, 0x41, 0x28, 6, 0, 8];
     assert_eq!(frames(&close).collect::<Vec<_>>(), [Some(Frame::Close(0x128)), None]);
 }

@@ -1,7 +1,7 @@
-//! Records that are encrypted: what their lengths and their order say.
+//! Reads encrypted records by their lengths and their order.
 //!
-//! Input: records of application data. Output: the rest of the handshake (TLS 1.3 encrypts it), early
-//! data, exchanges. Nothing is taken for a message whose length another one can have.
+//! In: application data records. Out: the rest of the handshake (TLS 1.3 encrypts it), early data, exchanges. A record
+//! counts as a certain message only if no other message can have its length.
 
 use super::Session;
 use crate::observed::{AlertSeen, EarlyDataSeen};
@@ -23,7 +23,7 @@ impl Session {
                 self.data(side, record);
             }
             _ if client => {
-                // What stood before TLS (CONNECT, STARTTLS) was acknowledged before.
+                // Data before TLS (CONNECT, STARTTLS) was acknowledged before the ClientHello.
                 let before_answer = match record.acked {
                     Some(acked) => acked <= live.hello_acked.unwrap_or(0),
                     None => live.server_hello.is_none(),
@@ -45,7 +45,7 @@ impl Session {
                     return;
                 }
                 if live.odd.first().is_some_and(|first| first.is_acknowledged_by(record)) {
-                    // Whatever was in them, the server goes on behind the client's Finished.
+                    // Whatever these records held, the server continues after the client's Finished.
                     self.settle_odd(side, true);
                     self.after_handshake(side, record);
                     return;
@@ -93,11 +93,11 @@ impl Session {
         }
     }
 
-    /// The client's records behind the server's flight, up to its Finished.
+    /// Handles the client's records after the server's flight, up to its Finished.
     ///
-    /// Which one that is, its place says: with a session the client sends no certificate (RFC 8446 §4.3.2), and
-    /// its Finished comes first; without one, what is too short for a certificate and long enough for a
-    /// Finished is one. What is longer than it has to be is padded (§5.4).
+    /// The Finished is told by its position. If a session is resumed, the client sends no certificate (RFC 8446
+    /// §4.3.2), so that its Finished comes first. Otherwise a record that is too short for a certificate and long
+    /// enough for a Finished is the Finished. A record longer than necessary is padded (§5.4).
     fn client_flight(&mut self, side: Side, record: &Record) {
         let Some(live) = &mut self.live else { return };
         let seen = &live.past.seen;
@@ -123,10 +123,10 @@ impl Session {
             self.fly(side, record.end, Some(messages::ENCRYPTED_FINISHED));
             self.finish_tls13(true);
         } else if early && in_place {
-            // Before the Finished comes nothing else.
+            // Nothing but early data comes before the Finished.
             self.early_data(side, record);
         } else if live.odd.len() < 4 {
-            // A certificate, or everything in one record.
+            // A certificate, or the whole flight in one record.
             if live.odd.is_empty() {
                 self.fly(side, record.end, Some(messages::ENCRYPTED));
             }
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// An alert where a Finished, or what comes before it, should be: the handshake is over.
+    /// Handles an alert in place of the expected handshake messages: the handshake is over.
     fn encrypted_alert(&mut self, side: Side, record: &Record) {
         self.apart(side, record.start);
         self.fly(side, record.end, Some(messages::ENCRYPTED_ALERT));
@@ -153,8 +153,8 @@ impl Session {
         self.note_alert(AlertSeen { by_client, description, warning, at });
     }
 
-    /// No record came that is a Finished by itself: the first must have held it, the others are requests. If
-    /// none is long enough for one the handshake did not come to its end, unless the server has `answered`.
+    /// Called if no record was a Finished on its own: the first must have held it, and the others are requests. If none
+    /// is long enough for a Finished, the handshake did not complete, unless the server has `answered`.
     pub(super) fn settle_odd(&mut self, server: Side, answered: bool) {
         let Some(live) = &mut self.live else { return };
         let odd = std::mem::take(&mut live.odd);
@@ -173,13 +173,13 @@ impl Session {
         }
     }
 
-    /// The client's Finished was there, `alone` in a record or with what cannot be told from it.
+    /// Notes the client's Finished, which came `alone` in a record or together with data that cannot be told from it.
     fn finish_tls13(&mut self, alone: bool) {
         let client = self.client();
         let Some(live) = &mut self.live else { return };
         let whole = alone && client.is_some_and(|client| !live.lost[client]);
         live.finished = [true; 2];
-        // The server's padding shows only where its Finished had a record of its own.
+        // The server's padding shows only if its Finished had a record of its own.
         let last = (live.server_last, finished_length(live.past.seen.cipher_suite));
         let server_padding = match last {
             (last, least) if !live.server_finished && last < LEAST_CERTIFICATE => {
@@ -193,7 +193,8 @@ impl Session {
             && early.accepted.is_none()
             && sent
         {
-            // Only data that is taken has an end (RFC 8446 §4.5), if that is not among what is missing.
+            // Only accepted data has an EndOfEarlyData (RFC 8446 §4.5), unless that is in the part that was not
+            // captured.
             let accepted = (ended || whole).then_some(ended);
             *early = EarlyDataSeen { accepted, inferred: accepted.is_some(), ..*early };
             if accepted == Some(false) {
@@ -208,8 +209,8 @@ impl Session {
         self.finish(true);
     }
 
-    /// A record of application data behind the handshake. In TLS 1.3 the server has not said yet what it makes
-    /// of the client's last flight: if the first thing is an alert, it refuses it (a certificate, RFC 8446 §4.4.2.4).
+    /// Handles an application data record after the handshake. In TLS 1.3 the server has not yet confirmed the client's
+    /// last flight: if its first record is an alert, it refuses the flight (a certificate, RFC 8446 §4.4.2.4).
     pub(super) fn after_handshake(&mut self, side: Side, record: &Record) {
         if self.refusal > 0 && self.client() == Some(1 - side) {
             let padded = std::mem::take(&mut self.refusal);
@@ -236,7 +237,7 @@ impl Session {
     }
 }
 
-/// How much longer a record is than what it has to hold.
+/// By how many bytes a record is longer than its content requires.
 fn padding(length: u16, least: u16) -> u8 {
     u8::try_from(length.saturating_sub(least)).unwrap_or(0)
 }
@@ -244,7 +245,7 @@ fn padding(length: u16, least: u16) -> u8 {
 struct Kind13;
 
 impl Kind13 {
-    /// Early data is of TLS 1.3 whatever the server will say.
+    /// Early data implies TLS 1.3, whatever the server answers.
     const fn for_protocol(http2: bool) -> exchanges::Kind {
         exchanges::Kind { tls13: true, http2, padding: 0 }
     }

@@ -1,4 +1,4 @@
-//! What is given out of a session: alerts, and at the end all that is known.
+//! Results of a session: alerts, and all facts at its end.
 
 use super::{Past, Place, Session};
 use crate::Time;
@@ -23,7 +23,7 @@ impl Session {
         }
     }
 
-    /// The first one counts, or after a warning the one that ends the connection.
+    /// Keeps the first alert; a later one that is not a warning replaces a warning.
     pub(super) fn note_alert(&mut self, alert: AlertSeen) {
         self.change(|past| {
             if past.seen.alert.is_none_or(|known| known.warning && !alert.warning) {
@@ -32,7 +32,7 @@ impl Session {
         });
     }
 
-    /// The connection is over: what is under way is read as far as it came. Nothing where there was no TLS.
+    /// Ends the connection. Incomplete messages are read up to what arrived. `None` if there was no TLS.
     pub(crate) fn end(&mut self, place: Place) -> Option<(TlsSeen, Vec<Flight>)> {
         for side in [0, 1] {
             self.with_messages(side, place, |assembler, found| assembler.lose(found));
@@ -67,8 +67,7 @@ impl Session {
         Some((seen, flights))
     }
 
-    /// The exchanges, which are counted only behind a `complete` handshake.
-    /// They are put into `first`.
+    /// The exchanges, put into `first`. They are counted only if the handshake is `complete`.
     pub(crate) fn exchanges(&self, complete: bool, first: Vec<Exchange>) -> observed::Exchanges {
         self.exchanges.seen(complete, self.http2 || self.records_lost, first)
     }
