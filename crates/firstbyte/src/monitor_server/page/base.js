@@ -1,4 +1,4 @@
-// Elements, the API, and how figures and times are written. Whatever comes from outside becomes text, never markup.
+// Elements, calls of the API, and formats of figures and times. Text from outside becomes text nodes, never markup.
 
 const NS = 'http://www.w3.org/2000/svg';
 
@@ -32,7 +32,7 @@ export function swatch(name) {
   return svg('svg', { class: 'swatch', viewBox: '0 0 12 12', 'aria-hidden': 'true' }, svg('rect', { class: name, width: 12, height: 12, rx: 2 }));
 }
 
-// A path of this server with parameters; those that are absent are left out.
+// A path of this server with parameters. Absent ones are left out.
 export function link(path, parameters) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters || {})) {
@@ -44,13 +44,13 @@ export function link(path, parameters) {
 
 export async function api(path, parameters, signal) {
   const answer = await fetch(link('/api/v1/' + path, parameters), { signal });
-  // Signed out meanwhile: the same address asks for the token.
+  // The session has ended: reloading asks for the token.
   if (answer.status === 401) location.reload();
   if (!answer.ok) throw new Error((await answer.text()).trim() || 'HTTP ' + answer.status);
   return answer.json();
 }
 
-// Milliseconds with one decimal, below one with two: as events are told.
+// Milliseconds with one decimal, or two below 1 ms, as in the text of events.
 export function ms(ns) {
   if (ns === undefined || ns === null) return '–';
   const value = ns / 1e6;
@@ -72,12 +72,12 @@ export function percent(part) {
   return share(part, 1);
 }
 
-// The share of failures: by time where that is known, else of samples.
+// The share of failures: by time if known, otherwise by samples.
 export function failedShare(sum) {
   return sum.failed_share === undefined ? share(sum.failures, sum.samples) : percent(sum.failed_share);
 }
 
-// How long something took, in two units at most.
+// A duration, in at most two units.
 export function lasting(ns) {
   const seconds = Math.round(ns / 1e9), minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
   if (minutes < 1) return `${seconds} s`;

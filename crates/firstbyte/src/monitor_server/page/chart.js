@@ -1,6 +1,6 @@
-// Charts over time that share one axis: phases as areas, lines, failures, marks of events; strips of what was negotiated.
+// Charts over time that share one axis: phases as areas, lines, failures, marks of events; strips of negotiated facts.
 //
-// A step is drawn as wide as it is, and where there are no samples there is nothing.
+// Each step has its true width, and steps without samples stay empty.
 
 import { failedShare, ms, svg, time } from './base.js';
 
@@ -52,7 +52,7 @@ export function timeAxis(scale, y, height) {
   });
 }
 
-// Skylines: one subpath a run of neighbouring steps.
+// Skylines: one subpath for each run of neighbouring steps.
 function skyline(points, scale, bottom, top) {
   let d = '', before = null;
   const back = [];
@@ -81,7 +81,7 @@ function line(points, scale, y) {
   return d;
 }
 
-// The height of the chart: a single peak does not flatten all the rest.
+// The height of the chart, chosen so that a single peak does not flatten the rest.
 function largest(points) {
   const sums = points.map((point) => PHASES.reduce((sum, phase) => sum + (point.phases_ns[phase] || 0), 0));
   const high = points.map((point) => point.p95_ns || 0).sort((a, b) => a - b);
@@ -89,7 +89,7 @@ function largest(points) {
   return Math.max(...sums, usual, 1) * 1.12;
 }
 
-// The main chart: its element.
+// The element of the main chart.
 export function phasesChart(history, scale, height, marks, notes) {
   const floor = height - BOTTOM - FAILED, room = floor - TOP;
   const timed = history.points.filter((point) => point.count > 0);
@@ -119,7 +119,7 @@ export function phasesChart(history, scale, height, marks, notes) {
     const x0 = scale.x(point.at), x1 = Math.min(scale.x(point.at + scale.step), scale.width - RIGHT);
     parts.push(svg('rect', { class: 'fx', x: x0.toFixed(1), y: (floor + FAILED - high).toFixed(1), width: Math.max(1.5, x1 - x0).toFixed(1), height: high.toFixed(1) }));
   }
-  // Outages, as far as they reach into the period.
+  // Outages, cut to the period.
   for (const mark of marks) {
     const [x0, x1] = [Math.max(mark.at, scale.from), Math.min(mark.downUntil ?? -Infinity, scale.until)].map((at) => scale.x(at));
     if (x1 > x0) parts.push(svg('rect', { class: 'outage', x: x0.toFixed(1), y: TOP - 4, width: Math.max(1.5, x1 - x0).toFixed(1), height: height - BOTTOM - TOP + 4 }));
@@ -157,7 +157,7 @@ export function strip(history, fact, values, scale, height) {
   return svg('svg', { class: 'strip', viewBox: `0 0 ${scale.width} ${height}`, width: scale.width, height, 'aria-hidden': 'true' }, parts);
 }
 
-// What stands at a step, in words.
+// The values of a step, in words.
 export function stepText(point, scale) {
   const day = scale.step >= 86400;
   const when = day ? time(point.at, 'day') + ' (UTC)' : `${time(point.at)} – ${time(point.at + scale.step, 'clock')}`;
@@ -171,7 +171,7 @@ export function stepText(point, scale) {
   return said.join(' · ');
 }
 
-// Pointer and keys over charts that share an axis: a hair line, a choice by dragging, finer by a click.
+// Pointer and keys over charts that share an axis: a hairline, dragging to select a period, clicking to zoom in.
 export function interact(main, all, history, scale, readout, actions) {
   const { points } = history, rest = readout.textContent;
   let at = null, anchor = null, dragged = null;

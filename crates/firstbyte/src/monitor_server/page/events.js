@@ -1,4 +1,4 @@
-// What changed and what was down: a sentence, a small chart with it marked, chips for its state, cause and scope.
+// Changes and outages: a sentence, a small chart that marks the event, chips for state, cause and scope.
 
 import { api, el, lasting, moment, percent, targetLink, withUnit } from './base.js';
 import { eventChart, outageChart } from './spark.js';
@@ -6,11 +6,11 @@ import { eventChart, outageChart } from './spark.js';
 const HOUR = 3600, DAY = 86400;
 const [WIDTH, HEIGHT] = [220, 56];
 
-// How far before a period an outage may have begun that is shown in it.
+// An outage is shown in a period if it began at most this long before it.
 const OUTAGE_AGE = 7 * DAY;
 
 export const isOutage = (event) => event.kind === 'outage';
-// When it was there first, and when it was over; null while it is there.
+// When an event began and ended; the end is null while it lasts.
 export const at = (event) => Date.parse(isOutage(event) ? event.began : event.at) / 1000;
 export function endOf(event) {
   const end = isOutage(event) ? event.ended : event.until;
@@ -42,7 +42,7 @@ function causeChips(event) {
   return causes.slice(0, 4).map((cause) => el('span', { class: 'chip cause', title: 'What explains the change' }, causeText(cause)));
 }
 
-// What failed, for how long, and how much of that time.
+// What failed, for how long, and in which share of that time.
 function outageChips(event) {
   const kinds = Object.entries(event.failures || {}).sort((a, b) => b[1] - a[1]).map(([kind, number]) => `${kind} ${number}`);
   return [
@@ -65,7 +65,7 @@ function chips(event) {
   return el('p', { class: 'chips' }, found);
 }
 
-// The period that an event is looked at over: as long before it as after it, an hour to three days; all of an outage.
+// The period to show around an event: as long before it as after it, an hour to three days; all of an outage.
 function around(event) {
   const now = Date.now() / 1000, end = isOutage(event) ? endOf(event) ?? now : at(event);
   const half = Math.min(3 * DAY, Math.max(HOUR, isOutage(event) ? end - at(event) : now - at(event)));
@@ -79,7 +79,7 @@ export function around_of(event) {
   return { from, until };
 }
 
-// One event; `byId` has the series. Its chart comes later, into a place that is as large.
+// One event; `byId` has the series. Its chart is filled in later, into a place of the same size.
 export function eventItem(event, byId, number) {
   const row = event.series.map((id) => byId.get(id)).find((known) => known);
   const place = el('div', { class: 'chart-place' });
@@ -96,7 +96,7 @@ export function eventItem(event, byId, number) {
 
 async function draw(event, row, place) {
   const period = around(event);
-  // A share has no times: points of any metric have how many samples failed.
+  // A share has no times, so any metric will do: its points count failed samples too.
   const metric = event.before_ns === undefined ? 'total' : event.metric;
   try {
     const series = await api('series', { target: row.target, variant: row.variant, place: row.place, metric,
@@ -109,14 +109,14 @@ async function draw(event, row, place) {
   }
 }
 
-// What there is to say where nothing changed.
+// The text for a period without events.
 export function nothingChanged(period, samples, words) {
   const what = samples ? `Nothing changed: ${words}.` : `No samples in this period: ${words}.`;
   return el('p', { class: 'nothing' }, what, ' ', el('span', { class: 'faint' }, samples
     ? 'Large changes are found within minutes, small ones within days.' : 'Whether anything changed is unknown.'));
 }
 
-// Events of a period that are worth showing, with outages that began before it and reach into it.
+// Events of a period to show, including outages that began before it.
 export async function allEvents(period) {
   const answer = await api('events', { since: Math.max(0, period.from - OUTAGE_AGE), until: period.until });
   const isWithin = (event) => at(event) >= period.from || (isOutage(event) && (endOf(event) ?? Infinity) > period.from);

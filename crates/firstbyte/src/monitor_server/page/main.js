@@ -1,4 +1,4 @@
-// Which view an address is, what moves between views, and the keys that all of them have.
+// Routing: the view of each address, navigation between views, and keys common to all views.
 
 import { el, link, say, zone } from './base.js';
 import { overview } from './overview.js';
@@ -9,7 +9,7 @@ const REFRESH = 60000;
 const main = document.getElementById('main');
 let current = null;
 
-// Another address of this page: parameters are put into the query, empty ones taken out of it.
+// Changes the address of this page: sets parameters of the query, and removes empty ones.
 function go(parameters, options) {
   const query = new URLSearchParams(location.search);
   if ('from' in parameters || 'period' in parameters) ['from', 'until', 'period', 'step', 'at'].forEach((name) => query.delete(name));
@@ -20,7 +20,7 @@ function go(parameters, options) {
   const address = link(location.pathname, Object.fromEntries(query));
   if (options?.replace) history.replaceState(null, '', address);
   else if (address !== location.pathname + location.search) history.pushState(null, '', address);
-  // What is quiet is shown already.
+  // A quiet change is shown already.
   if (!options?.quiet) show();
 }
 
@@ -50,7 +50,7 @@ async function show() {
   }
 }
 
-// Looks again every minute, while somebody does.
+// Refreshes every minute while the page is visible.
 function again(mine, refresh) {
   mine.timer = setTimeout(async () => {
     if (!document.hidden) {
@@ -61,7 +61,7 @@ function again(mine, refresh) {
   }, REFRESH);
 }
 
-// What is new is shown when somebody wants it: nothing moves by itself.
+// Announces news; they are shown on request, so that nothing moves by itself.
 function announce(what) {
   const place = document.getElementById('place');
   place.replaceChildren(el('button', { class: 'news', click: () => { place.replaceChildren(); show(); } }, `${what}: show`));
@@ -90,7 +90,7 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
-// Links between views stay in this page; others load.
+// Links between views do not reload the page; other links do.
 document.addEventListener('click', (event) => {
   const anchor = event.target.closest?.('a[href]');
   if (!anchor || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;

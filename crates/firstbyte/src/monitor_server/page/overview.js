@@ -1,4 +1,4 @@
-// The first view: what changed, then every target and variant.
+// The first view: events, then every target and variant.
 
 import { ago, api, count, el, failedShare, ms, nameOf, say, swatch, targetLink, time } from './base.js';
 import { allEvents, at, eventItem, nothingChanged } from './events.js';
@@ -17,7 +17,7 @@ const COLUMNS = [
   ['change', 'Last change', (row) => row.changed ?? null],
 ];
 
-// Rows with all words of the filter: `name=value` is a tag's, others are anywhere.
+// Rows that match every word of the filter: `name=value` matches a tag, other words match any text.
 function matches(row, filter, tag) {
   const tags = Object.entries(row.tags).map(([name, value]) => `${name}=${value}`);
   if (tag && !tags.includes(tag)) return false;
@@ -30,7 +30,7 @@ function sorted(rows, name, descending) {
   const key = column[2], sign = descending ? -1 : 1;
   return [...rows].sort((a, b) => {
     const [x, y] = [key(a), key(b)];
-    // What is not known stands last, whichever way.
+    // Unknown values come last in both orders.
     if (x === null || y === null) return (x === null) - (y === null);
     return sign * (typeof x === 'string' ? x.localeCompare(y) : x - y);
   });
@@ -41,7 +41,7 @@ function failuresText(row) {
   return kinds.map(([kind, number]) => `${kind} ${number}`).join(', ');
 }
 
-// What is promised and not kept, in words.
+// Broken promises, in words.
 function overBudget(row) {
   const over = (row.budgets ?? []).filter((budget) => budget.over && budget.sentence);
   return over.map((budget) => el('span', { class: 'over', title: budget.sentence }, `over budget: ${budget.sentence.split(/[:(]/)[0].trim()}`));
@@ -108,7 +108,7 @@ function targets(rows, answer, query, go) {
   const state = { filter: query.get('filter') || '', tag: query.get('tag') || '', sort: query.get('sort') || 'name', down: query.get('down') === '1' };
   const steps = Math.ceil((answer.until - answer.from) / answer.step_seconds);
   const longest = Math.max(1, ...rows.map((row) => Object.values(row.now?.parts_ns || {}).reduce((sum, ns) => sum + ns, 0)));
-  // One very slow target would leave the others no bar.
+  // Otherwise one very slow target would leave the others without visible bars.
   const totals = rows.map((row) => Object.values(row.now?.parts_ns || {}).reduce((sum, ns) => sum + ns, 0)).filter((ns) => ns).sort((a, b) => a - b);
   const scale = Math.min(longest, 3 * (totals[Math.floor(totals.length / 2)] || longest));
   const body = el('tbody', {}), found = el('p', { class: 'note', id: 'found', role: 'status' });
@@ -151,7 +151,7 @@ function targets(rows, answer, query, go) {
     el('p', { class: 'note' }, `Times in ms. The trend is by ${answer.step}; "now" is the hour under way and the one before it, up to the period's end; a bar is medians of the parts.`));
 }
 
-// New figures into the rows that are there: nothing moves.
+// Updates the figures of existing rows in place, so that nothing moves.
 async function refresh(view, main, byId, events) {
   const [answer, news] = await Promise.all([api('overview', { from: view.period.from, until: view.period.until }), allEvents(view.period)]);
   if (view.signal.aborted) return;

@@ -1,4 +1,4 @@
-// The period that a view is of: in the query, so that every view has an address.
+// The period of a view. It is in the query, so every view has an address.
 
 import { el, time, link } from './base.js';
 
@@ -6,7 +6,7 @@ const DAY = 86400;
 const NAMED = { '1h': DAY / 24, '24h': DAY, '7d': 7 * DAY, '30d': 30 * DAY };
 const LABELS = { '1h': 'Last hour', '24h': '24 h', '7d': '7 days', '30d': '30 days' };
 
-// { from, until, name }, seconds since 1970; with a name it moves with the clock.
+// { from, until, name }, in seconds since 1970. A named period moves with the clock.
 export function periodOf(query) {
   const now = Math.floor(Date.now() / 1000);
   const from = Number(query.get('from')), until = Number(query.get('until'));
@@ -15,7 +15,7 @@ export function periodOf(query) {
   return { from: now - NAMED[name], until: now, name };
 }
 
-// The parameters that say so.
+// The query parameters of a period.
 export function asParameters(period) {
   return period.name ? { period: period.name } : { from: period.from, until: period.until };
 }
@@ -33,13 +33,13 @@ export function words(period) {
   return time(period.from, form) + ' – ' + time(period.until, form);
 }
 
-// What `datetime-local` has: local time without a zone.
+// The format of `datetime-local`: local time without a zone.
 export function local(seconds) {
   const at = new Date(seconds * 1000);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
 }
 
-// The controls; `go` is handed the parameters of another period.
+// The controls. `go` receives the parameters of the chosen period.
 export function controls(period, go) {
   const here = new URLSearchParams(location.search);
   const address = (parameters) => {

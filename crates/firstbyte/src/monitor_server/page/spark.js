@@ -1,4 +1,4 @@
-// Small charts of a row: the band from median to p95, where samples failed; an event with its levels.
+// Small charts: for rows the band from median to p95 and the failures; for events the levels.
 
 import { svg } from './base.js';
 
@@ -13,7 +13,7 @@ function runs(steps) {
   return found;
 }
 
-// `row` as the overview has it, over `all` steps.
+// A chart of `row` of the overview, over `all` steps.
 export function spark(row, all, width, height) {
   const values = row.p95s_ns.concat(row.medians_ns).filter((value) => value !== null);
   const most = Math.max(...values, 1);
@@ -43,7 +43,7 @@ const PARTS = [
   ['client', 4, 'client'], ['transfer', 5, 'transfer'], ['pause', 6, 'pause'], ['fallback', 7, 'fallback'], ['unexplained', 8, 'unexplained'],
 ];
 
-// Who has the time: medians of the parts, one behind the other.
+// Medians of the parts, one after another: who took the time.
 export function partsBar(parts, scale, width, height) {
   const bars = [], said = [];
   let x = 0;
@@ -61,7 +61,7 @@ export function partsBar(parts, scale, width, height) {
 
 export const partKeys = PARTS;
 
-// Shares of failures by step, and the band of an outage that has not ended where `ended` is null.
+// Shares of failures by step, and the band of an outage. `ended` is null while it lasts.
 export function outageChart(began, ended, points, period, width, height) {
   const x = (at) => Math.min(width, Math.max(0, (at - period.from) / (period.until - period.from) * width));
   const from = x(began), until = ended === null ? width : x(ended);
@@ -76,7 +76,7 @@ export function outageChart(began, ended, points, period, width, height) {
   return svg('svg', { class: 'event-chart', viewBox: `0 0 ${width} ${height}`, width, height, 'aria-hidden': 'true' }, drawn);
 }
 
-// Points of the figure that changed, with the levels before and after.
+// Points of the changed figure, with the levels before and after.
 export function eventChart(event, points, period, width, height) {
   const isShare = event.before_ns === undefined;
   const value = (point) => {

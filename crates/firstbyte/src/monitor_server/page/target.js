@@ -1,4 +1,4 @@
-// One target by one way over time: phases, failures and events; below them, on the same axis, what was negotiated.
+// One variant of a target over time: phases, failures and events; below them, on the same axis, negotiated facts.
 
 import { api, count, el, failedShare, link, moment, ms, nameOf, say, share, swatch, targetLink, time, utc, withUnit } from './base.js';
 import { PHASES, PHASE_LABELS, axis, interact, phasesChart, strip } from './chart.js';
@@ -46,7 +46,7 @@ function heading(row, period) {
     el('p', { class: 'sub' }, row.url, row.place && ` · from ${row.place}`, tags.map(([name, value]) => ` · ${name} ${value}`)));
 }
 
-// Each way of the target as a small chart, to choose from.
+// A small chart for each variant of the target, to choose from.
 function waysList(ways, chosen, query, period) {
   if (ways.rows.length < 2) return '';
   const steps = Math.ceil((ways.until - ways.from) / ways.step_seconds);
@@ -128,13 +128,13 @@ function charts(view, history, events, notes) {
   return place;
 }
 
-// Values of a fact, the most frequent first: value, number, of how many.
+// Values of a fact, the most frequent first: value, count, total.
 function valuesOf(history, fact) {
   const counts = history.sum.facts[fact] || {}, all = Object.values(counts).reduce((sum, n) => sum + n, 0);
   return Object.entries(counts).sort((a, b) => b[1] - a[1]).map(([value, n]) => [value, n, all]);
 }
 
-// A day by hours or minutes, an hour by minutes, a minute by its samples.
+// A day is shown by hours or minutes, an hour by minutes, a minute by samples.
 function finer(view, history, point) {
   if (history.step === 'minute') view.go({ at: point.at });
   else view.go({ from: point.at, until: point.at + history.step_seconds });
