@@ -1,8 +1,8 @@
 //! Two hosts on a simulated path, in virtual time.
 //!
-//! `dialogue` is what they say, whatever the network; `tcp` plays it over a [`Path`] as two Linux kernels would.
-//! Predictions are made with it, findings are priced by it, and what held arrivals back is held against it. Nothing
-//! here knows TLS.
+//! `dialogue` is their conversation, independent of the network; `tcp` plays it over a [`Path`] as two Linux kernels
+//! would. Predictions, the cost estimates of findings, and tests of what held arrivals back use it. Nothing here knows
+//! TLS.
 
 pub mod dialogue;
 mod gave_up;
