@@ -1,7 +1,7 @@
 //! Quantiles of a sample: measured values, not mixtures of them.
 //!
 //! A mean of order statistics (Harrell and Davis 1982, or definition 7 of Hyndman and Fan 1996) lets the largest value
-//! influence every percentile below it: 59 times 20 ms and once 30 s give a p95 of 2.2 s that nobody has waited for.
+//! influence percentiles below it: 59 times 20 ms and once 30 s give a p95 of 2.2 s that nobody has waited for.
 
 /// Indices, from 0, of the order statistics of `n` ≥ 1 values whose mean is the `q` quantile: the same one twice, or
 /// the two in the middle for the median of an even number.
