@@ -72,8 +72,9 @@ pub(super) fn lay_arrows(
     arrows
 }
 
-/// Number of `messages` that precede the response's start (or, with `inside`, its end: then all of them). Messages in
-/// front of the response's first one came before it, or with it; so do the heads of interim responses.
+/// Number of `messages` that precede the response's start (or, with `inside`, its end: then all of them).
+///
+/// Messages in front of the response's first one came before it, or with it; so do the heads of interim responses.
 fn names_before(messages: &[String], inside: bool, has_interim: bool) -> usize {
     let mut begins = messages.iter().enumerate().filter(|(_, name)| begins_response(name));
     let begin = match (inside, has_interim) {

@@ -64,9 +64,10 @@ impl Pair {
         expected * TOLERANCE + NOISE_NS
     }
 
-    /// Whether the sizes differ enough to tell a pacing sender from a bottleneck. A pacing sender waits in proportion
-    /// to the *earlier* arrival's size, or for a constant time; a bottleneck delays in proportion to the *later*
-    /// one's.
+    /// Whether the sizes differ enough to tell a pacing sender from a bottleneck.
+    ///
+    /// A pacing sender waits in proportion to the *earlier* arrival's size, or for a constant time; a bottleneck
+    /// delays in proportion to the *later* one's.
     fn discriminates(&self) -> bool {
         (self.earlier - self.later).abs() >= 0.2 * self.earlier.max(self.later)
     }

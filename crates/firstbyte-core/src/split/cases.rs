@@ -74,8 +74,9 @@ fn a_window_of_one_segment() {
     assert!(split.held.iter().all(|held| held.why == Why::Window(Some(1))), "{split:#?}");
 }
 
-/// The window has grown to four segments, filled by tickets, SETTINGS, their acknowledgement and the first segment of
-/// the response. The application takes 10 ms, for which the response would have waited anyway.
+/// The window has grown to four segments: tickets, SETTINGS, their acknowledgement and the response's first segment.
+///
+/// The application takes 10 ms, for which the response would have waited anyway.
 #[test]
 fn a_window_of_two_segments() {
     let mut c = connection(

@@ -163,8 +163,10 @@ fn an_odd_segment_may_have_been_acknowledged_when_it_was_read() {
     assert_eq!(split.held.len(), 3, "{split:#?}");
 }
 
-/// The kernel takes the largest segment for a full one. The response of 1,402 bytes is a partial segment that Nagle's
-/// algorithm held until the preceding tickets were acknowledged, which the client delayed.
+/// The kernel takes the largest segment for a full one.
+///
+/// The response of 1,402 bytes is a partial segment that Nagle's algorithm held until the preceding tickets were
+/// acknowledged, which the client delayed.
 #[test]
 fn the_largest_segment_is_no_full_one_where_it_came_once() {
     let seen = [

@@ -53,8 +53,10 @@ impl Gap {
 }
 
 /// Whether several segments that arrive together, a round trip after the previous ones, may have waited for a lost
-/// one. The sender detects the loss when later segments are acknowledged, after at most a quarter of a round trip (RFC
-/// 8985 §6.2).
+/// one.
+///
+/// The sender detects the loss when later segments are acknowledged, after at most a quarter of a round trip (RFC 8985
+/// §6.2).
 fn is_hole(bytes: u64, mss: u64, gap: Duration, rtt: Duration) -> bool {
     bytes > mss && gap >= rtt * 9 / 10 && gap <= rtt * 5 / 4 + Duration::from_millis(5)
 }

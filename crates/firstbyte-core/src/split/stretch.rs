@@ -505,9 +505,10 @@ impl Laid {
     }
 }
 
-/// Whether the application that wrote after a pause had been blocked until the previous data was released, because its
-/// TCP buffers a limited amount of unsent data. If it had written everything earlier, the arrival so soon after the
-/// release would be a coincidence.
+/// Whether the application that wrote after a pause had been blocked until the previous data was released.
+///
+/// TCP blocks it by buffering a limited amount of unsent data. If it had written everything earlier, the arrival so
+/// soon after the release would be a coincidence.
 fn was_blocked(pause: &Pause, from: Offset) -> bool {
     pause.arrived.since(pause.before) * 10 < pause.before.since(from)
 }

@@ -4,9 +4,11 @@
 //! their centre with 95 % of the mean's efficiency, compared with the median's 64 %; if they are not, it and the
 //! median differ, which is why both are shown.
 
-/// Largest sample for which all pairs count. A larger sample is first reduced to this many means of neighbouring order
-/// statistics: the reduction moves each Walsh average by less than the distance between neighbouring groups, which is
-/// far below the estimate's own uncertainty (tested).
+/// Largest sample for which all pairs count.
+///
+/// A larger sample is first reduced to this many means of neighbouring order statistics: the reduction moves each
+/// Walsh average by less than the distance between neighbouring groups, which is far below the estimate's own
+/// uncertainty (tested).
 const ALL_PAIRS_UP_TO: usize = 4_096;
 
 /// The Hodges–Lehmann estimate of `sorted` (ascending). `None` for an empty sample.

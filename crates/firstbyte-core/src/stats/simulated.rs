@@ -18,7 +18,9 @@ enum Noise {
     /// Separate for each cell, AR(1) with this coefficient.
     PerPath(f64),
     /// Separate for each cell: two levels that change every 25 rounds on average, as routes do, plus independent
-    /// noise. This violates the assumptions of recolouring. Its quantiles are not [`true_difference`].
+    /// noise.
+    ///
+    /// This violates the assumptions of recolouring. Its quantiles are not [`true_difference`].
     Steps,
     /// Independent, with a tenth of the rounds four deviations late.
     Outliers,

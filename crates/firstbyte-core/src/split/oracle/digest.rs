@@ -13,7 +13,9 @@ use super::seen::Log;
 use crate::timeline::*;
 
 /// `ORACLE=first..end DIGEST=file cargo test -p firstbyte-core digest_of_splits -- --ignored` writes a line for each
-/// connection to `file`; if two source trees write the same file, their splits are the same.
+/// connection to `file`.
+///
+/// If two source trees write the same file, their splits are the same.
 #[test]
 #[ignore = "writes a file"]
 fn digest_of_splits() {

@@ -45,9 +45,10 @@ pub(super) fn prepare(points: &[SeriesPoint], season: usize) -> Prepared {
     Prepared { grid: Grid::new(slots, weights, season), values, outliers }
 }
 
-/// Standard deviation, from deviations in ascending order: from their median. If more than half of them are zero, as
-/// in a coarse unit, from the median of the others; and if these are too few, from the mean (Iglewicz and Hoaglin
-/// 1993).
+/// Standard deviation, from deviations in ascending order: from their median.
+///
+/// If more than half of them are zero, as in a coarse unit, from the median of the others; and if these are too few,
+/// from the mean (Iglewicz and Hoaglin 1993).
 fn deviation(sizes: &[f64]) -> f64 {
     let usual = median(sizes).unwrap_or(0.0);
     // Rounding leaves more than zero.

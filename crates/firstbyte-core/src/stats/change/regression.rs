@@ -118,7 +118,7 @@ impl Design {
         if own < 1e-6 { 0.0 } else { with * with / own }
     }
 
-    /// Like [`Self::gain`] for many forms, each in time independent of the series' length.
+    /// The reductions by many forms, each in time independent of the series' length.
     pub(super) fn gains<'a>(&'a self, grid: &'a Grid, residuals: &[f64]) -> Gains<'a> {
         let weighted: Vec<f64> = residuals.iter().zip(&grid.weights).map(|(r, w)| r * w).collect();
         let of_parts = (0..grid.parts).map(|part| {

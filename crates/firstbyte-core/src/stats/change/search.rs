@@ -179,9 +179,10 @@ fn standing(grid: &Grid, scan: &Scan, residuals: &[f64]) -> Standing {
     }
 }
 
-/// Estimates the noise that `look` would see as it sees `values`, and by how much correlations look too small. Fitting
-/// levels to persistent noise removes much of it, and the residuals look less persistent. So series of a model are
-/// simulated, treated in the same way, and the model is corrected by their error (Kilian 1998, on the bias of
+/// Estimates the noise that `look` would see as it sees `values`, and by how much correlations look too small.
+///
+/// Fitting levels to persistent noise removes much of it, and the residuals look less persistent. So series of a model
+/// are simulated, treated in the same way, and the model is corrected by their error (Kilian 1998, on the bias of
 /// autoregressions).
 fn correct(
     grid: &Grid,
