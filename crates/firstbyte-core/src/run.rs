@@ -291,7 +291,7 @@ pub enum Shortfall {
     NotAtOnce,
     /// The client does not report it.
     NotSaid,
-    /// Another status than most connections with the same label.
+    /// Another status than most connections under the same explanation.
     OtherStatus,
 }
 

@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::seal;
 use super::stored::{StoredCertificate, StoredClient, StoredProxy, StoredTls};
 
-/// Most values of a kind that get numbers.
+/// Maximum number of a kind's values that get numbers.
 const OF_A_KIND: u32 = 64;
-/// Most values of a header field that get numbers: a field with more of them varies.
+/// Maximum number of a header field's values that get numbers: a field with more of them varies.
 const OF_A_HEADER: u32 = 8;
-/// Most facts that get numbers in total.
+/// Maximum number of facts with numbers in total.
 const AT_ALL: usize = 16_384;
 
 /// A fact that can be shared.

@@ -38,9 +38,9 @@ struct Interface {
 enum Unit {
     /// This many nanoseconds.
     Nanoseconds(u64),
-    /// This fraction of a nanosecond.
+    /// A nanosecond divided by this number.
     OfNanosecond(u64),
-    /// Two to this negative power, seconds.
+    /// 2^-n seconds, for this n.
     PowerOfTwo(u32),
     /// Too small to count in 64 bits.
     Unusable,

@@ -1,8 +1,8 @@
 //! Two hosts on a simulated path, in virtual time.
 //!
 //! `dialogue` is their conversation, independent of the network; `tcp` plays it over a [`Path`] as two Linux kernels
-//! would. Predictions, the cost estimates of findings, and tests of what held arrivals back use it. Nothing here knows
-//! TLS.
+//! would. Predictions and the cost estimates of findings use it, and tests compare attributed delays with it. Nothing
+//! here knows TLS.
 
 pub mod dialogue;
 mod gave_up;

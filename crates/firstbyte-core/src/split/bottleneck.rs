@@ -73,7 +73,7 @@ impl Pair {
     }
 }
 
-/// Most arrivals to examine: the handshake and the beginning of the response.
+/// Maximum number of arrivals to examine: the handshake and the beginning of the response.
 const ARRIVALS: usize = 256;
 /// IP, TCP and the timestamp option, bytes.
 const HEADERS_V4: f64 = 52.0;

@@ -281,10 +281,11 @@ const BEHIND: Duration = Duration::from_micros(400);
 /// Precision limit of a round trip: interrupts, wake-ups and the path between a socket and a device, at both ends.
 const HOSTS: Duration = Duration::from_micros(40);
 
-/// Assumed spread as a fraction of the round-trip time if a single round trip is known, as on a reused connection.
+/// Divisor of the round-trip time that gives the assumed spread if a single round trip is known, as on a reused
+/// connection.
 const UNSEEN: u32 = 4;
 
-/// Most that the kernel's round-trip times include besides the path, on a machine that is not idle.
+/// Upper bound of the kernel's share of its round-trip times besides the path, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);
 
 /// Bounds of the round-trip time before the flights are examined.

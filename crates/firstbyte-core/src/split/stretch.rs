@@ -192,7 +192,7 @@ impl Found<'_> {
 /// A section of the critical path.
 #[derive(Clone, Copy, Debug)]
 enum Run<'a> {
-    /// As laid out in the walk.
+    /// Exactly as in the walk.
     Walked(Offset, Offset),
     /// From the client's cause to the arrival it released.
     Released(&'a Release),

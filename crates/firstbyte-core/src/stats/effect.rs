@@ -18,7 +18,7 @@ const NORMAL_CRITICAL: f64 = 1.959_964;
 /// Quantiles to compare.
 pub const QUANTILES: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
 
-/// Most rounds for resampled quantile differences; beyond, linearisation is used. Both agree at this size.
+/// Up to this many rounds quantile differences are resampled; beyond, they are linearised. Both agree at this size.
 pub const RESAMPLED_UP_TO: usize = 1_000;
 
 /// A difference between the same quantile of two cells.

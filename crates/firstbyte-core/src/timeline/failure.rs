@@ -88,7 +88,7 @@ pub enum Fault {
     Network,
     /// The server.
     Peer,
-    /// The request itself.
+    /// The options that the user chose.
     Configuration,
 }
 
@@ -730,7 +730,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Most names of a certificate to show: some certificates have hundreds.
+/// Maximum number of a certificate's names to show: some certificates have hundreds.
 const NAMES_SHOWN: usize = 8;
 
 /// Whether the user excluded a TLS version.

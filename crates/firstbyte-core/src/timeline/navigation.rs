@@ -155,7 +155,7 @@ pub struct Resource {
     pub protocol: Option<String>,
     /// Priority, in the client's term: "VeryHigh", "u=1, i".
     pub priority: Option<String>,
-    /// When the client wanted it. From then until the request it waited for a connection or its turn.
+    /// When the client wanted it. From then until its request, it waited for a connection or for its turn.
     pub asked: Option<Stamp>,
     /// Marks of its exchange, from [`Mark::RequestStart`] on. The response begins with the final one.
     pub marks: Marks,

@@ -32,7 +32,7 @@ pub type Nanos = u64;
 const HEADERS: u64 = 52;
 /// A SYN has more options.
 const SYN_BYTES: u64 = 60;
-/// Linux's first timeout (RFC 6298); `LINEAR_SYNS` is the number of SYNs sent without doubling it
+/// Linux's first timeout (RFC 6298); `LINEAR_SYNS` is how often it is not doubled for a SYN
 /// (`tcp_syn_linear_timeouts`).
 const SYN_TIMEOUT: Nanos = 1_000_000_000;
 const LINEAR_SYNS: u32 = 4;

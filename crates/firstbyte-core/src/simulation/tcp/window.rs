@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// Congestion avoidance: grows by one segment per window of acknowledged segments.
+    /// Congestion avoidance: grows by one segment after a certain number of acknowledged ones.
     fn avoid(&mut self, now: Nanos, acked: u32, rtt: Nanos) {
         self.counted += acked;
         let per_segment = if self.cubic { self.cubic_pace(now, rtt) } else { self.window };

@@ -163,7 +163,7 @@ impl Score {
         self.share(|j| j.quiet, |j| !j.wrong())
     }
 
-    /// Connections that are wrong, or mostly unexplained.
+    /// Connections that are wrong, or whose unexplained part exceeds the tolerance.
     pub(super) fn bad(&self) -> Vec<u64> {
         self.all.iter().filter(|j| j.wrong() || j.evades()).map(|j| j.seed).collect()
     }

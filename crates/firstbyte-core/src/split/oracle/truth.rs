@@ -25,8 +25,10 @@ type Step = (Part, Event, Event);
 /// Time of an event, and the side where it happened.
 type Event = (Nanos, Side);
 
-/// A connection's time from its beginning, without gaps: along the critical path to the response's first byte, then
-/// along the one to its last byte. The client sees events at the server one trip later.
+/// A connection's time from its beginning, without gaps, along the critical paths.
+///
+/// The first path leads to the response's first byte, the second from there to its last byte. The client sees events
+/// at the server one one-way delay later.
 #[derive(Clone, Debug)]
 pub(super) struct Course(Vec<(Part, Nanos, Nanos)>);
 

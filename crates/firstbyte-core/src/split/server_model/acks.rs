@@ -56,7 +56,7 @@ impl Ack {
         if self.by == By::Timer { self.left - TICK_EARLIER_NS } else { self.left }
     }
 
-    /// Latest possible departure after `left`.
+    /// Maximum delay of the departure after `left`.
     pub(crate) fn slack(&self) -> i64 {
         match self.by {
             By::Timer => TICK_LATER_NS,

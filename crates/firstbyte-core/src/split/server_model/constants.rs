@@ -6,7 +6,7 @@
 
 /// Longer than any examined connection: eleven days.
 pub(crate) const LIMIT_NS: i64 = 1_000_000_000_000_000;
-/// Most segments of a connection to examine.
+/// Maximum number of a connection's segments to examine.
 pub(crate) const MOST_SEGMENTS: usize = 3_000;
 
 /// The initial window of most servers (RFC 6928).
@@ -29,7 +29,7 @@ pub(crate) const READS_LATER_NS: i64 = 1_000_000;
 pub const WORK_NS: i64 = 1_500_000;
 /// Packets that leave within this time were written, or read, together.
 pub const TOGETHER_NS: i64 = 150_000;
-/// Latest read by a process after the arrival.
+/// A process reads at most this long after the arrival.
 pub(crate) const READ_NS: i64 = 1_000_000;
 
 /// Linux delays an acknowledgement by this much (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
@@ -75,7 +75,7 @@ pub(crate) const PAUSE_FOLDS: f64 = 5.3;
 
 /// Hypotheses with less than a fiftieth of the best one's odds are ruled out.
 pub const OUT_COST: f64 = 3.9;
-/// Most that one connection can count against a model: another server may have answered it.
+/// Maximum cost that one connection can add to a model: another server may have answered it.
 pub(crate) const REFUTED_COST: f64 = 25.0;
 
 /// The cost of a delay of `over` without another reason, with a time resolution of `noise`: such delays are spread

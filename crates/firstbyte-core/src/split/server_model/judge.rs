@@ -273,7 +273,7 @@ impl Judge {
         // Replays to compare others with, and those with the current window.
         let (mut played, mut alike): (Vec<Played>, Vec<Played>) = (Vec::new(), Vec::new());
         let nothing_lost = !self.segments.iter().any(|segment| segment.waited);
-        // Most packets in flight while no window was ever full.
+        // Maximum number of packets in flight while no window was ever full.
         let mut never_full: Option<Peaks> = None;
         let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let between = self.segments.iter().any(|segment| segment.between);

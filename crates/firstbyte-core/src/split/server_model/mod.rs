@@ -22,7 +22,7 @@ use crate::timeline::{Connection, Handshake};
 use constants::*;
 use judge::window_prior;
 
-/// Most connections of one kind to examine, spread evenly over all.
+/// Maximum number of connections of one kind to examine, spread evenly over all.
 const MOST_CONNECTIONS: usize = 12;
 
 /// Properties shared by all connections to a server.

@@ -74,8 +74,8 @@ impl Hypothesis {
     }
 }
 
-/// Most packets in flight at any send: as counted, and with 1, 2, … extra packets in each segment between request and
-/// response.
+/// Maximum number of packets in flight at any send: as counted, and with 1, 2, … extra packets in each segment between
+/// request and response.
 pub(crate) type Peaks = [u32; MOST_MERGED_PACKETS as usize + 1];
 
 /// Observations made while replaying a hypothesis, up to where the replay stopped.

@@ -142,7 +142,8 @@ impl Moments {
             if counts[lag] == 0 || variance <= 0.0 {
                 return 0.0;
             }
-            // Normalise by the possible pairs, not by the observed ones: the result stays a valid correlation
+            // Weight lags by the possible pairs, not by the observed ones, so that the correlations remain those of a
+            // series.
             // sequence.
             sums[lag] / counts[lag] as f64 / variance * (1.0 - (lag + 1) as f64 / n as f64)
         });
