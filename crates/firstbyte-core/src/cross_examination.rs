@@ -55,7 +55,6 @@ impl Ends {
 /// A port is not reused for the same server within this time, and two clocks of one machine differ by less.
 const SAME_NS: i64 = 20_000_000_000;
 
-/// A captured connection.
 #[derive(Clone, Debug)]
 struct Captured {
     /// When its first packet left, nanoseconds since the Unix epoch.

@@ -39,7 +39,6 @@ pub(super) struct Gap {
     pub is: Is,
 }
 
-/// Cause of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Is {
     /// The link was busy.

@@ -240,7 +240,6 @@ impl Laid {
         laid
     }
 
-    /// Sums the parts of a phase.
     pub(super) fn parts(&self, phase: PhaseName) -> Parts {
         let mut parts = Parts::default();
         for stretch in self.list.iter().filter(|stretch| stretch.phase == phase) {
@@ -249,7 +248,6 @@ impl Laid {
         parts
     }
 
-    /// Sums the round trips of a phase.
     pub(super) fn counted(&self, phase: PhaseName) -> Counted {
         let of_it = self.counts.iter().filter(|(_, counted)| counted.phase == phase);
         of_it.fold(Counted::none(phase), |sum, (_, counted)| Counted {

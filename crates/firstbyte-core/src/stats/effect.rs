@@ -82,9 +82,7 @@ pub struct Effect {
 pub(super) enum Method {
     /// Resampling.
     Resampled {
-        /// Number of resamples.
         resamples: usize,
-        /// Seed.
         seed: u64,
     },
     /// By linearisation.
@@ -225,7 +223,6 @@ pub(crate) struct Series<'a> {
     values: &'a [f64],
     /// Values, ascending.
     pub(crate) sorted: Vec<f64>,
-    /// Median and spread.
     pub(crate) spread: Spread,
     /// Lag-1 autocorrelation.
     pub(crate) autocorrelation: Option<f64>,
@@ -242,12 +239,10 @@ impl<'a> Series<'a> {
         Some(Self { values, sorted, spread, autocorrelation, recolouring })
     }
 
-    /// The median with its interval.
     pub(crate) fn median_estimate(&self, precision: &Precision) -> Estimate {
         self.estimate(self.spread.median, 0.5, precision)
     }
 
-    /// The `q` quantile with its interval.
     pub(crate) fn quantile_estimate(&self, q: f64, precision: &Precision) -> Option<Estimate> {
         Some(self.estimate(quantile(&self.sorted, q)?, q, precision))
     }
@@ -279,7 +274,6 @@ fn ascending(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Analyses a pair with `method`.
 pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<Effect> {
     let n = base.len().min(variant.len());
     let (base, variant) = (&base[..n], &variant[..n]);

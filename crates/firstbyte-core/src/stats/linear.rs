@@ -42,7 +42,6 @@ pub(super) struct Side<'a> {
     pub(super) values: &'a [f64],
     /// Ascending.
     pub(super) sorted: &'a [f64],
-    /// The estimate of the quantile.
     pub(super) quantile: f64,
 }
 

@@ -88,7 +88,6 @@ fn simulate(n: usize, noise: Noise, random: &mut fastrand::Rng) -> (Vec<f64>, Ve
     )
 }
 
-/// The true difference between q quantiles.
 fn true_difference(q: f64) -> f64 {
     let z = match q {
         0.5 => 0.0,

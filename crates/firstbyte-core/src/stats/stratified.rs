@@ -221,7 +221,6 @@ fn alike<T>(strata: &[Stratum<T>], side: usize, figures: &[Figure]) -> Vec<Vec<f
     alike
 }
 
-/// A share and its interval.
 struct Share {
     value: f64,
     interval: Interval,

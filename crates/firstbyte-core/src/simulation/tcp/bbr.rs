@@ -19,7 +19,6 @@ const FULL_ROUNDS: u32 = 3;
 /// Pace this much below the estimate.
 const MARGIN: f64 = 0.99;
 const SECOND: f64 = 1e9;
-/// The smallest window.
 const MIN_WINDOW: u32 = 4;
 const TCP_INIT_CWND: u64 = 10;
 

@@ -91,7 +91,6 @@ enum Timer {
     Timeout,
 }
 
-/// A segment to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub start: u64,
@@ -145,7 +144,6 @@ impl Sender {
         }
     }
 
-    /// Turns Nagle's algorithm on or off.
     pub(super) fn with_nagle(mut self, on: bool) -> Self {
         self.nagle = on.then_some(0);
         self
@@ -165,7 +163,6 @@ impl Sender {
         }
     }
 
-    /// The application writes `bytes`.
     pub(super) fn write(&mut self, now: Nanos, bytes: u64) {
         let rested = now.saturating_sub(self.last_sent_at) > self.timeout();
         if let Control::Window(window) = &mut self.control

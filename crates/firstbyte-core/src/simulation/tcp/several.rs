@@ -63,7 +63,6 @@ struct Syn {
     attempt: u32,
     timeout: Nanos,
     sent_at: Nanos,
-    /// The next event.
     next: (Nanos, SynEvent),
 }
 

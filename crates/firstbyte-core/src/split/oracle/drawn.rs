@@ -252,7 +252,6 @@ fn talk(d: &mut Draw, kind: Kind, resumed: bool) -> (Dialogue, Vec<Role>, String
     (dialogue, server.roles, said)
 }
 
-/// The server's handshake flight.
 fn flight(d: &mut Draw, client: &mut Lines, server: &mut Server, resumed: bool, said: &mut String) {
     let needs = client.bytes;
     let hello = d.think(20);

@@ -37,7 +37,6 @@ struct JudgedPhase {
     took: u64,
 }
 
-/// The largest difference.
 fn most_apart(truth: &[u64; 6], said: &[u64; 6]) -> u64 {
     truth.iter().zip(said).map(|(truth, said)| truth.abs_diff(*said)).max().unwrap_or(0)
 }
@@ -92,7 +91,6 @@ impl Judged {
     }
 }
 
-/// Scores of all connections.
 #[derive(Default)]
 pub(super) struct Score {
     all: Vec<Judged>,

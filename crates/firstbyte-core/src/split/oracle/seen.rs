@@ -7,7 +7,6 @@ use crate::simulation::dialogue::Side;
 use crate::simulation::tcp::{Cause, Departure, Nanos, Observer, play};
 use crate::timeline::*;
 
-/// A host's write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub side: Side,

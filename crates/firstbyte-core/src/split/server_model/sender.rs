@@ -230,12 +230,10 @@ impl<'a> Sender<'a> {
         filled
     }
 
-    /// A copy with the other sender's window.
     pub(crate) fn with_window_of(self, other: &Self) -> Self {
         Self { window: other.window, ..self }
     }
 
-    /// Records a loss.
     pub(crate) fn lose(&mut self) {
         self.lossy = true;
         if self.initial.is_some() {

@@ -151,7 +151,6 @@ impl Scan {
         rest
     }
 
-    /// Finds the largest contrast.
     pub(super) fn largest(&self, values: &[f64], weights: &[f64]) -> Option<Contrast> {
         let sums = sums(values, weights);
         let mut best: Option<Contrast> = None;

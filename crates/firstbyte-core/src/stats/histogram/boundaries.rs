@@ -4,7 +4,6 @@
 //! the roots `2^(k/128)`, irrational except the first: a mantissa is above one exactly if it is above its integer
 //! part.
 
-/// The finest scale.
 pub(super) const FINEST_SCALE: i8 = 7;
 /// Borders within a factor of two at that scale.
 const BORDERS: usize = 1 << FINEST_SCALE;
