@@ -212,7 +212,7 @@ impl ExponentialHistogram {
     /// The `q` quantile as defined for all percentiles (`docs/statistics.md`), with its bounds. `None` for an empty
     /// histogram.
     ///
-    /// `value` is off by no more than the square root of the base (0.27 % at [`HISTOGRAM_SCALE`]) and half a nanosecond.
+    /// `value` is off by at most the square root of the base (0.27 % at [`HISTOGRAM_SCALE`]) and half a nanosecond.
     pub fn quantile(&self, q: f64) -> Option<BucketedQuantile> {
         let count = usize::try_from(self.count).ok().filter(|count| *count > 0)?;
         let (low, high) = places(count, q.clamp(0.0, 1.0));
