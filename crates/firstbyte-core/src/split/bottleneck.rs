@@ -258,7 +258,7 @@ fn usual(pairs: &[Pair]) -> Option<f64> {
 
 /// Time per byte that at least [`PAIRS`] pairs agree on, at most `most`.
 ///
-/// A pacing sender would not produce one of these pairs, and hardly any pair is faster: nothing overtakes a
+/// At least one of these pairs cannot come from a pacing sender, and hardly any pair is faster: nothing overtakes a
 /// bottleneck.
 fn proven(pairs: &[Pair], most: f64) -> Option<f64> {
     if pairs.len() < PAIRS {

@@ -86,8 +86,9 @@ pub(super) fn spread(round_trips: &[(Offset, Duration)], rtt: Duration) -> Optio
     Some(if largest <= NOISE { median } else { largest * (n + 1) / n.saturating_sub(1).max(1) })
 }
 
-/// Departures that were lost, and the time until the retransmission plus one round trip: of data sent twice, the first
-/// copy was never acknowledged.
+/// Departures whose answer waited for a retransmission, and the time until that was sent plus one round trip.
+///
+/// A datagram counts as lost if it was sent twice and the first copy was never acknowledged.
 pub(super) fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset, Duration)> {
     let quic = connection.facts.quic.as_ref();
     let datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);

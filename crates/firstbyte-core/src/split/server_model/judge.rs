@@ -338,7 +338,7 @@ impl Judge {
             + if hypothesis.buffer { BUFFER_COST } else { 0.0 }
     }
 
-    /// Cost of each hypothesis for this connection's arrivals, without the server's prior.
+    /// Lowest cost of each possible server for this connection's arrivals, without the server's prior.
     pub(crate) fn server_costs(&self) -> Vec<ServerCost> {
         let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let between = self.segments.iter().any(|segment| segment.between);
