@@ -87,7 +87,6 @@ fn names_before(messages: &[String], inside: bool, has_interim: bool) -> usize {
 
 /// Whether the message `name` begins a response: HEADERS (RFC 9113 §6.2), or a status line (RFC 9112 §4) with or
 /// without its version.
-/// 9112 §4) with or without its version.
 pub fn begins_response(name: &str) -> bool {
     let bare = name.trim_start_matches('{').trim_end_matches('}');
     let status = bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit());

@@ -28,7 +28,7 @@ type Event = (Nanos, Side);
 /// A connection's time from its beginning, without gaps, along the critical paths.
 ///
 /// The first path leads to the response's first byte, the second from there to its last byte. The client sees events
-/// at the server one one-way delay later.
+/// at the server one trip across the path later.
 #[derive(Clone, Debug)]
 pub(super) struct Course(Vec<(Part, Nanos, Nanos)>);
 

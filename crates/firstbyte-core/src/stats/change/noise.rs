@@ -144,7 +144,6 @@ impl Moments {
             }
             // Weight lags by the possible pairs, not by the observed ones, so that the correlations remain those of a
             // series.
-            // sequence.
             sums[lag] / counts[lag] as f64 / variance * (1.0 - (lag + 1) as f64 / n as f64)
         });
         let bandwidth = (2.0 * (n as f64).cbrt()).min(LAGS as f64 + 1.0);
