@@ -1,28 +1,27 @@
-//! Access networks: what the last mile adds to a path.
+//! Access networks: the delay, rate and loss that the last mile adds to a path.
 //!
-//! Data in one place, for labs and predictions. Each figure's source, or that it has none and is assumed, is in
-//! `docs/access.md`.
+//! One table for labs and predictions. `docs/access.md` gives each figure's source, or says that it is an assumption.
 
 use std::time::Duration;
 
-/// An access network, from a visitor's device to the first network that carries everybody.
+/// An access network, from a visitor's device to the first network shared by everybody.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccessProfile {
-    /// What it is asked for by.
+    /// Name used to select it.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub title: &'static str,
-    /// The round trip that it adds, on average.
+    /// Average round trip that it adds.
     pub round_trip: Duration,
-    /// A packet from the visitor takes up to this long more than the fastest.
+    /// Largest extra delay of a packet from the visitor over the fastest one.
     pub up_jitter: Duration,
-    /// The same towards the visitor.
+    /// Largest extra delay of a packet to the visitor over the fastest one.
     pub down_jitter: Duration,
-    /// Bits a second from the visitor.
+    /// Bits per second from the visitor.
     pub up_bits_per_second: u64,
-    /// Bits a second to the visitor.
+    /// Bits per second to the visitor.
     pub down_bits_per_second: u64,
-    /// Share of packets that are lost, each way.
+    /// Share of packets lost in each direction.
     pub loss: f64,
 }
 
@@ -39,7 +38,7 @@ const fn kbit(rate: u64) -> u64 {
     rate * 1_000
 }
 
-/// All profiles, the shortest round trip first.
+/// All profiles, shortest round trip first.
 pub const ACCESS_PROFILES: [AccessProfile; 8] = [
     AccessProfile {
         name: "fibre",
@@ -124,24 +123,24 @@ pub const ACCESS_PROFILES: [AccessProfile; 8] = [
 ];
 
 impl AccessProfile {
-    /// The one that is called so.
+    /// Finds a profile by its name.
     pub fn named(name: &str) -> Option<&'static Self> {
         ACCESS_PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// The delay of each way without jitter: a packet is jittered by half of the most on average, and averages of round
-    /// trips are those of `round_trip`.
+    /// One-way delay without jitter. Jitter adds half of its maximum on average, so that round trips average to
+    /// `round_trip`.
     pub fn delay_each_way(&self) -> Duration {
         self.round_trip.saturating_sub((self.up_jitter + self.down_jitter) / 2) / 2
     }
 }
 
-/// The lower of two rates, where none is no limit.
+/// The lower of two rates; `None` means unlimited.
 pub fn lowest_rate(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
 }
 
-/// Losses of two networks, one behind the other, each by itself.
+/// Combined loss of two networks in series, with independent losses.
 pub fn loss_of_both(one: f64, other: f64) -> f64 {
     1.0 - (1.0 - one) * (1.0 - other)
 }
@@ -167,7 +166,7 @@ mod tests {
         assert!((loss_of_both(0.1, 0.1) - 0.19).abs() < 1e-12);
     }
 
-    /// The table that people read says what is done.
+    /// The documented table matches this one.
     #[test]
     fn the_documented_table_is_this_one() {
         let document = include_str!("../../../docs/access.md");

@@ -1,8 +1,8 @@
-//! Cross-examination: what a client says of its connections, held against a capture of the same connections.
+//! Cross-examination: compares a client's reported times with a capture of the same connections.
 //!
-//! Input: the connections of a capture, as their client saw them; then what clients say, one connection at a time, each
-//! of a way to connect. Output: by way and mark, how much later (or sooner) the client has it than the wire. Definitions:
-//! `docs/measurement.md`, "Cross-examination".
+//! Input: the captured connections as their client saw them, then each client's reported connections, one at a time,
+//! each with its way of connecting. Output: for each way and mark, how much later or earlier than the wire the client
+//! reports it. Definitions: `docs/measurement.md`, "Cross-examination".
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::stats::quantile;
 use crate::timeline::{Connection, Direction, Mark};
 
-/// The marks that a capture shows.
+/// Marks that a capture shows.
 pub const MARKS: [Mark; 7] = [
     Mark::ConnectStart,
     Mark::TcpConnected,
@@ -22,13 +22,13 @@ pub const MARKS: [Mark; 7] = [
     Mark::ResponseEnd,
 ];
 
-/// Those of them that it shows over QUIC: which packets have the request, or the response, is encrypted.
+/// Marks that a capture shows over QUIC: encryption hides which packets carry the request or the response.
 const SHOWN_OF_QUIC: [Mark; 2] = [Mark::ConnectStart, Mark::HandshakeComplete];
 
-/// What comes so long after a response began may be the end of the connection.
+/// Data that arrives this long after a response began may belong to the connection's end.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Whether a mark is of what the client sends, or of what arrives.
+/// Whether a mark belongs to sent or to received data.
 pub const fn direction(mark: Mark) -> Direction {
     match mark {
         Mark::ConnectStart | Mark::RequestStart | Mark::RequestEnd => Direction::Sent,
@@ -36,7 +36,7 @@ pub const fn direction(mark: Mark) -> Direction {
     }
 }
 
-/// Two connections are the same where their ends are, and the carrier. A client does not always know its own address.
+/// Connections match if their endpoints and carrier match. A client does not always know its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ends {
     client_port: u16,
@@ -52,34 +52,33 @@ impl Ends {
     }
 }
 
-/// A port is not used again for the same server so soon: two clocks of one machine differ by less.
+/// A port is not reused for the same server within this time, and two clocks of one machine differ by less.
 const SAME_NS: i64 = 20_000_000_000;
 
-/// A connection that was captured.
 #[derive(Clone, Debug)]
 struct Captured {
     /// When its first packet left, nanoseconds since the Unix epoch.
     unix_ns: i64,
-    /// The same, for each of [`MARKS`].
+    /// Time of each of [`MARKS`], nanoseconds since the Unix epoch.
     marks: [Option<i64>; MARKS.len()],
     taken: bool,
 }
 
-/// Why a connection that a client speaks of is not held against the capture.
+/// Why a client's connection is not compared with the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unheld {
-    /// It failed.
+    /// The connection failed.
     Failed,
-    /// It was open before: its exchange is not the first, which is all that is kept of a capture.
+    /// The connection was already open: its exchange is not the first one, and only that is kept from a capture.
     Kept,
-    /// The client does not say from where to where it went.
+    /// The client does not report the connection's endpoints.
     Unknown,
-    /// The capture does not have it.
+    /// The capture does not contain the connection.
     NotCaptured,
 }
 
 impl Unheld {
-    /// In words.
+    /// Description for people.
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -90,46 +89,46 @@ impl Unheld {
     }
 }
 
-/// What is said of one mark by one way to connect.
+/// Comparison of one mark for one way of connecting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Testimony {
-    /// Which.
+    /// The mark.
     pub mark: Mark,
-    /// Of how many connections both know it.
+    /// Connections for which both client and wire have the mark.
     pub count: usize,
-    /// How many of them the client does not say it of, though the wire has it.
+    /// Connections for which the wire has the mark but the client does not report it.
     pub unsaid: usize,
-    /// The client's time less the wire's, in the middle, seconds.
+    /// Median of the client's time minus the wire's, seconds.
     pub median: Option<f64>,
-    /// What ninety-nine of a hundred are off by at most, either way, seconds.
+    /// 99th percentile of the absolute difference, seconds.
     pub p99: Option<f64>,
-    /// What that means.
+    /// Interpretation of the difference.
     pub meaning: Meaning,
 }
 
-/// What a client's errors mean.
+/// Interpretation of a client's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The client does not say it.
+    /// The client does not report the mark.
     Unsaid,
-    /// The capture does not show it.
+    /// The capture does not show the mark.
     Unseen,
-    /// As on the wire.
+    /// The client agrees with the wire.
     Agrees,
-    /// In the middle as on the wire, and late now and then.
+    /// The median agrees with the wire, but the client is late now and then.
     AgreesMostly,
-    /// The bytes had arrived; the client got to them later.
+    /// The client read the bytes some time after they arrived.
     ReadLate,
-    /// The client has it before the bytes came: it calls another event so.
+    /// The client reports the mark before the bytes arrived: it uses the name for another event.
     BeforeArrival,
-    /// The client calls it sent before the bytes left.
+    /// The client reports the bytes as sent before they left.
     BeforeDeparture,
-    /// The client calls it sent after the bytes had left.
+    /// The client reports the bytes as sent after they had left.
     AfterDeparture,
 }
 
 impl Meaning {
-    /// In words.
+    /// Description for people.
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Unsaid => "not reported by the client",
@@ -144,7 +143,7 @@ impl Meaning {
     }
 
     fn judge(mark: Mark, median: f64, p99: f64) -> Self {
-        /// A packet's stamp and a process's clock read differ by so much.
+        /// Largest usual difference between a packet's timestamp and a process's reading of the clock, seconds.
         const AGREES: f64 = 100e-6;
         const SELDOM: f64 = 1e-3;
         if median.abs() <= AGREES {
@@ -159,16 +158,17 @@ impl Meaning {
     }
 }
 
-/// What a way to connect says.
+/// Result for one way of connecting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WayExamined {
-    /// Connections that were held against the capture.
+    /// Connections compared with the capture.
     pub held: usize,
-    /// The others, and why.
+    /// Connections not compared, by reason.
     pub unheld: Vec<(Unheld, usize)>,
-    /// Its times were laid on the capture's by the begin of the connection: the client does not say what time it was.
+    /// The client does not report wall-clock times, so its times were aligned with the start of the captured
+    /// connection.
     pub from_its_begin: bool,
-    /// Of each mark, in order.
+    /// Comparison of each mark, in order.
     pub testimonies: Vec<Testimony>,
 }
 
@@ -181,7 +181,7 @@ struct WayHeard {
     unsaid: [usize; MARKS.len()],
 }
 
-/// Holds what clients say against a capture.
+/// Compares clients' reports with a capture.
 #[derive(Debug, Default)]
 pub struct CrossExamination {
     captured: HashMap<Ends, Vec<Captured>>,
@@ -189,7 +189,7 @@ pub struct CrossExamination {
 }
 
 impl CrossExamination {
-    /// Takes a connection of the capture.
+    /// Adds a connection from the capture.
     pub fn captured(&mut self, connection: &Connection) {
         let ends = Ends::from_connection(connection);
         let (Some(ends), Some(unix_ns)) = (ends, unix_ns(connection)) else { return };
@@ -198,8 +198,8 @@ impl CrossExamination {
         let lasted = lasted.map_or(Duration::ZERO, |(start, end)| end.since(start));
         let early = connection.facts.tls.as_ref().is_some_and(|tls| tls.early_data.is_some());
         let shown = |mark| match mark {
-            // Behind an answer to early data come session tickets, and long behind any answer the end of the
-            // connection: encrypted as it is.
+            // Session tickets follow an answer to early data, and the connection's end comes long after any answer.
+            // Both are encrypted, so they look like the response.
             Mark::ResponseEnd if early || lasted > LONG => false,
             mark => !ends.quic || SHOWN_OF_QUIC.contains(&mark),
         };
@@ -207,12 +207,12 @@ impl CrossExamination {
         self.captured.entry(ends).or_default().push(Captured { unix_ns, marks, taken: false });
     }
 
-    /// How many connections of the capture there are.
+    /// Number of captured connections.
     pub fn captured_count(&self) -> usize {
         self.captured.values().map(Vec::len).sum()
     }
 
-    /// Hears what a client says of a connection that it made by the way of that number.
+    /// Adds a client's report of a connection, made in the way with this number.
     pub fn hear(&mut self, way: usize, said: &Connection) {
         if self.ways.len() <= way {
             self.ways.resize_with(way + 1, WayHeard::default);
@@ -223,7 +223,7 @@ impl CrossExamination {
         }
     }
 
-    /// What came out of the ways of these numbers, taken together.
+    /// Result for the ways with these numbers, combined.
     pub fn examined(&self, ways: &[usize]) -> WayExamined {
         let mut together = WayHeard::default();
         ways.iter().filter_map(|way| self.ways.get(*way)).for_each(|way| together.add(way));
@@ -235,8 +235,8 @@ fn unix_ns(connection: &Connection) -> Option<i64> {
     i64::try_from(connection.started_unix_ns?).ok()
 }
 
-/// The captured times of the connection that `said` speaks of, on its own axis; and whether they were laid on it by the
-/// begin.
+/// Finds the captured times of the connection that `said` describes, on its own time axis; and whether they were
+/// aligned by the connection's start.
 fn hold(
     captured: &mut HashMap<Ends, Vec<Captured>>,
     said: &Connection,
@@ -255,7 +255,7 @@ fn hold(
     let nearest = free.min_by_key(|captured| far(captured));
     let nearest = nearest.filter(|captured| far(captured) < SAME_NS);
     let wire = nearest.ok_or(Unheld::NotCaptured)?;
-    // Of who does not say the time it is believed when it connected: as soon as it knew where to.
+    // A client that reports no wall-clock time is assumed to connect as soon as it knew the address.
     let marks = [Mark::ConnectStart, Mark::DomainLookupEnd];
     let connected = marks.into_iter().find_map(|mark| said.marks.at(mark)).map(|at| at.as_nanos());
     let origin = match (begun, connected) {
@@ -355,7 +355,7 @@ mod tests {
         examination.captured(&connection(4_000, Some(START), &WIRE));
         // The same ports, much later.
         examination.captured(&connection(4_000, Some(START + 60_000_000_000), &WIRE));
-        // It began 5 ms before its SYN left, and read the response 3 ms late.
+        // The client reports the start 5 ms before its SYN left, and read the response 3 ms late.
         let said = [
             (Mark::ConnectStart, 5_010),
             (Mark::TcpConnected, 25_020),

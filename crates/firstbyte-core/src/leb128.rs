@@ -1,11 +1,11 @@
-//! Whole numbers as few bytes: LEB128, seven bits a byte, the lowest first, the top bit set where more follow.
+//! Compact integers: LEB128, seven bits per byte, lowest first, with the top bit set if more bytes follow.
 
-/// Why bytes are no number.
+/// Why bytes are not a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leb128Error {
-    /// They end within it.
+    /// The bytes are truncated.
     Incomplete,
-    /// It is larger than what is asked for.
+    /// The number exceeds the requested type.
     OutOfRange,
 }
 
@@ -18,10 +18,10 @@ pub fn put_leb128(out: &mut Vec<u8>, mut number: u128) {
     out.push(number as u8);
 }
 
-/// Takes the number that `rest` begins with off it.
+/// Takes a number from the front of `rest`.
 ///
 /// # Errors
-/// [`Leb128Error`]; `rest` is then anywhere.
+/// [`Leb128Error`]; the position of `rest` is then unspecified.
 pub fn take_leb128<N: TryFrom<u128>>(rest: &mut &[u8]) -> Result<N, Leb128Error> {
     let mut number = 0_u128;
     for place in 0.. {

@@ -1,9 +1,9 @@
 //! The pure half of firstbyte.
 //!
-//! Everything here is a function of its inputs: no sockets, files, clocks or threads. A *source*
-//! (the active probe, a prediction) builds a [`timeline::Connection`]; everything else reads one.
-//! Captures make observed connections (crate `firstbyte-passive`), from which one is derived. Phases and causes
-//! are derived ([`split`]), never stored as truth.
+//! Everything here is a function of its inputs: no sockets, files, clocks or threads. A *source* (the active probe, a
+//! prediction) builds a [`timeline::Connection`]; everything else reads it. Captures yield observed connections (crate
+//! `firstbyte-passive`), from which a `Connection` is derived. Phases and causes are derived ([`split`]), never stored
+//! as truth.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -27,7 +27,7 @@ pub mod wire;
 mod tests {
     use std::path::Path;
 
-    /// Flags are for those to name who have them.
+    /// Only crates that define flags may name them.
     #[test]
     fn no_flag_is_named_here() {
         fn search(directory: &Path, found: &mut Vec<String>) {

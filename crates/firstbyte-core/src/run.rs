@@ -1,41 +1,41 @@
 //! Runs: the samples of an experiment, by cell and round, and what each of them proved.
 //!
-//! A *cell* is one way to connect: a value for every axis that is varied. Every *round* visits every
-//! cell once. A *row* is a sample reduced to what statistics need of it.
+//! A *cell* is one way of connecting: a value for every varied axis. Every *round* visits every cell once. A *row* is
+//! a sample reduced to the data that statistics need.
 
 use std::time::Duration;
 
 use crate::split::{phases, total};
 use crate::timeline::{Connection, Mark, Offset, PhaseName, Sample};
 
-/// A stretch of time that is compared. Definitions: `docs/measurement.md`.
+/// A measured stretch of time to compare. Definitions: `docs/measurement.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Name to address.
+    /// Name resolution.
     Resolve,
     /// TCP handshake.
     Connect,
-    /// TLS handshake over TCP; absent where the request went out with early data.
+    /// TLS handshake over TCP; absent if the request left as early data.
     Tls,
-    /// QUIC handshake; absent where the request went out with early data.
+    /// QUIC handshake; absent if the request left as early data.
     Quic,
-    /// Connection set-up: all handshakes together, with a proxy's TLS and tunnel, from the end of `Resolve` until the
+    /// Connection set-up: all handshakes, including a proxy's TLS and tunnel, from the end of `Resolve` until the
     /// request may leave.
     Setup,
-    /// Handing the request over.
+    /// Sending the request.
     Send,
-    /// From the last byte of the request to the first of the response.
+    /// From the last byte of the request to the first byte of the response.
     Wait,
     /// From the first to the last byte of the response.
     Receive,
     /// From the origin to the first byte of the response.
     Ttfb,
-    /// From the origin to the last byte of the response; of several requests, of the last response.
+    /// From the origin to the last byte of the response, or of the last response to several requests.
     Total,
 }
 
 impl Metric {
-    /// Every metric, in the order in which they are shown.
+    /// All metrics, in display order.
     pub const ALL: [Self; 10] = [
         Self::Resolve,
         Self::Connect,
@@ -49,7 +49,7 @@ impl Metric {
         Self::Total,
     ];
 
-    /// The name used in stored forms, and by the user.
+    /// Name used in stored forms and by the user.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Resolve => "resolve",
@@ -65,7 +65,7 @@ impl Metric {
         }
     }
 
-    /// What it is called in a sentence.
+    /// Name in a sentence.
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Resolve => "DNS time",
@@ -81,17 +81,17 @@ impl Metric {
         }
     }
 
-    /// The metric with this name.
+    /// Finds a metric by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Whether it also measures which response the server gave. Handshakes end before the response.
+    /// Whether the metric also depends on the server's response. Handshakes end before the response.
     pub const fn depends_on_answer(self) -> bool {
         matches!(self, Self::Wait | Self::Receive | Self::Ttfb | Self::Total)
     }
 
-    /// The metric of a phase. A proxy's phases have none of their own: they are part of `Setup`.
+    /// The metric of a phase. A proxy's phases have no metric of their own: they are part of `Setup`.
     const fn for_phase(phase: PhaseName) -> Option<Self> {
         Some(match phase {
             PhaseName::Resolve => Self::Resolve,
@@ -112,15 +112,15 @@ impl Metric {
     }
 }
 
-/// A value for every metric that there is one for, nanoseconds.
+/// Available values of the metrics, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metrics {
     values: [u64; Metric::ALL.len()],
-    /// How far each may be off, either way, because of the steps of a clock that another program read; nanoseconds.
+    /// Largest error of each value in either direction, due to the resolution of another program's clock; nanoseconds.
     pub resolution_ns: u32,
 }
 
-/// What stands for "absent" inside of [`Metrics`]: five centuries.
+/// Represents "absent" within [`Metrics`]: five centuries.
 const ABSENT: u64 = u64::MAX;
 
 impl Default for Metrics {
@@ -130,7 +130,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The metrics of `connection`: those of phases that came to their end.
+    /// The metrics of `connection`, for completed phases.
     pub fn from_connection(connection: &Connection) -> Self {
         let mut metrics = Self::default();
         if let Some(resolution) = connection.marks.resolution() {
@@ -148,7 +148,7 @@ impl Metrics {
         if connection.failure.is_some() {
             return metrics;
         }
-        // With early data over QUIC nothing is set up before the request leaves.
+        // With early data over QUIC, there is no set-up before the request leaves.
         let nothing_to_set_up = connection.facts.quic.is_some() && !connection.facts.reused;
         if let Some(setup) = setup.or(nothing_to_set_up.then_some(Duration::ZERO)) {
             metrics.set(Metric::Setup, setup);
@@ -165,8 +165,7 @@ impl Metrics {
         Self::from_connection(&sample.connection).of_requests(sample)
     }
 
-    /// These, of the sample's connection, where several requests were made: the total is until the last of their
-    /// responses.
+    /// Extends the total to the last response if the sample made several requests.
     fn of_requests(mut self, sample: &Sample) -> Self {
         let Some(requests) = &sample.requests else { return self };
         match requests.end().filter(|_| sample.failure().is_none()) {
@@ -195,9 +194,9 @@ impl Metrics {
 /// Status and size of the response to a visit, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisitAnswer {
-    /// 0 stands for "absent".
+    /// 0 means absent.
     status: u16,
-    /// [`ABSENT`] stands for "absent".
+    /// [`ABSENT`] means absent.
     body_bytes: u64,
 }
 
@@ -213,8 +212,8 @@ impl VisitAnswer {
         Self { status: status.unwrap_or(0), body_bytes: body_bytes.unwrap_or(ABSENT) }
     }
 
-    /// The answer to `sample`. Of several requests it has the first status that differs from the first request's, and
-    /// the bytes of all bodies.
+    /// The answer to `sample`. With several requests, it has the first status that differs from the first request's,
+    /// and the bytes of all bodies.
     pub fn from_sample(sample: &Sample) -> Self {
         let Some(requests) = &sample.requests else {
             let http = sample.connection.facts.http.as_ref();
@@ -231,48 +230,48 @@ impl VisitAnswer {
         Self::new(other.or(first), body_bytes)
     }
 
-    /// Its status code.
+    /// Status code.
     pub fn status(&self) -> Option<u16> {
         Some(self.status).filter(|status| *status != 0)
     }
 
-    /// Bytes of its body as received.
+    /// Bytes of the body as received.
     pub fn body_bytes(&self) -> Option<u64> {
         Some(self.body_bytes).filter(|bytes| *bytes != ABSENT)
     }
 }
 
-/// What the connections took whose responses redirected: nothing where there are none.
+/// Total time of the connections whose responses redirected; zero without redirects.
 pub fn redirect_time(sample: &Sample) -> Duration {
     sample.redirects.iter().map(total).sum()
 }
 
-/// What the visit took: its redirects, and the connection that answered or failed; of several requests, until the last
-/// of their responses.
+/// Duration of the visit: its redirects, and the connection that answered or failed, up to the last response if there
+/// were several requests.
 pub fn visit_time(sample: &Sample) -> Duration {
     redirect_time(sample) + total(&sample.connection) + sample.time_after_first_response()
 }
 
-/// What a sample lacks of what its cell asked for.
+/// A property that the cell requested and the sample lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shortfall {
-    /// No session was there to be offered.
+    /// No session was available to offer.
     NoSession,
-    /// The server did not take up the session that was offered.
+    /// The server did not resume the offered session.
     NotResumed,
-    /// The session was taken up by another mechanism than the one asked for.
+    /// The session was resumed by another mechanism than requested.
     OtherMechanism,
-    /// A session was resumed where a full handshake was asked for.
+    /// A session was resumed, but a full handshake was requested.
     Resumed,
-    /// The session that was offered does not allow early data.
+    /// The offered session does not allow early data.
     EarlyDataNotAllowed,
     /// No early data left before the server's handshake arrived, for another reason.
     EarlyDataNotSent,
-    /// The server did not take the early data.
+    /// The server did not accept the early data.
     EarlyDataRejected,
-    /// The server took it and answered 425 (RFC 8470).
+    /// The server accepted the early data and answered 425 (RFC 8470).
     TooEarly,
-    /// Another version of TLS, or none.
+    /// Another version of TLS, or no TLS.
     OtherTlsVersion,
     /// Another version of HTTP.
     OtherHttpVersion,
@@ -282,22 +281,22 @@ pub enum Shortfall {
     OtherFamily,
     /// Another address.
     OtherAddress,
-    /// A new connection, where an open one was asked for.
+    /// A new connection, but an open one was requested.
     NotReused,
     /// Another client.
     OtherClient,
-    /// Requests on more or fewer connections.
+    /// More or fewer connections than requested.
     OtherConnections,
-    /// Not so many requests at once as there could have been.
+    /// Fewer simultaneous requests than possible.
     NotAtOnce,
-    /// The client does not say.
+    /// The client does not report it.
     NotSaid,
-    /// Another status than most connections of the same explanation.
+    /// Another status than most connections under the same explanation.
     OtherStatus,
 }
 
 impl Shortfall {
-    /// Every shortfall.
+    /// All shortfalls.
     pub const ALL: [Self; 19] = [
         Self::NoSession,
         Self::NotResumed,
@@ -320,7 +319,7 @@ impl Shortfall {
         Self::OtherStatus,
     ];
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoSession => "no-session",
@@ -345,7 +344,7 @@ impl Shortfall {
         }
     }
 
-    /// What it is called after a count: "2 with early data rejected".
+    /// Name after a count: "2 with early data rejected".
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::NoSession => "without a session to offer",
@@ -370,43 +369,43 @@ impl Shortfall {
         }
     }
 
-    /// The shortfall with this name.
+    /// Finds a shortfall by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|shortfall| shortfall.name() == name)
     }
 }
 
-/// What a sample counts for.
+/// How a sample counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Its facts prove all that its cell asked for.
+    /// Its facts prove everything that its cell requested.
     Proven,
-    /// It came to its end as something else: kept, listed, not pooled.
+    /// It completed as something else: kept, listed, not pooled.
     Unproven(Shortfall),
     /// It failed.
     Failed,
 }
 
-/// A sample, reduced.
+/// A reduced sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Index of its cell.
     pub cell: u16,
-    /// Its round, from 0, warm-up included.
+    /// Round, from 0, warm-up included.
     pub round: u32,
-    /// Measured to warm up.
+    /// Whether it was a warm-up.
     pub warmup: bool,
-    /// What it counts for.
+    /// How it counts.
     pub standing: Standing,
     /// Wall-clock time of its origin, nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
-    /// How long after its time on the schedule it was begun, nanoseconds.
+    /// Delay of its start after the scheduled time, nanoseconds.
     pub lateness_ns: u64,
     /// See [`Taken::stands_for`], nanoseconds.
     pub stands_for_ns: Option<u64>,
-    /// Its times.
+    /// Values of the metrics.
     pub metrics: Metrics,
-    /// Status and size of its response.
+    /// Status and size of the response.
     pub answer: VisitAnswer,
 }
 
@@ -432,18 +431,18 @@ pub struct Factor {
     pub axis: String,
     /// Value, as the user gives it: "1.3", "0rtt", "sydney".
     pub value: String,
-    /// What it is called in a table or a sentence: "TLS 1.3", "0-RTT", "Sydney".
+    /// Label in a table or a sentence: "TLS 1.3", "0-RTT", "Sydney".
     pub label: String,
 }
 
-/// One way to connect.
+/// One way of connecting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Its factors, in the order of the axes.
     pub factors: Vec<Factor>,
     /// The URL it visits.
     pub url: String,
-    /// The same as the cell with this index, measured twice to check the experiment itself (A/A).
+    /// Index of the cell that this one repeats, to check the experiment itself (A/A).
     pub twin_of: Option<usize>,
 }
 
@@ -456,24 +455,26 @@ impl Cell {
     }
 }
 
-/// One sample of a run, whole.
+/// One whole sample of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Index of its cell. Its round is the sample's `sequence`.
     pub cell: u16,
-    /// What it counts for.
+    /// How it counts.
     pub standing: Standing,
-    /// How long after its time on the schedule it was begun.
+    /// Delay of its start after the scheduled time.
     pub lateness: Duration,
-    /// How much time a monitor's sample stands for: the interval of its series, and those that passed while it was measured. Zero
-    /// for an extra sample, which is measured at once after a failure. Other runs have none.
+    /// Time represented by a monitor's sample: the interval of its series, plus those that passed during the
+    /// measurement.
+    ///
+    /// Zero for an extra sample, which is taken immediately after a failure. Absent in other runs.
     pub stands_for: Option<Duration>,
     /// The sample.
     pub sample: Sample,
 }
 
 impl Taken {
-    /// Its reduced form.
+    /// Reduces the sample to a row.
     pub fn row(&self) -> Row {
         let connection = &self.sample.connection;
         Row {

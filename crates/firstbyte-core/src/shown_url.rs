@@ -1,12 +1,12 @@
-//! URLs for all that is shown: without users and passwords, and without the values of queries. These let somebody in.
+//! Makes URLs safe to display: removes user names, passwords and the values of queries, which may grant access.
 
-/// What stands for a secret.
+/// Placeholder for a secret.
 pub const HIDDEN: &str = "<hidden>";
 
-/// One URL, as it was typed or sent, perhaps without a scheme.
+/// Hides the secrets in one URL, as typed or sent, perhaps without a scheme.
 pub fn shown_url(text: &str) -> String {
     match text.split_once("://") {
-        // A scheme is letters, and not the beginning of a query.
+        // A scheme consists of letters, and does not begin a query.
         Some((scheme, rest)) if !scheme.contains(['/', '?', '#']) => {
             format!("{scheme}://{}", without_secrets(rest))
         }
@@ -14,9 +14,9 @@ pub fn shown_url(text: &str) -> String {
     }
 }
 
-/// `text` without what may let somebody in, in any URL within it. A comma or a space ends a URL.
+/// Hides the secrets of any URL within `text`. A comma or a space ends a URL.
 pub fn shown_urls_within(text: &str) -> String {
-    // As most are: nobody's name, nothing asked.
+    // The common case: no user and no query.
     if !text.contains(['@', '?', '#']) {
         return text.to_owned();
     }
@@ -30,8 +30,8 @@ pub fn shown_urls_within(text: &str) -> String {
     pieces.collect()
 }
 
-/// What begins with an authority (RFC 3986 §3.2): its user, the values of its query's parameters and its fragment,
-/// which is never sent, are left out.
+/// Removes the user, the values of the query's parameters and the fragment (which is never sent) from text that begins
+/// with an authority (RFC 3986 §3.2).
 fn without_secrets(text: &str) -> String {
     let text = text.split('#').next().unwrap_or_default();
     let (before, query) = text.split_once('?').map_or((text, None), |(b, query)| (b, Some(query)));

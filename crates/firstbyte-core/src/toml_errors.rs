@@ -1,14 +1,14 @@
-//! Errors of TOML files (plans, scenarios) in the words of those who write such files.
+//! Rewrites errors of TOML files (plans, scenarios) for the people who write them.
 //!
-//! In: the message of a TOML reader, which names types of Rust, and where in the text it applies. Out: one line that
-//! names the line, the key, the expected and the actual kind of value. Texts are never repeated: they may
-//! be secrets.
+//! Input: the message of a TOML parser, which names Rust types, and its position in the text. Output: one line that
+//! names the line, the key, and the expected and the actual kind of value. Values are never repeated: they may be
+//! secrets.
 
 use std::ops::Range;
 
 use strsim::damerau_levenshtein;
 
-/// One line: "line 3: unknown key "evry"; did you mean "every"?".
+/// Describes an error in one line: "line 3: unknown key "evry"; did you mean "every"?".
 pub fn describe_toml_error(text: &str, message: &str, span: Option<Range<usize>>) -> String {
     let before = span.and_then(|span| text.get(..span.start));
     let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
@@ -17,8 +17,8 @@ pub fn describe_toml_error(text: &str, message: &str, span: Option<Range<usize>>
     format!("line {line}: {}", describe_toml_message(message, key))
 }
 
-/// The message alone: "seed: expected a whole number, 0 or more, found text". `key` is whose value it is about,
-/// if that is known.
+/// Describes the message alone: "seed: expected a whole number, 0 or more, found text". `key` is the key of the value,
+/// if known.
 pub fn describe_toml_message(message: &str, key: Option<&str>) -> String {
     let message = message.trim_end();
     if let Some((name, rest)) = quoted_after(message, "unknown field ") {
@@ -44,7 +44,7 @@ pub fn describe_toml_message(message: &str, key: Option<&str>) -> String {
     format!("{place}expected {}, found {}", expected(wanted), shown(found))
 }
 
-/// What the reader of TOML says of its syntax, and what to do.
+/// The TOML parser's syntax errors, and the advice for each.
 const SYNTAX: [(&str, &str); 10] = [
     ("unclosed array table", "write [[NAME]]"),
     ("key with no value", "write KEY = VALUE"),
@@ -58,7 +58,7 @@ const SYNTAX: [(&str, &str); 10] = [
     ("duplicate key", "the key is given twice"),
 ];
 
-/// The key of the last value that begins where `line` ends.
+/// Key of the last value that begins at the end of `line`.
 fn key_before(line: &str) -> Option<&str> {
     let (before, _) = line.rsplit_once('=')?;
     let before = before.trim_end();
@@ -67,17 +67,17 @@ fn key_before(line: &str) -> Option<&str> {
     before.get(start..)
 }
 
-/// What stands in the backticks right after `prefix`, and what follows them.
+/// Text in the backticks right after `prefix`, and the text after them.
 fn quoted_after<'m>(message: &'m str, prefix: &str) -> Option<(&'m str, &'m str)> {
     message.strip_prefix(prefix)?.strip_prefix('`')?.split_once('`')
 }
 
-/// `what`, with the nearest known name, or with all names that `rest` quotes.
+/// Appends to `what` the nearest known name, or all names that `rest` quotes.
 fn unknown(what: &str, name: &str, rest: &str) -> String {
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     let nearest = known.iter().min_by_key(|known| damerau_levenshtein(name, known));
     match nearest {
-        // A third of the letters, as other tools take it.
+        // A third of the letters, as in other tools.
         Some(nearest)
             if damerau_levenshtein(name, nearest) * 3 <= nearest.chars().count().max(3) =>
         {
@@ -88,7 +88,7 @@ fn unknown(what: &str, name: &str, rest: &str) -> String {
     }
 }
 
-/// What a reader of TOML says that it expects.
+/// The kind of value that the parser expects.
 fn expected(wanted: &str) -> String {
     let up_to = |most: u64| format!("a whole number from 0 to {most}");
     match wanted {
@@ -110,7 +110,7 @@ fn expected(wanted: &str) -> String {
     }
 }
 
-/// What it found.
+/// The kind of value that the parser found.
 fn shown(found: &str) -> String {
     let number = found.strip_prefix("integer ").or_else(|| found.strip_prefix("floating point "));
     if let Some(number) = number {

@@ -1,9 +1,8 @@
 //! Times, sizes, rates and shares as people write them: `250ms`, `1.5min`, `20kB`, `100Mbit/s`, `0.5%`.
 //!
-//! One grammar for command lines, plans, scenarios and conditions (`docs/units.md`). In: a text, and
-//! what a number without a unit means at that place, if anything. Out: the quantity in its base unit,
-//! computed in whole numbers, or an [`UnitError`] that says what is wrong and what to write. How
-//! quantities are laid out in tables is not decided here.
+//! One grammar for command lines, plans, scenarios and conditions (`docs/units.md`). Input: a text, and the meaning of
+//! a number without a unit in that place, if it has one. Output: the quantity in its base unit, computed in integers,
+//! or a [`UnitError`] that says what is wrong and what to write. Table layout of quantities is decided elsewhere.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -15,10 +14,10 @@ mod tests;
 
 use decimal::Decimal;
 
-/// What a time without a unit is counted in.
+/// Unit of a time written without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BareTime {
-    /// A number alone is no time.
+    /// A bare number is not accepted.
     Refused,
     /// Milliseconds.
     Milliseconds,
@@ -26,33 +25,33 @@ pub enum BareTime {
     Seconds,
 }
 
-/// What a size without a unit is counted in.
+/// Unit of a size written without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BareSize {
     /// Bytes.
     Bytes,
-    /// Mebibytes, as with buffers.
+    /// Mebibytes, as usual for buffers.
     Mebibytes,
 }
 
-/// What a share without a percent sign is.
+/// Meaning of a share without a percent sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BareShare {
-    /// A number alone is no share.
+    /// A bare number is not accepted.
     Refused,
-    /// A part of one: 0.01 is 1 %.
+    /// A fraction of one: 0.01 is 1 %.
     OfOne,
 }
 
-/// Why a text is not the quantity that was asked for. Its text is a lower-case fragment, to stand after
-/// the place and what was written there.
+/// Why a text is not the expected quantity. Displays as a lower-case fragment that follows the place and the text
+/// found there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
     asked: Asked,
     fault: UnitFault,
 }
 
-/// What was asked for.
+/// Expected quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Time,
@@ -61,20 +60,20 @@ enum Asked {
     Share,
 }
 
-/// What is wrong.
+/// What is wrong with the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UnitFault {
-    /// It does not begin with a decimal number.
+    /// The text does not begin with a decimal number.
     NoNumber,
-    /// There is a number and no unit, where one is needed.
+    /// The number lacks a required unit.
     NoUnit,
-    /// No unit is called so.
+    /// The unit does not exist.
     UnknownUnit(String),
-    /// Not a whole number of bytes, or of bits a second.
+    /// Not a whole number of bytes, or of bits per second.
     NotWhole,
-    /// More than can be counted.
+    /// Exceeds the largest representable quantity.
     TooLarge,
-    /// Outside what is allowed here, which is this.
+    /// Outside the allowed range, which is given here.
     OutOfRange(String),
 }
 
@@ -83,7 +82,7 @@ impl UnitError {
         Self { asked, fault }
     }
 
-    /// What to write instead, as a phrase: "write 5s, 250ms or 1.5min".
+    /// A phrase that says what to write instead: "write 5s, 250ms or 1.5min".
     pub const fn advice(&self) -> &'static str {
         match self.asked {
             Asked::Time => "write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)",
@@ -117,11 +116,11 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// A time: a decimal number and `ns`, `us` (`µs`), `ms`, `s`, `min` (`m`), `h` or `d`, to the nearest
+/// Parses a time: a decimal number and `ns`, `us` (`µs`), `ms`, `s`, `min` (`m`), `h` or `d`, to the nearest
 /// nanosecond.
 ///
 /// # Errors
-/// Text that is no such time, or one of more than 584 years.
+/// The text is not a time, or exceeds 584 years.
 pub fn parse_time(text: &str, bare: BareTime) -> Result<Duration, UnitError> {
     let failed = |fault| UnitError::new(Asked::Time, fault);
     let (number, unit) = Decimal::read(text).ok_or_else(|| failed(UnitFault::NoNumber))?;
@@ -141,7 +140,7 @@ pub fn parse_time(text: &str, bare: BareTime) -> Result<Duration, UnitError> {
     Ok(Duration::from_nanos(ns))
 }
 
-/// A time within `allowed`, as [`parse_time`].
+/// Parses a time within `allowed`, like [`parse_time`].
 ///
 /// # Errors
 /// As [`parse_time`], and times outside `allowed`.
@@ -158,11 +157,11 @@ pub fn parse_time_within(
     Err(UnitError::new(Asked::Time, UnitFault::OutOfRange(words)))
 }
 
-/// Bytes: a decimal number and `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000; the B may be left out), `KiB`,
-/// `MiB`, `GiB` or `TiB` (powers of 1024), in capitals or not.
+/// Parses a size: a decimal number and `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000; the B is optional), `KiB`, `MiB`,
+/// `GiB` or `TiB` (powers of 1024), in any case.
 ///
 /// # Errors
-/// Text that is no such size, or not a whole number of bytes, or more than 2^64 - 1.
+/// The text is not a size, not a whole number of bytes, or more than 2^64 - 1.
 pub fn parse_size(text: &str, bare: BareSize) -> Result<u64, UnitError> {
     let failed = |fault| UnitError::new(Asked::Size, fault);
     let (number, unit) = Decimal::read(text).ok_or_else(|| failed(UnitFault::NoNumber))?;
@@ -182,7 +181,7 @@ pub fn parse_size(text: &str, bare: BareSize) -> Result<u64, UnitError> {
     whole(number, bytes_per_unit).map_err(failed)
 }
 
-/// A size within `allowed`, as [`parse_size`].
+/// Parses a size within `allowed`, like [`parse_size`].
 ///
 /// # Errors
 /// As [`parse_size`], and sizes outside `allowed`.
@@ -200,11 +199,13 @@ pub fn parse_size_within(
     Err(UnitError::new(Asked::Size, UnitFault::OutOfRange(words)))
 }
 
-/// Bits a second: a decimal number and `bit`, `kbit`, `Mbit`, `Gbit` or `Tbit`, in capitals or not, with or
-/// without `/s`; or `bps`, `kbps` and so on. Never zero. `MB/s` is refused: too many write it for `Mb/s`.
+/// Parses a rate in bits per second: a decimal number and `bit`, `kbit`, `Mbit`, `Gbit` or `Tbit`, in any case, with
+/// or without `/s`; or `bps`, `kbps` and so on.
+///
+/// Never zero. `MB/s` is refused: too many people write it for `Mb/s`.
 ///
 /// # Errors
-/// Text that is no such rate, no unit, zero, or not a whole number of bits a second.
+/// The text is not a rate, lacks a unit, is zero, or is not a whole number of bits per second.
 pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     let failed = |fault| UnitError::new(Asked::Rate, fault);
     let (number, unit) = Decimal::read(text).ok_or_else(|| failed(UnitFault::NoNumber))?;
@@ -226,10 +227,10 @@ pub fn parse_rate(text: &str) -> Result<u64, UnitError> {
     Ok(rate)
 }
 
-/// A share: `0.5%` is 0.005; no less than 0, and no bound above.
+/// Parses a share: `0.5%` is 0.005. At least 0, without an upper bound.
 ///
 /// # Errors
-/// Text that is no such share.
+/// The text is not a share.
 pub fn parse_share(text: &str, bare: BareShare) -> Result<f64, UnitError> {
     let failed = |fault| UnitError::new(Asked::Share, fault);
     let (number, unit) = Decimal::read(text).ok_or_else(|| failed(UnitFault::NoNumber))?;
@@ -241,7 +242,7 @@ pub fn parse_share(text: &str, bare: BareShare) -> Result<f64, UnitError> {
     }
 }
 
-/// `time` exactly, in the largest unit of which it is a whole number: "90s", "1500ms", "2h".
+/// Prints `time` exactly, in the largest unit that gives a whole number: "90s", "1500ms", "2h".
 /// [`parse_time`] reads it back, up to 584 years.
 pub fn print_time(time: Duration) -> String {
     const UNITS: [(u128, &str); 6] = [
@@ -261,7 +262,7 @@ pub fn print_time(time: Duration) -> String {
     format!("{}{name}", ns / unit)
 }
 
-/// `bytes` exactly, in the largest unit of which it is a whole number; powers of 1024 from a whole KiB on:
+/// Prints `bytes` exactly, in the largest unit that gives a whole number; powers of 1024 from a whole KiB on:
 /// "20kB", "256KiB", "1448B".
 pub fn print_size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 6] = [
@@ -275,7 +276,7 @@ pub fn print_size(bytes: u64) -> String {
     print_whole(bytes, &UNITS, "B")
 }
 
-/// `bits_per_second` exactly, in the largest unit of which it is a whole number: "100Mbit/s".
+/// Prints `bits_per_second` exactly, in the largest unit that gives a whole number: "100Mbit/s".
 pub fn print_rate(bits_per_second: u64) -> String {
     const UNITS: [(u64, &str); 3] =
         [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
@@ -290,7 +291,7 @@ fn print_whole(number: u64, units: &[(u64, &str)], base: &str) -> String {
     }
 }
 
-/// `number` of units, where that is a whole number.
+/// Converts to base units, if the result is a whole number.
 fn whole(number: Decimal, unit: u64) -> Result<u64, UnitFault> {
     match number.times_exact(unit) {
         Some(Some(whole)) => Ok(whole),

@@ -1,30 +1,30 @@
-//! Answers of a cell: how often each status and body size came, and whether those of several cells are alike.
+//! Answers of a cell: the frequency of each status and body size, and whether those of several cells are alike.
 //!
-//! Only answers that are alike may be compared by their times: an error page is fast, a large body slow, whatever the
-//! way to connect. Unknown statuses and sizes are never unlike.
+//! Times are only comparable between similar answers: an error page is fast and a large body slow, however the client
+//! connects. Unknown statuses and sizes never count as different.
 
 use std::collections::BTreeMap;
 
 use crate::run::VisitAnswer;
 
-/// Sizes differ when they are this far apart, bytes…
+/// Sizes differ if they are at least this far apart, bytes…
 const SIZE_BYTES: u64 = 1_000;
 /// … and by this share of the larger one.
 const SIZE_SHARE: f64 = 0.05;
 
-/// How often each status and each size of a body came.
+/// Frequency of each status and each body size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnswerCounts {
     statuses: BTreeMap<u16, usize>,
     sizes: BTreeMap<u64, usize>,
 }
 
-/// How answers differ.
+/// Difference between answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerDifference {
     /// These two statuses are the most frequent ones, the smaller one first.
     Statuses(u16, u16),
-    /// Bodies of these sizes, bytes, the smaller one first.
+    /// Sizes of the bodies, bytes, the smaller one first.
     Sizes(u64, u64),
 }
 
@@ -49,7 +49,7 @@ impl AnswerCounts {
         }
     }
 
-    /// Each status and how often it came, the most frequent one first.
+    /// Each status and its frequency, the most frequent one first.
     pub fn statuses(&self) -> Vec<(u16, usize)> {
         let mut statuses: Vec<(u16, usize)> =
             self.statuses.iter().map(|(status, count)| (*status, *count)).collect();
@@ -62,7 +62,7 @@ impl AnswerCounts {
         self.statuses().first().map(|(status, _)| *status)
     }
 
-    /// Whether any status says that the request failed: 400 or more.
+    /// Whether any status is an error: 400 or more.
     pub fn has_errors(&self) -> bool {
         self.statuses.range(400_u16..).next().is_some()
     }
@@ -72,7 +72,7 @@ impl AnswerCounts {
         Some((*self.sizes.keys().next()?, *self.sizes.keys().next_back()?))
     }
 
-    /// The size of a body in the middle, bytes.
+    /// The median body size, bytes.
     pub fn median_bytes(&self) -> Option<u64> {
         self.size_at(1, 2)
     }
@@ -90,8 +90,8 @@ impl AnswerCounts {
     }
 }
 
-/// How the answers of these cells differ, if they do: in their statuses; in the medians of their sizes; or, within one
-/// of them, in the quartiles of its sizes.
+/// The difference between the answers of these cells, if any: in their statuses; in their median sizes; or, within one
+/// of them, between the quartiles of its sizes.
 pub fn find_difference<'a>(
     cells: impl IntoIterator<Item = &'a AnswerCounts> + Clone,
 ) -> Option<AnswerDifference> {
@@ -133,7 +133,7 @@ mod tests {
         let page = &[(200, 5); 10][..];
         let large = &[(200, 500_000); 10][..];
         let halved = [&[(200, 5); 6][..], &[(429, 0); 4]].concat();
-        // One body that was cut short, and a third of bodies that were.
+        // One truncated body, and a third of the bodies truncated.
         let one_short = [&[(200, 500_000); 9][..], &[(200, 100)]].concat();
         let often_short = [&[(200, 500_000); 6][..], &[(200, 100); 4]].concat();
         for (base, variant, expected) in [

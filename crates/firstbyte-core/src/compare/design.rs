@@ -1,20 +1,20 @@
-//! Which cells are compared with which.
+//! Decides which cells are compared with which.
 
 use crate::run::{Cell, Factor};
 
-/// An axis with its values in the order given.
+/// An axis with its values in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Its name.
+    /// Name of the axis.
     pub name: String,
-    /// Its values; the first one is the base's.
+    /// Values; the first one is the base's.
     pub values: Vec<String>,
 }
 
-/// The axes of `cells`, values in order of appearance.
+/// The axes of `cells`, with their values in order of appearance.
 ///
-/// That is the order in which they were given unless cells were left out as impossible; who knows the
-/// order given passes that instead.
+/// That is the given order unless cells were left out as impossible; callers that know the given order pass that
+/// instead.
 pub fn axes_of(cells: &[Cell]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for factor in cells.iter().flat_map(|cell| &cell.factors) {
@@ -29,8 +29,8 @@ pub fn axes_of(cells: &[Cell]) -> Vec<Axis> {
     axes
 }
 
-/// Axes in the order in which a decision turns on them: which of the files it was, then how one connects;
-/// then what is known of the path; last where it leads, which is a name and no way to connect.
+/// Axes in the order of their weight in a decision: first the file, then the way of connecting, then the known path,
+/// last the target, which is only a name.
 const BY_MEANING: [&str; 15] = [
     "run",
     "file",
@@ -42,7 +42,7 @@ const BY_MEANING: [&str; 15] = [
     "connection",
     "parallel",
     "scheme",
-    // Any other stands here.
+    // Any other axis goes here.
     "",
     "family",
     "resolver",
@@ -50,8 +50,8 @@ const BY_MEANING: [&str; 15] = [
     "site",
 ];
 
-/// Puts the axes into the order in which they are told: the one named `by` first, the others by what they
-/// mean to a decision, whatever was typed first.
+/// Sorts the axes into display order: the one named `by` first, the others by their weight in a decision, whatever
+/// order was typed.
 pub fn put_in_order(axes: &mut [Axis], by: Option<&str>) {
     let other = BY_MEANING.iter().position(|name| name.is_empty());
     axes.sort_by_key(|axis| {
@@ -60,53 +60,53 @@ pub fn put_in_order(axes: &mut [Axis], by: Option<&str>) {
     });
 }
 
-/// What a comparison is for.
+/// Purpose of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Along the leading axis: the first that has a choice of values.
+    /// Along the leading axis: the first with several values.
     Primary,
     /// Along another axis.
     Secondary,
-    /// A cell with its twin (A/A): whether the experiment finds a difference where there is none.
+    /// A cell with its twin (A/A): checks whether the experiment finds a difference that does not exist.
     SelfCheck,
 }
 
 /// A variant and its base, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// What it is for.
+    /// Purpose of the comparison.
     pub role: Role,
-    /// The cell compared with.
+    /// Cell to compare with.
     pub base: usize,
-    /// The cell compared.
+    /// Cell that is compared.
     pub variant: usize,
     /// Index of the axis along which they differ; absent for twins.
     pub axis: Option<usize>,
 }
 
-/// A cell that would be compared along an axis, but the cell to compare it with is not there.
+/// A cell without the base it would be compared with along an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseMissing {
     /// Index of the cell.
     pub cell: usize,
     /// Index of the axis.
     pub axis: usize,
-    /// What its base would be called: "TLS 1.2, 0-RTT, Sydney".
+    /// Name of the missing base: "TLS 1.2, 0-RTT, Sydney".
     pub base: String,
 }
 
 /// All comparisons of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Design {
-    /// Those that can be made: of the first axis, of the others, twins.
+    /// Possible comparisons: of the first axis, of the others, twins.
     pub pairs: Vec<Pair>,
-    /// Those that cannot.
+    /// Impossible comparisons.
     pub base_missing: Vec<BaseMissing>,
 }
 
 impl Design {
-    /// For every axis of more than one value, every cell with another value than the first, with the
-    /// cell that has the first value there and is the same everywhere else.
+    /// For every axis with several values, pairs every cell that has another value than the first with the cell that
+    /// has the first value and is otherwise the same.
     pub fn new(cells: &[Cell], axes: &[Axis]) -> Self {
         let mut design = Self::default();
         let varied = axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
@@ -147,7 +147,7 @@ fn value_of<'a>(cell: &'a Cell, axis: &str) -> Option<&'a String> {
     cell.factors.iter().find(|factor| factor.axis == axis).map(|factor| &factor.value)
 }
 
-/// Whether both have the same factors but for `axis`. Their URLs may differ: they follow from factors.
+/// Whether both have the same factors except `axis`. Their URLs may differ: they follow from the factors.
 fn same_but(a: &Cell, b: &Cell, axis: &str) -> bool {
     let rest = |cell: &Cell| -> Vec<(String, String)> {
         let mut rest: Vec<_> = cell
@@ -162,7 +162,7 @@ fn same_but(a: &Cell, b: &Cell, axis: &str) -> bool {
     rest(a) == rest(b)
 }
 
-/// What `cell` would be called with the first value of `axis`.
+/// Name that `cell` would have with the first value of `axis`.
 fn name_with(cells: &[Cell], cell: &Cell, axis: &Axis) -> String {
     let first = &axis.values[0];
     let has_first = |factor: &&Factor| factor.axis == axis.name && factor.value == *first;

@@ -1,12 +1,12 @@
-//! Comparisons: what each way to connect costs against the one it differs from in one thing.
+//! Comparisons: the cost of each way of connecting relative to one that differs in a single factor.
 //!
-//! Input: the cells of a run and its rows, gathered in a [`Table`]. Output: a [`Comparison`]: a
-//! summary of every cell, and for every pair of cells the effects on every metric with a verdict in
-//! words. Only rows that are proven and no warm-up are pooled. Definitions: `docs/statistics.md`.
+//! Input: the cells of a run and its rows, collected in a [`Table`]. Output: a [`Comparison`]: a summary of every
+//! cell, and for every pair of cells the effects on every metric with a verdict in words. Only proven rows that are
+//! not warm-up are pooled. Definitions: `docs/statistics.md`.
 //!
-//! The work is in [`effects`] and [`summarise`], which look at one pair and one cell: they can be
-//! called side by side and [`conclude`]d afterwards; [`compare`] calls them one after the other. The
-//! result is the same, and depends on the rows, the settings and nothing else.
+//! [`effects`] and [`summarise`] do the work for one pair and one cell. They can run in parallel, followed by
+//! [`conclude`]; [`compare`] runs them sequentially. The result is the same, and depends only on the rows and the
+//! settings.
 
 mod answers;
 mod design;
@@ -33,47 +33,46 @@ pub use words::{
 use crate::run::{Cell, Metric};
 use crate::stats::{ClockSteps, Effect, Estimate, holm, paired_effect_in_steps};
 
-/// What a comparison goes by.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Seed of what is resampled.
+    /// Seed of the resampling.
     pub seed: u64,
-    /// Relative differences up to this do not matter: an interval that holds zero and nothing beyond
-    /// is "no difference", a wider one is open.
+    /// Relative differences up to this do not matter: an interval that includes zero and nothing beyond this is "no
+    /// difference", a wider one is open.
     pub negligible: f64,
-    /// Differences up to this, nanoseconds, do not mean anything: a stamp's error can make them.
+    /// Differences up to this, nanoseconds, mean nothing: a timestamp's error can produce them.
     pub floor_ns: f64,
-    /// Times get verdicts even where the answers differ.
+    /// Whether times get verdicts even if the answers differ.
     pub compare_unlike: bool,
 }
 
 impl Default for Settings {
-    /// 1 %, and 10 µs: what kernel stamps are off by at their 99th percentile (`docs/measurement.md`,
-    /// "Accuracy").
+    /// 1 %, and 10 µs: the 99th percentile of the error of kernel timestamps (`docs/measurement.md`, "Accuracy").
     fn default() -> Self {
         Self { seed: 1, negligible: 0.01, floor_ns: 10_000.0, compare_unlike: false }
     }
 }
 
-/// The effect of a variant on one metric, and what it comes to.
+/// The effect of a variant on one metric, and the verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricEffect {
-    /// Which metric.
+    /// The metric.
     pub metric: Metric,
-    /// The effect, nanoseconds; relative ones as shares of the base.
+    /// The effect, nanoseconds; relative effects are shares of the base.
     pub effect: Effect,
-    /// The p-value of the verdict's estimate, adjusted for all comparisons of the same kind (Holm);
-    /// absent with too few rounds, and where answers are unlike.
+    /// The p-value of the verdict's estimate, adjusted for all comparisons of the same kind (Holm); absent with too
+    /// few rounds, or if the answers differ.
     pub p_adjusted: Option<f64>,
-    /// How the answers differ that the metric depends on: then there is no verdict.
+    /// Difference of the answers that the metric depends on, which rules out a verdict.
     pub unlike: Option<AnswerDifference>,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl MetricEffect {
-    /// What the verdict is about: the median of the relative per-round changes; where a base is zero,
-    /// of the absolute ones.
+    /// The estimate that the verdict uses: the median of the relative per-round changes, or of the absolute ones if a
+    /// base is zero.
     pub fn estimate(&self) -> &Estimate {
         estimate_of(&self.effect)
     }
@@ -86,13 +85,13 @@ fn estimate_of(effect: &Effect) -> &Estimate {
 /// A variant compared with its base.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairEffects {
-    /// Which.
+    /// The compared pair.
     pub pair: Pair,
     /// Rounds in which both were proven.
     pub rounds: usize,
-    /// Rounds in which only one of them was; they do not count.
+    /// Rounds in which only one of them was proven; they do not count.
     pub unpaired: usize,
-    /// For every metric that both have, in the order of [`Metric::ALL`].
+    /// Effects on every metric that both have, in the order of [`Metric::ALL`].
     pub metrics: Vec<MetricEffect>,
 }
 
@@ -103,14 +102,14 @@ impl PairEffects {
     }
 }
 
-/// All that a run says.
+/// All comparisons of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// One for each cell, in their order.
+    /// Summary of each cell, in order.
     pub cells: Vec<CellSummary>,
-    /// Every pair: of the first axis, of the others, twins.
+    /// All pairs: of the first axis, of the others, twins.
     pub pairs: Vec<PairEffects>,
-    /// Cells that have nothing to be compared with along an axis.
+    /// Cells without a base along an axis.
     pub base_missing: Vec<BaseMissing>,
 }
 
@@ -122,7 +121,7 @@ pub fn compare(cells: &[Cell], axes: &[Axis], table: &Table, settings: &Settings
     conclude(summaries, pairs, design.base_missing, settings)
 }
 
-/// The effects of one pair on all metrics; verdicts are as if it were the only pair.
+/// The effects of one pair on all metrics, with verdicts as if it were the only pair.
 pub fn effects(table: &Table, pair: Pair, settings: &Settings) -> PairEffects {
     let (rounds, unpaired) = table.common_rounds(pair.base, pair.variant);
     let steps = ClockSteps {
@@ -149,11 +148,11 @@ pub fn effects(table: &Table, pair: Pair, settings: &Settings) -> PairEffects {
     PairEffects { pair, rounds, unpaired, metrics }
 }
 
-/// Puts together what was found pair by pair: adjusts p-values for their number, and verdicts with
-/// them.
+/// Combines the results of all pairs: adjusts p-values for their number, and verdicts accordingly.
 ///
-/// Verdicts of comparisons along the leading axis stand alone, the adjusted p-value beside. Those along other axes count only if they pass together with all others
-/// of the same metric. Twins are one check of the whole run, over all metrics.
+/// Verdicts of comparisons along the leading axis stand alone, along with the adjusted p-value. Those along other axes
+/// count only if they pass together with all others of the same metric. Twins are one check of the whole run, over all
+/// metrics.
 pub fn conclude(
     cells: Vec<CellSummary>,
     mut pairs: Vec<PairEffects>,

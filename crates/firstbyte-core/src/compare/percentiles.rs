@@ -1,29 +1,29 @@
-//! Two ways to connect, percentile by percentile.
+//! Compares two ways of connecting, percentile by percentile.
 
 use super::{Pair, Settings, Table};
 use crate::run::Metric;
 use crate::stats::{ClockSteps, QuantileEffect, paired_quantile_effects};
 
-/// The percentiles that are compared, as shares: every fifth, and the 99th.
+/// Compared percentiles, as shares: every fifth, and the 99th.
 pub const PERCENTILES: [f64; 20] = [
     0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85,
     0.9, 0.95, 0.99,
 ];
 
-/// The differences of one pair in one metric.
+/// Differences of one pair in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PercentileEffects {
-    /// Which ways.
+    /// The compared pair.
     pub pair: Pair,
-    /// In what.
+    /// The metric.
     pub metric: Metric,
     /// Rounds in which both were proven.
     pub rounds: usize,
-    /// Those of [`PERCENTILES`] on either side of which at least one value is expected, nanoseconds.
+    /// Differences at those of [`PERCENTILES`] with at least one expected value on either side, nanoseconds.
     pub percentiles: Vec<QuantileEffect>,
 }
 
-/// The differences of one pair, in all metrics that both have.
+/// The differences of one pair, in all metrics that both cells have.
 pub fn percentile_effects(
     table: &Table,
     pair: Pair,

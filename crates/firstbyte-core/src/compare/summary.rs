@@ -1,4 +1,4 @@
-//! What one cell gave, by itself.
+//! Summary of a single cell.
 
 use super::table::{Counts, Table};
 use crate::run::Metric;
@@ -9,46 +9,46 @@ use crate::stats::{
 /// A quantile of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
-    /// Which.
+    /// The quantile.
     pub q: f64,
-    /// The value, nanoseconds; absent when not even one value is expected beyond
-    /// it (p99 below 100 values): it would be the largest value under another name.
+    /// The value, nanoseconds; absent if not even one value is expected beyond it (p99 below 100 values): it would
+    /// equal the largest value.
     pub ns: Option<f64>,
-    /// Its interval, nanoseconds, where there are values enough.
+    /// Its interval, nanoseconds, if there are enough values.
     pub interval: Option<Interval>,
 }
 
 /// One metric of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricSummary {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// How many values.
+    /// Number of values.
     pub n: usize,
     /// The median with its interval, nanoseconds.
     pub median: Estimate,
-    /// Least value, nanoseconds.
+    /// Smallest value, nanoseconds.
     pub min: f64,
     /// Largest value, nanoseconds.
     pub max: f64,
     /// One for each of [`QUANTILES`].
     pub percentiles: Vec<Percentile>,
-    /// Values more than three scaled MADs from the median: flagged, and part of everything here.
+    /// Values more than three scaled MADs from the median: flagged, but included in all results.
     pub outliers: usize,
     /// Lag-1 autocorrelation.
     pub autocorrelation: Option<f64>,
-    /// Whether that is notable: more than chance gives, and enough to matter.
+    /// Whether the autocorrelation is notable: more than chance gives, and enough to matter.
     pub notable_autocorrelation: bool,
 }
 
-/// One cell.
+/// Summary of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSummary {
     /// Index of the cell.
     pub cell: usize,
-    /// What became of its rows.
+    /// Counts of its rows by outcome.
     pub counts: Counts,
-    /// The metrics it has values of, in the order of [`Metric::ALL`].
+    /// Metrics with values, in the order of [`Metric::ALL`].
     pub metrics: Vec<MetricSummary>,
 }
 
@@ -70,7 +70,7 @@ pub fn summarise(table: &Table, cell: usize) -> CellSummary {
     CellSummary { cell, counts: table.counts(cell), metrics }
 }
 
-/// `steps` are those of the clock: every value may be off by as much.
+/// Summarises one metric; every value may be off by `steps`, the clock's resolution.
 fn summarise_metric(metric: Metric, values: &[f64], steps: f64) -> Option<MetricSummary> {
     let n = values.len();
     let known_to = |estimate: Estimate| in_steps(estimate, steps, n);

@@ -1,25 +1,25 @@
-//! The rows of a run by cell and metric, proven ones only; the others are counted.
+//! The proven rows of a run by cell and metric; other rows are only counted.
 
 use super::answers::AnswerCounts;
 use crate::run::{Metric, Row, Shortfall, Standing};
 
-/// What became of a cell's rows.
+/// Counts of a cell's rows by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All of them but warm-up.
+    /// All rows except warm-up.
     pub asked: usize,
-    /// Those that are pooled.
+    /// Pooled rows.
     pub proven: usize,
-    /// Those that came to their end as something else, by what they lacked; only what occurred, in
-    /// the order of [`Shortfall::ALL`].
+    /// Rows that completed as something else, by shortfall; only those that occurred, in the order of
+    /// [`Shortfall::ALL`].
     pub unproven: Vec<(Shortfall, usize)>,
-    /// Those that failed.
+    /// Failed rows.
     pub failed: usize,
-    /// Warm-up, whatever became of it.
+    /// Warm-up rows, whatever their outcome.
     pub warmup: usize,
 }
 
-/// Stands for "absent": no stretch is five centuries long.
+/// Represents "absent": no measured time is five centuries long.
 const ABSENT: u64 = u64::MAX;
 
 #[derive(Clone, Debug, Default)]
@@ -27,11 +27,11 @@ struct CellColumns {
     counts: Counts,
     /// Rounds of proven rows, ascending.
     rounds: Vec<u32>,
-    /// The largest steps of a reported clock that values were read from, nanoseconds.
+    /// Coarsest resolution of a reported clock behind the values, nanoseconds.
     resolution_ns: u32,
     /// Answers of proven rows.
     answers: AnswerCounts,
-    /// By metric, parallel to `rounds`; empty as long as the metric never had a value.
+    /// Values by metric, parallel to `rounds`; empty until the metric has a value.
     values: [Vec<u64>; Metric::ALL.len()],
 }
 
@@ -42,20 +42,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of `cells` cells, without rows.
+    /// Creates a table of `cells` cells without rows.
     pub fn new(cells: usize) -> Self {
         Self { cells: vec![CellColumns::default(); cells] }
     }
 
-    /// Of `cells` cells, with `rows`.
+    /// Creates a table of `cells` cells with `rows`.
     pub fn from_rows<'a>(cells: usize, rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let mut table = Self::new(cells);
         rows.into_iter().for_each(|row| table.push(row));
         table
     }
 
-    /// Adds a row. Its cell must be one of the table's, otherwise it is left out; a second proven row
-    /// of the same cell and round is counted, but only the first is pooled.
+    /// Adds a row. A row of an unknown cell is ignored; a second proven row of the same cell and round is counted, but
+    /// only the first is pooled.
     pub fn push(&mut self, row: &Row) {
         let Some(cell) = self.cells.get_mut(usize::from(row.cell)) else { return };
         if row.warmup {
@@ -84,13 +84,13 @@ impl Table {
         self.cells.len()
     }
 
-    /// What became of the rows of `cell`.
+    /// Counts of the rows of `cell` by outcome.
     pub fn counts(&self, cell: usize) -> Counts {
         self.cells.get(cell).map(|c| c.counts.clone()).unwrap_or_default()
     }
 
-    /// How far each value of `cell` may be off, either way, because of the steps of a clock that another program
-    /// read, nanoseconds: the largest there are. Zero where none was reported.
+    /// Largest error of each value of `cell` in either direction, due to the resolution of another program's clock,
+    /// nanoseconds. Zero if no clock was reported.
     pub fn resolution_ns(&self, cell: usize) -> f64 {
         self.cells.get(cell).map_or(0.0, |cell| f64::from(cell.resolution_ns))
     }
@@ -106,8 +106,7 @@ impl Table {
         column.iter().filter(|ns| **ns != ABSENT).map(|ns| *ns as f64).collect()
     }
 
-    /// The values of `metric` of the rounds in which both cells have one, nanoseconds: of `base` and
-    /// of `variant`.
+    /// The values of `metric` in the rounds for which both cells have one, nanoseconds: of `base` and of `variant`.
     pub fn paired(&self, base: usize, variant: usize, metric: Metric) -> (Vec<f64>, Vec<f64>) {
         let mut values = (Vec::new(), Vec::new());
         let (Some(base), Some(variant)) = (self.cells.get(base), self.cells.get(variant)) else {
@@ -128,7 +127,7 @@ impl Table {
         values
     }
 
-    /// In how many rounds both cells were proven, and in how many only one of them.
+    /// Number of rounds in which both cells were proven, and in which only one of them was.
     pub fn common_rounds(&self, base: usize, variant: usize) -> (usize, usize) {
         let (Some(base), Some(variant)) = (self.cells.get(base), self.cells.get(variant)) else {
             return (0, 0);
@@ -140,8 +139,7 @@ impl Table {
 
 impl CellColumns {
     fn pool(&mut self, row: &Row) {
-        // Rows come in the order of rounds; what does not (a file put together by hand) is put in
-        // its place.
+        // Rows come in the order of rounds; rows out of order (in a file edited by hand) are inserted in place.
         let at = match self.rounds.last() {
             Some(last) if *last >= row.round => match self.rounds.binary_search(&row.round) {
                 Ok(_) => return,
@@ -166,7 +164,7 @@ impl CellColumns {
     }
 }
 
-/// The places of the rounds that are in both ascending lists.
+/// Indices of the rounds in both ascending lists.
 fn common<'a>(a: &'a [u32], b: &'a [u32]) -> impl Iterator<Item = (usize, usize)> + 'a {
     let (mut i, mut j) = (0, 0);
     std::iter::from_fn(move || {

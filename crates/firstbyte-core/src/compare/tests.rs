@@ -48,7 +48,7 @@ fn row(cell: u16, round: u32, tls_ns: u64) -> Row {
     }
 }
 
-/// Rounds of two cells around 20 ms, the second's `ratio` times the first's; `noise` is relative.
+/// Rounds of two cells around 20 ms; the second cell's values are `ratio` times the first's; `noise` is relative.
 fn two_cells(rounds: u32, ratio: f64, noise: f64) -> Vec<Row> {
     let mut random = fastrand::Rng::with_seed(21);
     let mut value = |ratio: f64| {
@@ -63,9 +63,9 @@ fn tls_pair() -> Vec<Cell> {
     vec![cell(&[TLS12, here[0], here[1]]), cell(&[TLS13, here[0], here[1]])]
 }
 
-/// The comparison of two cells, and the verdict on the TLS handshake in words.
+/// The comparison of two cells, and the sentence with the verdict on the TLS handshake.
 fn verdict(rows: &[Row]) -> (Comparison, String) {
-    // Sydney and IPv4 are named because there are others.
+    // The sentence names Sydney and IPv4 because there are others.
     let mut cells = tls_pair();
     cells.push(cell(&[TLS12, ("edge", "tokyo", "Tokyo"), ("family", "6", "IPv6")]));
     let axes = axes_of(&cells);
@@ -101,7 +101,7 @@ fn an_axis_of_one_value_is_not_the_first() {
 
 #[test]
 fn a_base_that_was_left_out_is_named_and_none_is_guessed() {
-    // 0-RTT needs TLS 1.3: the cell "TLS 1.2, 0-RTT" was never made.
+    // 0-RTT needs TLS 1.3, so the cell "TLS 1.2, 0-RTT" was never created.
     let cells = [cell(&[TLS12, FULL]), cell(&[TLS13, FULL]), cell(&[TLS13, ZERO_RTT])];
     let design = Design::new(&cells, &axes_of(&cells));
     let ends: Vec<(usize, usize, Role)> =
@@ -117,7 +117,7 @@ fn a_base_that_was_left_out_is_named_and_none_is_guessed() {
     );
 }
 
-/// Cells left out can turn the order of appearance around; the order given is what counts.
+/// Left-out cells can reverse the order of appearance; the given order counts.
 #[test]
 fn the_first_value_is_the_one_given_first() {
     let cells = [cell(&[TLS12, FULL]), cell(&[TLS13, ZERO_RTT]), cell(&[TLS13, FULL])];
@@ -140,7 +140,7 @@ fn only_proven_rows_count_and_the_others_are_counted() {
     rows[4].standing = Standing::Unproven(Shortfall::Resumed);
     rows[6].standing = Standing::Unproven(Shortfall::NotResumed);
     rows[8].standing = Standing::Unproven(Shortfall::Resumed);
-    // What does not count may say anything.
+    // Rows that do not count may contain anything.
     for row in &mut rows[..10] {
         row.metrics.set_ns(Metric::Tls, 1);
     }
@@ -160,7 +160,7 @@ fn rows_pair_by_round_whatever_their_order() {
     let rows = two_cells(60, 0.9, 0.02);
     let mut other = rows.clone();
     fastrand::Rng::with_seed(2).shuffle(&mut other);
-    // A round told twice counts once.
+    // A duplicate round counts once.
     other.push(row(0, 3, 77));
     let (ordered, shuffled) = (Table::from_rows(2, &rows), Table::from_rows(2, &other));
     assert_eq!(ordered.paired(0, 1, Metric::Tls), shuffled.paired(0, 1, Metric::Tls));
@@ -227,7 +227,7 @@ fn differences_the_clock_could_make_are_none() {
     assert!(words.contains("differs by less than the clock can measure"), "{words}");
 }
 
-/// As a browser reads them, in steps of a millisecond.
+/// The rows as a browser reads them, in steps of a millisecond.
 fn reported(rows: &[Row]) -> Vec<Row> {
     let read = |row: &Row| {
         let mut metrics = row.metrics;
@@ -240,21 +240,21 @@ fn reported(rows: &[Row]) -> Vec<Row> {
 
 #[test]
 fn what_a_coarse_clock_says_is_known_up_to_its_steps() {
-    // 8 ms of 20 are more than two steps; the steps are in the interval.
+    // 8 ms of 20 are more than two steps; the interval includes the steps.
     let (comparison, _) = verdict(&reported(&two_cells(100, 0.6, 0.01)));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert_eq!(found.verdict, Verdict::Faster);
     assert!(found.effect.difference.interval.unwrap().half_width() >= 2e6);
     let summary = comparison.cells[0].metric(Metric::Tls).unwrap();
     assert!(summary.median.interval.unwrap().half_width() >= 1e6, "{summary:?}");
-    // Readings that are all the same do not show that times are.
+    // Identical readings do not prove identical times.
     let same: Vec<Row> =
         (0..100).flat_map(|r| [row(0, r, 20_400_000), row(1, r, 20_600_000)]).collect();
     let (comparison, words) = verdict(&reported(&same));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }), "{found:?}");
     assert!(words.contains("differs by less than the clock can measure"), "{words}");
-    // A difference within the steps is none that more rounds would settle.
+    // More rounds would not settle a difference smaller than the steps.
     let (comparison, words) = verdict(&reported(&two_cells(400, 0.95, 0.05)));
     let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
     assert!(
@@ -293,7 +293,7 @@ fn a_quantile_refuses_until_there_are_rounds_enough() {
     assert!(words.contains(" % (95 % interval "), "{words}");
 }
 
-/// Rounds of two cells whose total is as long as their handshake, with these answers, status and size.
+/// Rounds of two cells with these answers (status and size), whose total is as long as their handshake.
 fn answered(rounds: u32, answers: [(u16, u64); 2]) -> Vec<Row> {
     let mut rows = two_cells(rounds, 0.48, 0.02);
     for row in &mut rows {
@@ -330,7 +330,7 @@ fn unlike_answers_have_no_verdict_on_what_depends_on_them() {
     );
     assert_eq!(tls.0, Verdict::Faster, "the handshake ends before the answer");
     assert!(tls.2.starts_with("TLS 1.3 cut the median TLS handshake time by 5"), "{}", tls.2);
-    // Few rounds are no better reason.
+    // Few rounds are not a better reason.
     for rounds in [10, 100] {
         let (total, _) = compared(&answered(rounds, [(200, 5), (429, 0)]), &settings);
         assert_eq!(total.0, Verdict::Unlike(AnswerDifference::Statuses(200, 429)));
@@ -373,7 +373,7 @@ fn twins_with_unlike_answers_check_nothing() {
     );
 }
 
-/// Cells 0 and 1 are twins; `ratio` is what one is of the other.
+/// Cells 0 and 1 are twins; one is `ratio` times the other.
 fn twins(ratio: f64) -> (Comparison, String) {
     let mut cells = tls_pair();
     cells[1] = Cell { twin_of: Some(0), ..cells[0].clone() };
@@ -401,7 +401,7 @@ fn twins_check_the_experiment() {
     );
 }
 
-/// Eleven secondary comparisons of nothing, of which one looks like something taken alone.
+/// Eleven secondary comparisons without an effect, one of them apparently significant if taken alone.
 #[test]
 fn secondary_comparisons_count_together() {
     let mut cells = vec![cell(&[TLS12, ("edge", "0", "edge 0")])];
@@ -466,8 +466,8 @@ fn summaries_have_percentiles_outliers_and_order() {
     assert_eq!(few.metric(Metric::Tls).unwrap().percentiles[4].ns, None, "p99 of 50");
 }
 
-/// The time this takes is that of a large run, and of this test:
-/// `time cargo test -p firstbyte-core --release -- --ignored a_large_run`.
+/// Takes as long as a large run, plus this test: `time cargo test -p firstbyte-core --release -- --ignored
+/// a_large_run`.
 #[test]
 #[ignore = "a large run, to be timed"]
 fn a_large_run() {
@@ -494,7 +494,7 @@ fn a_large_run() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever rows there are: every number is one, every verdict has its words.
+    /// For arbitrary rows, every number is a number and every verdict has its words.
     #[test]
     fn any_rows_give_numbers_and_words(
         rows in proptest::collection::vec(

@@ -1,45 +1,45 @@
-//! What an effect comes to.
+//! Verdicts on effects.
 
 use super::{AnswerDifference, Settings, estimate_of};
 use crate::stats::{
     ALPHA, Effect, Estimate, FEWEST_ROUNDS, Outlook, QuantileEffect, fewest_for_quantile, outlook,
 };
 
-/// What an effect comes to.
+/// Verdict on an effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// The interval lies below zero.
     Faster,
     /// The interval lies above zero.
     Slower,
-    /// The interval holds nothing that matters.
+    /// The interval includes only negligible differences.
     NoDifference {
-        /// The largest difference it holds, in the estimate's unit.
+        /// Largest difference in the interval, in the estimate's unit.
         largest: f64,
-        /// Whether that is for the clock to say: the difference may even be there, but a stamp's
-        /// error could make it ([`Settings::floor_ns`]), or the steps of a clock that was reported.
+        /// Whether the clock's error is the reason: a difference may exist, but a timestamp's error
+        /// ([`Settings::floor_ns`]) or a reported clock's resolution could produce it.
         below_floor: bool,
     },
-    /// The interval holds zero, and more than does not matter.
+    /// The interval includes zero, and differences that matter.
     Open {
-        /// What more rounds would do.
+        /// Effect of more rounds.
         outlook: Outlook,
     },
-    /// The interval lies on one side of zero, but not once all comparisons of its kind count.
+    /// The interval excludes zero, but not after adjusting for all comparisons of its kind.
     NotAmongAll {
-        /// The p-value adjusted for them.
+        /// The adjusted p-value.
         p_adjusted: f64,
     },
     /// Too few rounds for an interval.
     TooFewRounds {
-        /// The fewest that give one.
+        /// Fewest rounds for an interval.
         needed: usize,
     },
     /// The answers differ, so their times are not compared.
     Unlike(AnswerDifference),
 }
 
-/// The verdict on an effect at the median; `p_value` is what counts as its p-value.
+/// The verdict on an effect at the median; `p_value` is the p-value to use.
 pub fn judge(effect: &Effect, p_value: Option<f64>, settings: &Settings) -> Verdict {
     let relative = effect.relative.is_some();
     let off = effect.steps.of_difference();
@@ -51,8 +51,8 @@ pub fn judge(effect: &Effect, p_value: Option<f64>, settings: &Settings) -> Verd
     decide(estimate_of(effect), &effect.difference, p_value, effect.rounds, &unit, FEWEST_ROUNDS)
 }
 
-/// The verdict on the difference at a quantile, in shares of the base's quantile, which it refuses
-/// below as many rounds as the quantile needs.
+/// The verdict on the difference at a quantile, as a share of the base's quantile. There is none with fewer rounds
+/// than the quantile needs.
 pub fn judge_quantile(effect: &QuantileEffect, rounds: usize, settings: &Settings) -> Verdict {
     let estimate = relative_quantile(effect);
     let unit = Unit {
@@ -64,7 +64,7 @@ pub fn judge_quantile(effect: &QuantileEffect, rounds: usize, settings: &Setting
     decide(&estimate, &effect.difference, estimate.p_value, rounds, &unit, needed)
 }
 
-/// The difference at a quantile in shares of the base's.
+/// The difference at a quantile as a share of the base's.
 pub(super) fn relative_quantile(effect: &QuantileEffect) -> Estimate {
     effect.difference.per(base_of(effect))
 }
@@ -73,8 +73,8 @@ const fn base_of(effect: &QuantileEffect) -> f64 {
     if effect.base > 0.0 { effect.base } else { 1.0 }
 }
 
-/// What does not matter in the unit of an estimate, and in nanoseconds; and what of its interval more rounds leave,
-/// in its unit.
+/// Negligible differences in the unit of an estimate, and in nanoseconds; and the part of its interval that more
+/// rounds do not reduce, in its unit.
 struct Unit {
     negligible: f64,
     floor: f64,

@@ -1,4 +1,4 @@
-//! Verdicts in words.
+//! Writes verdicts as sentences.
 
 use super::design::{Axis, BaseMissing, Pair, Role};
 use super::verdict::{judge_quantile, relative_quantile};
@@ -6,8 +6,9 @@ use super::{AnswerCounts, AnswerDifference, MetricEffect, Settings, Verdict};
 use crate::run::{Cell, Metric};
 use crate::stats::{Estimate, FORESEEABLE_ROUNDS, Interval, Outlook, QuantileEffect};
 
-/// The verdict on one metric of a pair, in words: "Sydney, IPv4: TLS 1.3 cut the median TLS handshake time by
-/// 49.6 % (95 % interval 49.1 to 50.0 %)".
+/// The verdict on one metric of a pair as a sentence.
+///
+/// For example: "Sydney, IPv4: TLS 1.3 cut the median TLS handshake time by 49.6 % (95 % interval 49.1 to 50.0 %)".
 pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffect) -> String {
     let scale = if effect.effect.relative.is_some() { Scale::Share } else { Scale::Nanoseconds };
     let estimate = effect.estimate();
@@ -18,7 +19,7 @@ pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffec
     phrase(&names, effect.metric.phrase(), "median", estimate, &effect.verdict, scale)
 }
 
-/// The verdict on a quantile of one metric of a pair, in words, or how many rounds it needs.
+/// The verdict on a quantile of one metric of a pair as a sentence, or the number of rounds it needs.
 pub fn quantile_sentence(
     cells: &[Cell],
     axes: &[Axis],
@@ -41,17 +42,17 @@ pub fn base_missing_sentence(cells: &[Cell], axes: &[Axis], missing: &BaseMissin
     format!("{cell} has no baseline along {axis}: {} was not measured", missing.base)
 }
 
-/// Axes whose values are alternatives to each other, not changes to one connection: "Sydney took 20 times as
-/// long as London", not "Sydney raised the total time".
+/// Axes whose values are alternatives, not changes to one connection: "Sydney took 20 times as long as London", not
+/// "Sydney raised the total time".
 const ALTERNATIVES: [&str; 8] =
     ["site", "edge", "client", "family", "resolver", "run", "file", "server"];
 
-/// Who is compared, and where.
+/// Names of the compared cells, and of the place.
 struct Names {
     variant: String,
     base: String,
     are_alternatives: bool,
-    /// Labels of the other axes that vary: "Sydney, IPv4".
+    /// Labels of the other varied axes: "Sydney, IPv4".
     place: Vec<String>,
 }
 
@@ -93,7 +94,7 @@ impl Names {
         }
     }
 
-    /// "Sydney, IPv4: ", or nothing.
+    /// "Sydney, IPv4: ", or empty.
     fn prefix(&self) -> String {
         if self.place.is_empty() { String::new() } else { format!("{}: ", self.place.join(", ")) }
     }
@@ -232,7 +233,7 @@ pub fn describe_difference(difference: AnswerDifference) -> String {
 /// From this growth on, "16 times as long" reads better than "1500 % slower".
 pub const TIMES_FROM: f64 = 1.0;
 
-/// How many times as long something takes that grew by this share: "2.4", "16".
+/// Factor of the duration after this relative growth: "2.4", "16".
 pub fn times(growth: f64) -> String {
     let factor = growth + 1.0;
     if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") }
@@ -298,13 +299,13 @@ const fn direction(change: f64) -> &'static str {
     if change < 0.0 { "faster" } else { "slower" }
 }
 
-/// The ends of an interval on one side of zero by their distance from it.
+/// Ends of an interval on one side of zero, the nearer one first.
 fn ordered(interval: &Interval) -> (f64, f64) {
     let (a, b) = (interval.low.abs(), interval.high.abs());
     (a.min(b), a.max(b))
 }
 
-/// What an estimate's numbers are.
+/// Unit of an estimate.
 #[derive(Clone, Copy, PartialEq)]
 enum Scale {
     /// Shares of the base, shown in per cent.
@@ -321,7 +322,7 @@ impl Scale {
         }
     }
 
-    /// As many decimals as show a tenth of `width`, at most three.
+    /// Number of decimals that shows a tenth of `width`, at most three.
     fn digits_of(self, width: f64) -> usize {
         let shown = width * self.unit().0;
         [1.0, 0.1, 0.01].iter().position(|least| shown >= *least).unwrap_or(3)
@@ -331,8 +332,8 @@ impl Scale {
         self.digits_of(interval.half_width())
     }
 
-    /// With so many decimals, or up to three if it would be shown as zero and is not: an interval that
-    /// ends just beside zero must not seem to end at it.
+    /// Formats with `digits` decimals, or up to three if a non-zero value would look like zero: an interval that ends
+    /// close to zero must not seem to end at it.
     fn number(self, value: f64, digits: usize) -> String {
         let shown = value * self.unit().0;
         let is_zero = |digits: usize| shown.abs() < 0.5 * 0.1f64.powi(digits as i32);
@@ -358,7 +359,7 @@ impl Scale {
         format!("{} to {} {}", number(interval.low), number(interval.high), self.unit().1)
     }
 
-    /// To the last decimal shown, upwards: "no larger than" must not be rounded down.
+    /// Rounds up to the last displayed decimal: "no larger than" must not be rounded down.
     fn round_up(self, value: f64, digits: usize) -> f64 {
         let step = self.unit().0 * 10f64.powi(digits as i32);
         (value * step - 1e-9).ceil() / step
@@ -378,7 +379,7 @@ pub fn percent(change: f64) -> String {
     format!("{sign}{number} %")
 }
 
-/// A forecast to two significant digits: more would be pretence.
+/// A forecast to two significant digits: more would be false precision.
 fn about(rounds: usize) -> String {
     let mut step = 1;
     while rounds / step >= 100 {

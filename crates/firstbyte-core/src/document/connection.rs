@@ -97,7 +97,7 @@ pub struct PhaseRecord {
     pub parts: PartsRecord,
 }
 
-/// The parts of a stretch of time; they add up to it.
+/// The parts of a stretch of time, which add up to it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct PartsRecord {
@@ -292,12 +292,12 @@ pub struct FailureRecord {
 }
 
 impl ConnectionRecord {
-    /// The stored form of `connection`, by what it shows of its server itself.
+    /// Converts `connection` to its stored form, using its own evidence about the server.
     pub fn from_connection(connection: &Connection) -> Self {
         Self::with_split(connection, &Split::attribute(connection))
     }
 
-    /// The stored form of `connection`, split like this.
+    /// Converts `connection` to its stored form, with the given split.
     pub fn with_split(connection: &Connection, split: &Split) -> Self {
         let Facts { client, remote, local, reused, proxy, tcp, quic, tls, http, panel, processor } =
             &connection.facts;
@@ -579,7 +579,7 @@ impl FailureRecord {
             failure_type: Some(failure.failure_type().as_str().into()),
             cause: failure.cause.name().into(),
             message: failure.cause.to_string(),
-            // Whoever can say what to do fills it in; what was said before is kept.
+            // Callers that can give advice fill it in; recorded advice is kept.
             hint: match &failure.cause {
                 Cause::Recorded { advice, .. } => advice.clone(),
                 _ => None,
@@ -588,14 +588,14 @@ impl FailureRecord {
         }
     }
 
-    /// The failure that it tells of: the same text, without the values it was made of.
+    /// Converts to a failure with the same text, but without the values in it.
     pub(super) fn failure(self) -> Failure {
         Failure {
-            // A phase of a later version: the connection did not come to its end, wherever.
+            // A phase of a later version: the connection did not complete, in an unknown phase.
             phase: PhaseName::named(&self.phase).unwrap_or(PhaseName::Receive),
             cause: Cause::Recorded {
                 name: self.cause,
-                // A name of a later version is one of those that there are; files without any are older.
+                // Map a name of a later version to a known one; older files have none.
                 failure_type: self
                     .failure_type
                     .map_or(FailureType::Unknown, |name| FailureType::nearest(&name)),

@@ -1,8 +1,8 @@
-//! Facts that repeat from sample to sample, stored once and referred to by number.
+//! Facts that repeat from sample to sample, stored once and referenced by number.
 //!
-//! A certificate chain is the same in every sample of a server, most of a response's header fields
-//! are, `date` is not: a kind of fact is given numbers until it has shown to vary, and is written
-//! where it occurs from then on. So what is kept in memory is bounded, whatever a server sends.
+//! A certificate chain and most response header fields are the same in every sample of a server, but `date` is not. So
+//! values of a kind get numbers until the kind proves to vary; from then on its values are stored inline. This bounds
+//! memory, whatever a server sends.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,22 +16,22 @@ use serde_json::Value;
 use super::seal;
 use super::stored::{StoredCertificate, StoredClient, StoredProxy, StoredTls};
 
-/// How many values of a kind are given numbers.
+/// Maximum number of a kind's values that get numbers.
 const OF_A_KIND: u32 = 64;
-/// How many values of a header field are given numbers: one that has had more varies.
+/// Maximum number of a header field's values that get numbers: a field with more of them varies.
 const OF_A_HEADER: u32 = 8;
-/// How many facts are given numbers at all.
+/// Maximum number of facts with numbers in total.
 const AT_ALL: usize = 16_384;
 
 /// A fact that can be shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Fact {
-    /// Which program made connections.
+    /// The program that made connections.
     Client(StoredClient),
-    /// The proxy that connections went through.
+    /// The proxy of connections.
     Proxy(StoredProxy),
-    /// What a TLS handshake settled.
+    /// Outcome of a TLS handshake.
     Tls(StoredTls),
     /// A certificate chain, leaf first.
     Certificates(Vec<StoredCertificate>),
@@ -41,7 +41,7 @@ pub enum Fact {
     Messages(Vec<String>),
 }
 
-/// A fact, or the number under which it was stored.
+/// A fact, or the number under which it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Shared<T> {
@@ -52,8 +52,8 @@ pub enum Shared<T> {
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
-    /// As an untagged enum is read, but without keeping what is read until it is known which it is: there are a
-    /// dozen in each sample of a run.
+    /// Like an untagged enum, but without buffering the value until its kind is known: each sample of a run has a
+    /// dozen of them.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
@@ -80,7 +80,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
     }
 }
 
-/// Gives numbers to facts, while a run is written.
+/// Assigns numbers to facts while a run is written.
 #[derive(Debug, Default)]
 pub struct Interner {
     numbers: HashMap<String, u32>,
@@ -91,12 +91,12 @@ pub struct Interner {
 }
 
 impl Interner {
-    /// Gives no numbers: every line stands alone.
+    /// Assigns no numbers: every line stands alone.
     pub fn sharing_nothing() -> Self {
         Self { shares_nothing: true, ..Self::default() }
     }
 
-    /// Continues after `facts`, which are stored already.
+    /// Continues after `facts`, which are already stored.
     pub fn after(facts: &FactTable) -> Self {
         let mut interner = Self::default();
         for (number, fact) in &facts.0 {
@@ -109,7 +109,7 @@ impl Interner {
         interner
     }
 
-    /// The number of `fact`; absent when it is not to have one.
+    /// The number of `fact`; `None` if it gets none.
     pub(super) fn number(&mut self, fact: &Fact) -> Option<u32> {
         if self.shares_nothing {
             return None;
@@ -137,12 +137,12 @@ impl Interner {
         Some(number)
     }
 
-    /// The lines, each with its end, that have to be stored before the next sample is.
+    /// Lines, with line endings, that must be stored before the next sample.
     pub fn fresh(&self) -> &[String] {
         &self.fresh
     }
 
-    /// The fresh lines are stored.
+    /// Records that the fresh lines have been stored.
     pub fn stored(&mut self) {
         self.fresh.clear();
     }
@@ -159,15 +159,15 @@ fn kind(fact: &Fact) -> String {
     }
 }
 
-/// The facts of a run by their numbers, while it is read.
+/// The facts of a run by number, while the run is read.
 #[derive(Clone, Debug, Default)]
 pub struct FactTable(HashMap<u32, Fact>);
 
 impl FactTable {
-    /// Takes up the line `line`. One of a kind that is not known is of no consequence.
+    /// Adds the fact in `line`. Unknown kinds are ignored.
     ///
     /// # Errors
-    /// When it is not JSON, or has no number.
+    /// The line is not JSON, or has no number.
     pub fn take(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
         #[derive(Deserialize)]
         struct Raw {
@@ -182,7 +182,7 @@ impl FactTable {
         Ok(())
     }
 
-    /// Takes over what `other` has.
+    /// Adds all facts of `other`.
     pub fn merge(&mut self, other: Self) {
         self.0.extend(other.0);
     }

@@ -1,8 +1,8 @@
 //! Stored forms: versioned, self-describing, with units in the names.
 //!
-//! One JSON object a line. `format` and `version` come first; a reader refuses a version above its
-//! own. Within a version fields are only added, and a reader ignores those it does not know.
-//! Absent is `null`, never zero. Every field is described in `docs/formats.md`.
+//! One JSON object per line. `format` and `version` come first; a reader refuses a version above its own. Within a
+//! version fields are only added, and a reader ignores unknown fields. Absent is `null`, never zero. `docs/formats.md`
+//! describes every field.
 
 mod connection;
 mod interned;

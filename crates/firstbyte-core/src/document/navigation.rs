@@ -1,7 +1,7 @@
-//! The stored form of a page load: a line that stands alone.
+//! The stored form of a page load: a self-contained line.
 //!
-//! The document is a stored sample. What is unknown is left out. What is read is checked: a page whose parts
-//! contradict each other is refused.
+//! The document is a stored sample. Unknown values are left out. The reader checks the page, and refuses one whose
+//! parts contradict each other.
 
 #[cfg(test)]
 mod fixtures;
@@ -103,7 +103,7 @@ pub enum StoredBeginning {
     },
 }
 
-/// Which other connection it was opened beside.
+/// The other connection in its race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredRace {
@@ -111,7 +111,7 @@ pub struct StoredRace {
     pub won: bool,
 }
 
-/// What had a resource loaded.
+/// What triggered the load of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredInitiator {
@@ -158,25 +158,25 @@ pub struct StoredResource {
     pub failure: Option<FailureRecord>,
 }
 
-/// Why a stored page load cannot be taken up.
+/// Why a stored page load cannot be read.
 #[derive(Debug)]
 pub enum NavigationError {
-    /// It is not JSON of this form.
+    /// Not JSON of this form.
     Malformed(serde_json::Error),
-    /// It is of another format.
+    /// Another format.
     Format(String),
-    /// It is of a later version.
+    /// A later version.
     Version(u32),
-    /// It refers to a fact that is not stored before it.
+    /// A reference to a fact that is not stored before it.
     Missing(MissingFact),
-    /// A value of a later version, where it decides what times mean.
+    /// A value of a later version, in a field that determines the meaning of times.
     UnknownValue {
-        /// Of what.
+        /// Kind of the value.
         what: &'static str,
         /// The value.
         value: String,
     },
-    /// Its parts contradict each other.
+    /// Contradictory parts.
     Flaw(NavigationFlaw),
 }
 
@@ -208,20 +208,20 @@ impl From<MissingFact> for NavigationError {
     }
 }
 
-/// Appends the line of `navigation` to `out`, with its end.
+/// Appends the line of `navigation` to `out`, with its line ending.
 ///
 /// # Errors
-/// None that can occur: the model has a stored form for everything.
+/// Cannot occur: the model has a stored form for everything.
 pub fn navigation_line(navigation: &Navigation, out: &mut Vec<u8>) -> std::io::Result<()> {
     let stored = StoredNavigation::from_navigation(navigation, &mut Interner::sharing_nothing());
     serde_json::to_writer(&mut *out, &stored)?;
     out.write_all(b"\n")
 }
 
-/// The page load of `line`.
+/// Parses the page load in `line`.
 ///
 /// # Errors
-/// When it is none, of a later version, or contradicts itself.
+/// The line is not a page load, is of a later version, or contradicts itself.
 pub fn navigation(line: &[u8]) -> Result<Navigation, NavigationError> {
     #[derive(Deserialize)]
     struct Head {
@@ -248,7 +248,7 @@ const fn stamp((at, clock): StoredStamp) -> Stamp {
     Stamp { at: Offset::from_nanos(at), clock: clock.0 }
 }
 
-/// A value by its name, which has to be known.
+/// Finds a value by its name, which must be known.
 fn known<T>(
     what: &'static str,
     name: Option<String>,
@@ -262,7 +262,7 @@ fn known<T>(
 }
 
 impl StoredNavigation {
-    /// The stored form of `navigation`; facts that repeat stand where `interner` has them.
+    /// Converts `navigation` to its stored form; `interner` stores repeated facts.
     pub fn from_navigation(navigation: &Navigation, interner: &mut Interner) -> Self {
         let Navigation {
             main,
@@ -294,10 +294,10 @@ impl StoredNavigation {
         }
     }
 
-    /// The page load; `facts` are those that it refers to.
+    /// Converts to a page load; `facts` are those that it refers to.
     ///
     /// # Errors
-    /// When one is not there, a value is not known, or it contradicts itself.
+    /// A fact is missing, a value is unknown, or the page load contradicts itself.
     pub fn navigation(self, facts: &FactTable) -> Result<Navigation, NavigationError> {
         let connections: Result<_, _> =
             self.connections.into_iter().map(|connection| connection.connection(facts)).collect();

@@ -1,4 +1,4 @@
-//! The stored forms of a sample's several requests: of run files, and of lines for other programs.
+//! The stored forms of a sample's requests: for run files, and for lines that other programs read.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct StoredRequests {
     pub exchanges: Vec<StoredExchange>,
 }
 
-/// One request and its response, in a run file. A time is when, and by which clock.
+/// One request and its response, in a run file. Each time comes with its clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredExchange {
@@ -39,7 +39,7 @@ pub struct StoredExchange {
     pub failure: Option<FailureRecord>,
 }
 
-/// When, nanoseconds from the sample's origin, and by which clock.
+/// Nanoseconds from the sample's origin, and the clock.
 pub type StoredTime = (i64, StoredClock);
 
 fn stored_time(stamp: Stamp) -> StoredTime {
@@ -111,7 +111,7 @@ impl StoredExchange {
     }
 }
 
-/// The requests of a sample, for other programs: with what follows from them.
+/// The requests of a sample, for other programs: with derived values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct RequestsRecord {
@@ -140,7 +140,7 @@ pub struct ExchangeRecord {
 }
 
 impl RequestsRecord {
-    /// The stored form of the requests of `sample`; absent where it is of one.
+    /// Converts the requests of `sample` to their stored form; `None` for a single request.
     pub(super) fn from_sample(sample: &Sample) -> Option<Self> {
         let requests = sample.requests.as_ref()?;
         let end = requests.end().map(|end| end.since(Offset::ZERO));

@@ -13,7 +13,7 @@ pub const SAMPLE_FORMAT: &str = "firstbyte/sample";
 /// Value of the field `version`.
 pub const SAMPLE_VERSION: u32 = 1;
 
-/// One sample, as stored: the fields of its last connection, and those that redirected to it.
+/// One sample, as stored: the fields of its last connection, and the connections that redirected to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct SampleRecord {
@@ -33,7 +33,7 @@ pub struct SampleRecord {
     pub requests: Option<RequestsRecord>,
 }
 
-/// What a sample is within a run.
+/// A sample's place in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct OfRunRecord {
@@ -65,7 +65,7 @@ impl OfRunRecord {
 }
 
 impl SampleRecord {
-    /// The stored form of `taken`, a visit to `cell`.
+    /// Converts `taken`, a visit to `cell`, to its stored form.
     pub fn from_taken(taken: &Taken, cell: &Cell) -> Self {
         Self {
             of_run: Some(OfRunRecord::from_taken(taken, cell)),
@@ -73,7 +73,7 @@ impl SampleRecord {
         }
     }
 
-    /// The stored form of `sample`.
+    /// Converts `sample` to its stored form.
     pub fn from_sample(sample: &Sample) -> Self {
         Self {
             format: SAMPLE_FORMAT.into(),

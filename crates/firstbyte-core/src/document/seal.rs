@@ -1,29 +1,29 @@
-//! A checksum in a stored line: whether it still is as it was written.
+//! A checksum in a stored line that shows whether the line was changed.
 //!
-//! It is the object's last member, `"crc32":"…"`, of all that stands before it (CRC-32 as in gzip, RFC 1952 §8, in eight
-//! digits). Readers that do not know it pass over it. A program that rewrites a line leaves it out.
+//! It is the object's last member, `"crc32":"…"`, and covers everything before it (CRC-32 as in gzip, RFC 1952 §8, in
+//! eight digits). Readers that do not know it ignore it. A program that rewrites a line leaves it out.
 
-/// What stands before the digits.
+/// Text before the digits.
 const BEFORE: &[u8] = b",\"crc32\":\"";
-/// What stands behind them.
+/// Text after the digits.
 const BEHIND: &[u8] = b"\"}";
 const DIGITS: usize = 8;
-/// All of it.
+/// Length of the whole member.
 const BYTES: usize = BEFORE.len() + DIGITS + BEHIND.len();
 
-/// What a line's checksum says.
+/// State of a line's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seal {
-    /// The line is as it was written.
+    /// The checksum matches.
     Whole,
-    /// It is not.
+    /// The checksum does not match.
     Broken,
-    /// It has none.
+    /// The line has no checksum.
     Absent,
 }
 
 impl Seal {
-    /// That of `line`, which is without its end.
+    /// Checks `line`, given without its line ending.
     pub fn read(line: &[u8]) -> Self {
         let Some((sealed, seal)) = line.split_last_chunk::<BYTES>() else { return Self::Absent };
         let digits = seal.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(BEHIND));
@@ -35,7 +35,7 @@ impl Seal {
     }
 }
 
-/// Gives the object that `out` has from `begin` on, to its end, a checksum.
+/// Adds a checksum to the object in `out` from `begin` on.
 pub fn seal(out: &mut Vec<u8>, begin: usize) {
     debug_assert_eq!(out.last(), Some(&b'}'));
     out.pop();
@@ -45,7 +45,7 @@ pub fn seal(out: &mut Vec<u8>, begin: usize) {
     out.extend_from_slice(BEHIND);
 }
 
-/// In lower case alone: another case would be another line.
+/// Lower case only: upper case would make a different line.
 fn hexadecimal(sum: u32) -> [u8; DIGITS] {
     const OF: &[u8; 16] = b"0123456789abcdef";
     let digit = |place: usize| OF[(sum >> (28 - 4 * place)) as usize & 0xf];

@@ -1,19 +1,19 @@
-//! Lengths of time as stored forms have them: whole nanoseconds, for `#[serde(with = …)]`.
+//! The stored form of durations: integer nanoseconds, for `#[serde(with = …)]`.
 
 use std::time::Duration;
 
-/// More than five centuries are as many as there is room for.
+/// Converts to nanoseconds, saturating after five centuries.
 fn stored(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A duration.
+/// A single duration.
 pub mod nanoseconds {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes it.
+    /// Serialises a duration.
     ///
     /// # Errors
     /// The serializer's.
@@ -21,7 +21,7 @@ pub mod nanoseconds {
         to.serialize_u64(super::stored(*duration))
     }
 
-    /// Reads it.
+    /// Deserialises a duration.
     ///
     /// # Errors
     /// The deserializer's.
@@ -30,13 +30,13 @@ pub mod nanoseconds {
     }
 }
 
-/// Durations, one after the other.
+/// A list of durations.
 pub mod nanoseconds_of_each {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes them.
+    /// Serialises durations.
     ///
     /// # Errors
     /// The serializer's.
@@ -44,7 +44,7 @@ pub mod nanoseconds_of_each {
         to.collect_seq(durations.iter().copied().map(super::stored))
     }
 
-    /// Reads them.
+    /// Deserialises durations.
     ///
     /// # Errors
     /// The deserializer's.
@@ -54,13 +54,13 @@ pub mod nanoseconds_of_each {
     }
 }
 
-/// A duration that may be absent.
+/// An optional duration.
 pub mod nanoseconds_if_any {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes it, or that there is none.
+    /// Serialises an optional duration.
     ///
     /// # Errors
     /// The serializer's.
@@ -68,7 +68,7 @@ pub mod nanoseconds_if_any {
         duration.map(super::stored).serialize(to)
     }
 
-    /// Reads it.
+    /// Deserialises an optional duration.
     ///
     /// # Errors
     /// The deserializer's.

@@ -27,7 +27,7 @@ impl Header {
     pub(super) fn parse(head: &[u8; HEADER_BYTES]) -> Option<Self> {
         let big_endian = matches!(u32_at(head, 0, true)?, MICROSECONDS | NANOSECONDS | PATCHED);
         let magic = u32_at(head, 0, big_endian)?;
-        // The upper bits of the last field tell of the frame check sequence.
+        // The upper bits of the last field describe the frame check sequence.
         let link = u32_at(head, 20, big_endian)? & 0xffff;
         Some(Self {
             big_endian,

@@ -1,8 +1,8 @@
-//! Capture files: pcap and pcapng, to frames; and frames to pcapng ([`CaptureWriter`]).
+//! Reads frames from capture files (pcap and pcapng), and writes frames to pcapng ([`CaptureWriter`]).
 //!
-//! In: the bytes of a file from its beginning, in a slice that may hold all of it or a piece. Out: one
-//! frame at a time, borrowed from the slice. Nothing is copied; what is not understood is skipped where
-//! the format allows it. It must not guess: a file that is broken is broken at an offset.
+//! Input: the bytes of a file from its beginning, in a slice with all or a piece of it. Output: one frame at a time,
+//! borrowed from the slice. Nothing is copied; unknown blocks are skipped if the format allows it. The reader must not
+//! guess: it reports a broken file with the offset.
 
 mod classic;
 mod ng;
@@ -14,7 +14,7 @@ use std::fmt;
 pub use time::Time;
 pub use write::{CaptureWriter, Direction, InterfaceNumber};
 
-/// How a frame begins (<https://www.tcpdump.org/linktypes.html>).
+/// Link-layer header type of a frame (<https://www.tcpdump.org/linktypes.html>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 
@@ -23,32 +23,32 @@ pub struct LinkType(pub u16);
 pub struct Frame<'a> {
     /// When it was captured; absent in Simple Packet Blocks, which carry no time.
     pub at: Option<Time>,
-    /// How it begins.
+    /// Link-layer header type.
     pub link: LinkType,
-    /// The bytes that were kept.
+    /// Captured bytes.
     pub captured: &'a [u8],
-    /// How many bytes it had on the wire.
+    /// Length on the wire, bytes.
     pub wire_bytes: u32,
 }
 
-/// What was found at the start of the slice.
+/// Result of reading from the start of the slice.
 #[derive(Clone, Copy, Debug)]
 pub enum Read<'a> {
-    /// The slice ends too early: at least so many bytes from its start are needed.
+    /// The slice ends too early: at least this many bytes from its start are needed.
     NeedMore {
         /// Bytes needed in the slice.
         bytes: usize,
     },
-    /// So many bytes that are no frame.
+    /// Bytes that are not a frame.
     Skipped {
-        /// Bytes to leave behind.
+        /// Bytes to consume.
         bytes: usize,
     },
     /// A frame.
     Frame {
         /// The frame.
         frame: Frame<'a>,
-        /// Bytes to leave behind.
+        /// Bytes to consume.
         bytes: usize,
     },
 }
@@ -56,13 +56,13 @@ pub enum Read<'a> {
 /// Why a file cannot be read, or not any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureError {
-    /// It begins like neither pcap nor pcapng.
+    /// The file begins like neither pcap nor pcapng.
     NotACapture,
-    /// It is broken here.
+    /// The file is broken at this offset.
     Malformed {
         /// Offset in the file, bytes.
         offset: u64,
-        /// What is wrong.
+        /// Description of the defect.
         what: &'static str,
     },
 }
@@ -78,7 +78,7 @@ impl fmt::Display for CaptureError {
 
 impl std::error::Error for CaptureError {}
 
-/// No frame is longer than this: what claims to be is broken (libpcap's own limit).
+/// Longest valid frame: a larger length means that the file is broken (libpcap's own limit).
 pub const LONGEST_FRAME: u32 = 256 * 1024;
 
 /// Reads a capture file.
@@ -86,7 +86,7 @@ pub const LONGEST_FRAME: u32 = 256 * 1024;
 pub struct CaptureReader {
     format: Format,
     offset: u64,
-    /// Bytes of something uninteresting that reach beyond what was there.
+    /// Remaining bytes of a skipped block that extended beyond the slice.
     to_skip: u64,
 }
 
@@ -99,13 +99,13 @@ enum Format {
 }
 
 impl CaptureReader {
-    /// What `input` begins with: the bytes of the file from where the last call's ended.
+    /// Reads from `input`: the file's bytes from the end of the previous call's result.
     ///
     /// # Errors
-    /// The file is no capture, or broken here.
+    /// The file is not a capture, or is broken at this offset.
     #[inline]
     pub fn read<'a>(&mut self, input: &'a [u8]) -> Result<Read<'a>, CaptureError> {
-        // What a capture mostly has: one packet of the simple form after another.
+        // The most common case: one simple packet record after another.
         if self.to_skip == 0
             && let Format::Classic(header) = &self.format
             && let Ok(Step::Frame(frame, bytes)) = header.read(input)
@@ -148,7 +148,7 @@ impl CaptureReader {
         }
     }
 
-    /// Where the next call begins, as an offset in the file.
+    /// Offset in the file at which the next call begins.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
@@ -174,7 +174,7 @@ impl CaptureReader {
     }
 }
 
-/// What a format found; offsets count from the start of the slice.
+/// Result of one format's parser; offsets count from the start of the slice.
 enum Step<'a> {
     Frame(Frame<'a>, usize),
     Skip(u64),
@@ -186,13 +186,13 @@ struct Broken {
     what: &'static str,
 }
 
-/// A number of 32 bits at `at`, in the byte order of the file.
+/// Reads a 32-bit number at `at`, in the byte order of the file.
 fn u32_at(bytes: &[u8], at: usize, big_endian: bool) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?.first_chunk::<4>()?;
     Some(if big_endian { u32::from_be_bytes(*four) } else { u32::from_le_bytes(*four) })
 }
 
-/// A number of 16 bits at `at`, in the byte order of the file.
+/// Reads a 16-bit number at `at`, in the byte order of the file.
 fn u16_at(bytes: &[u8], at: usize, big_endian: bool) -> Option<u16> {
     let two = bytes.get(at..at.checked_add(2)?)?.first_chunk::<2>()?;
     Some(if big_endian { u16::from_be_bytes(*two) } else { u16::from_le_bytes(*two) })

@@ -7,7 +7,7 @@ pub(super) const SECTION_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
-/// Obsolete, and still met (draft §A).
+/// Obsolete, but still in use (draft §A).
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
@@ -15,10 +15,10 @@ const OPT_TSRESOL: u16 = 9;
 const OPT_TSOFFSET: u16 = 14;
 /// Type, length, and the length again.
 const FRAMING: u32 = 12;
-/// A file that describes more interfaces than this is not one.
+/// A file that describes more interfaces than this is not a capture.
 const MOST_INTERFACES: usize = 65_536;
 
-/// A section that is being read.
+/// State of the current section.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     big_endian: bool,
@@ -33,16 +33,16 @@ struct Interface {
     offset_ns: i64,
 }
 
-/// What a timestamp counts.
+/// Unit of a timestamp.
 #[derive(Clone, Copy, Debug)]
 enum Unit {
-    /// So many nanoseconds.
+    /// This many nanoseconds.
     Nanoseconds(u64),
-    /// So many of them are a nanosecond.
+    /// A nanosecond divided by this number.
     OfNanosecond(u64),
-    /// Two to the minus so many seconds.
+    /// 2^-n seconds, for this n.
     PowerOfTwo(u32),
-    /// Too small to be counted in 64 bits.
+    /// Too small to count in 64 bits.
     Unusable,
 }
 

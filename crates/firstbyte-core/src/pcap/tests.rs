@@ -61,7 +61,7 @@ fn section(big_endian: bool, unit: u8, offset_seconds: i64) -> Vec<u8> {
 /// Time, bytes, length on the wire.
 type Found = (Option<i64>, Vec<u8>, u32);
 
-/// All frames, and what ended them.
+/// All frames, and the error that ended them.
 fn frames(bytes: &[u8], piece: usize) -> (Vec<Found>, Option<CaptureError>) {
     let (mut reader, mut all) = (CaptureReader::default(), Vec::new());
     let (mut begin, mut end) = (0, 0);
@@ -98,7 +98,7 @@ fn every_byte_order_and_unit_is_read() {
             assert_eq!(all[0], (Some(100_000_000_000 + 7 * unit), b"first".to_vec(), 60));
             assert_eq!(all[1].1, b"second");
         }
-        // 5,000 units: of a nanosecond, of a microsecond and two seconds more, of 2^-10 s.
+        // 5,000 units: of a nanosecond; of a microsecond, plus two seconds; of 2^-10 s.
         for (unit, offset, ns) in [(9, 0, 5_000), (6, 2, 2_005_000_000), (0x8a, 0, 4_882_812_500)] {
             let (all, error) = frames(&section(big_endian, unit, offset), 1 << 20);
             assert_eq!(error, None);
@@ -124,7 +124,7 @@ fn what_is_broken_is_broken_at_an_offset() {
     let broken = CaptureError::Malformed { offset: 32, what };
     assert_eq!(frames(&bytes, 1 << 20).1, Some(broken));
     assert_eq!(broken.to_string(), format!("malformed at offset 32: {what}"));
-    // The second of a block's lengths.
+    // The second of a block's two lengths.
     let mut bytes = section(false, 9, 0);
     let end = bytes.len() - 24;
     bytes[end] ^= 1;

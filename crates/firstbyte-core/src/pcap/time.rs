@@ -1,16 +1,17 @@
-//! The capture's time: what its clock said, never the reader's.
+//! The capture's time: the readings of its clock, never the reader's.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A point of the capture's time, nanoseconds since the Unix epoch, of the years 1677 to 2262.
+/// A point of the capture's time, nanoseconds since the Unix epoch, in the years 1677 to 2262.
 ///
-/// Counted from the earliest point there is, and from 1: `Option<Time>` takes no more room than `Time`.
+/// Counted from the earliest representable point, starting at 1, so that `Option<Time>` takes no more space than
+/// `Time`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(NonZeroU64);
 
-/// The Unix epoch, counted so.
+/// The Unix epoch in this representation.
 const EPOCH: u64 = 1 << 63;
 
 impl Time {
@@ -27,13 +28,13 @@ impl Time {
         self.0.get().wrapping_sub(EPOCH) as i64
     }
 
-    /// Time since `earlier`; zero when `earlier` is the later one.
+    /// Time since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         let ns = self.signed_since(earlier);
         Duration::from_nanos(if ns > 0 { ns as u64 } else { 0 })
     }
 
-    /// Nanoseconds since `earlier`, negative when `earlier` is the later one.
+    /// Nanoseconds since `earlier`, negative if `earlier` is later.
     pub const fn signed_since(self, earlier: Self) -> i64 {
         self.unix_ns().saturating_sub(earlier.unix_ns())
     }

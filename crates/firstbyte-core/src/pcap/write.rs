@@ -1,8 +1,8 @@
-//! Frames to pcapng, with nanoseconds (draft-ietf-opsawg-pcapng §4.1, §4.2, §4.3 and §4.6).
+//! Writes frames to pcapng with nanoseconds (draft-ietf-opsawg-pcapng §4.1, §4.2, §4.3 and §4.6).
 //!
-//! In: frames of any link types, with their times. Out: one section, which says who wrote it, with its
-//! interfaces. Frames are written as they were captured: bytes, length on the wire, time, and which way
-//! they went where that is known. Whether and when what is written reaches a disk is `out`'s business.
+//! Input: frames of any link types, with their times. Output: one section that names its writer, with its interfaces.
+//! Frames are written as captured: bytes, length on the wire, time, and direction if known. Getting the output to a
+//! disk is up to `out`.
 
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ const IF_TSRESOL: u16 = 9;
 const EPB_FLAGS: u16 = 2;
 const ISB_IFDROP: u16 = 5;
 
-/// Which way a frame went, as the interface saw it.
+/// Direction of a frame, seen from the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Into the host.
@@ -31,7 +31,7 @@ pub enum Direction {
     Outbound,
 }
 
-/// An interface of a file that is being written.
+/// An interface of the written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceNumber(u32);
 
@@ -39,14 +39,14 @@ pub struct InterfaceNumber(u32);
 #[derive(Debug)]
 pub struct CaptureWriter<W: Write> {
     out: W,
-    /// The link type of each interface that has no name.
+    /// Unnamed interfaces by link type.
     nameless: Vec<(LinkType, InterfaceNumber)>,
     interfaces: u32,
     block: Vec<u8>,
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Begins a file that says it is written by `application`.
+    /// Starts a file that names `application` as its writer.
     ///
     /// # Errors
     /// Those of `out`.
@@ -55,7 +55,7 @@ impl<W: Write> CaptureWriter<W> {
         let mut writer = Self { out, nameless: Vec::new(), interfaces: 0, block };
         writer.begin(SECTION_HEADER);
         writer.u32(BYTE_ORDER);
-        // Version 1.0, of a length that is not said.
+        // Version 1.0, length unspecified.
         writer.u16(1);
         writer.u16(0);
         writer.block.extend_from_slice(&u64::MAX.to_le_bytes());
@@ -65,7 +65,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(writer)
     }
 
-    /// Adds an interface of this name.
+    /// Adds an interface named `name`.
     ///
     /// # Errors
     /// Those of `out`.
@@ -73,7 +73,7 @@ impl<W: Write> CaptureWriter<W> {
         self.begin(INTERFACE_DESCRIPTION);
         self.u16(link.0);
         self.u16(0);
-        // No limit on packets' lengths.
+        // No limit on packet lengths.
         self.u32(0);
         if !name.is_empty() {
             self.option(IF_NAME, name.as_bytes());
@@ -86,7 +86,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(InterfaceNumber(self.interfaces - 1))
     }
 
-    /// The interface without a name for frames of this link type; it is added when it is first asked for.
+    /// The unnamed interface for frames of this link type, added at first use.
     ///
     /// # Errors
     /// Those of `out`.
@@ -130,7 +130,7 @@ impl<W: Write> CaptureWriter<W> {
         self.end()
     }
 
-    /// Says how many frames `interface` has missed up to `at`.
+    /// Records the number of frames that `interface` had missed by `at`.
     ///
     /// # Errors
     /// Those of `out`, and a time before 1970.
@@ -149,7 +149,7 @@ impl<W: Write> CaptureWriter<W> {
         self.end()
     }
 
-    /// Hands everything written so far to where `out` leads.
+    /// Flushes everything written so far to the destination of `out`.
     ///
     /// # Errors
     /// Those of `out`.
@@ -157,7 +157,7 @@ impl<W: Write> CaptureWriter<W> {
         self.out.flush()
     }
 
-    /// The end of the file.
+    /// Finishes the file.
     ///
     /// # Errors
     /// Those of `out`.
@@ -166,7 +166,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(self.out)
     }
 
-    /// Every block is its type, its length, its body, its length again.
+    /// Begins a block. Every block is its type, its length, its body, its length again.
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.u32(kind);
@@ -263,7 +263,7 @@ mod tests {
             // Interface description: Ethernet, no snap length, name, 10^-9 s.
             "01000000 28000000 01000000 00000000 02000400 65746830",
             "09000100 09000000 00000000 28000000",
-            // Enhanced packet: interface 0, stamp, lengths, data, outbound.
+            // Enhanced packet: interface 0, timestamp, lengths, data, outbound.
             "06000000 34000000 00000000 44332211 88776655 05000000 05000000",
             "68656c6c 6f000000 02000400 02000000 00000000 34000000",
             // Interface statistics: 3 dropped.

@@ -1,6 +1,6 @@
 //! The arrows of flights: cut where the response begins, folded while it lasts.
 //!
-//! Input: flights and marks. Output: arrows, whose bytes are those of the flights.
+//! Input: flights and marks. Output: arrows with the bytes of the flights.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(super) fn lay_arrows(
                     let rest = flight.chunks.len() - to_chunk;
                     let count = match (last, connection.facts.quic.is_some()) {
                         (true, _) => messages.len(),
-                        // One packet a datagram, but where those of a handshake go together.
+                        // One packet per datagram, except that those of a handshake go together.
                         (false, true) => messages.len().saturating_sub(rest),
                         (false, false) => names_before(messages, inside, has_interim),
                     };
@@ -72,8 +72,9 @@ pub(super) fn lay_arrows(
     arrows
 }
 
-/// How many of `messages` lie before the response begins (or, `inside`, before it ends: then all).
-/// What stands before the response's first message came before it, or with it; the heads of interim responses, too.
+/// Number of `messages` that precede the response's start (or, with `inside`, its end: then all of them).
+///
+/// Messages in front of the response's first one came before it, or with it; so do the heads of interim responses.
 fn names_before(messages: &[String], inside: bool, has_interim: bool) -> usize {
     let mut begins = messages.iter().enumerate().filter(|(_, name)| begins_response(name));
     let begin = match (inside, has_interim) {
@@ -84,15 +85,15 @@ fn names_before(messages: &[String], inside: bool, has_interim: bool) -> usize {
     begin.map_or(messages.len(), |(index, _)| index)
 }
 
-/// Whether a response begins with the message `name`: HEADERS (RFC 9113 §6.2), or a status line (RFC
-/// 9112 §4) with or without its version.
+/// Whether the message `name` begins a response: HEADERS (RFC 9113 §6.2), or a status line (RFC 9112 §4) with or
+/// without its version.
 pub fn begins_response(name: &str) -> bool {
     let bare = name.trim_start_matches('{').trim_end_matches('}');
     let status = bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit());
     bare == "HEADERS" || bare.starts_with("HTTP/1.") || status
 }
 
-/// Whether there is nothing among `messages` that a handshake or a request is made of.
+/// Whether `messages` contains no part of a handshake or request.
 fn is_upkeep(messages: &[String]) -> bool {
     const UPKEEP: [&str; 8] = [
         "SETTINGS",
@@ -126,9 +127,9 @@ impl Folded {
 }
 
 struct Drawing<'a> {
-    /// How far the other side is.
+    /// One-way delay to the other side.
     away: Option<Duration>,
-    /// When data went on arriving after its sender had stood still; ascending.
+    /// Times, ascending, at which data resumed after its sender had paused.
     resumed: &'a [Offset],
 }
 
@@ -184,17 +185,17 @@ impl Drawing<'_> {
             arrived,
             spread: last.since(first),
             bytes: Some(chunks.iter().map(|chunk| chunk.bytes).sum()),
-            // One without bytes says only when the burst began.
+            // A chunk without bytes only marks when the burst began.
             chunks: chunks.iter().filter(|chunk| chunk.bytes > 0).count().max(1),
         }
     }
 }
 
-/// The last flight of a connection that was given up, where nothing says that it arrived.
+/// Marks the last flight of an abandoned connection if nothing shows that it arrived.
 fn mark_unanswered(connection: &Connection, arrows: &mut [Arrow]) {
     const GIVEN_UP: [&str; 3] = ["timed-out", "interrupted", "unreachable"];
     let Some(failure) = &connection.failure else { return };
-    // QUIC's idle timeout has no name of its own; where nothing arrived there was no answer.
+    // QUIC's idle timeout has no name of its own; if nothing arrived there was no answer.
     let heard = connection.flights.iter().any(|f| f.direction == Direction::Received);
     let name = failure.cause.name();
     if !GIVEN_UP.contains(&name) && (name != "quic" || heard) {

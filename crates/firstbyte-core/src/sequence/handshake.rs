@@ -1,7 +1,7 @@
-//! The arrows of connection attempts: SYNs, those sent again, those to other addresses.
+//! The arrows of connection attempts: SYNs, retransmitted SYNs, and SYNs to other addresses.
 //!
-//! Input: attempts and marks. Output: arrows. No packet of these is in a flight: their bytes are
-//! unknown, and the times of those sent again are TCP's timer's.
+//! Input: attempts and marks. Output: arrows. These packets belong to no flight: their bytes are unknown, and the
+//! times of retransmissions follow from TCP's timer.
 
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ pub(super) fn arrows(connection: &Connection, split: &Split) -> Vec<Arrow> {
     arrows
 }
 
-/// When a SYN that nobody answers is sent again, counted from the first: after 1 s, and then after
-/// twice as long each time (RFC 6298 §2, §5.5).
+/// When an unanswered SYN is retransmitted, in seconds after the first: after 1 s, and then after twice as long each
+/// time (RFC 6298 §2, §5.5).
 const SENT_AGAIN: [u64; 6] = [1, 3, 7, 15, 31, 63];
 
-/// An attempt that was answered.
+/// An attempt that succeeded.
 fn won(connection: &Connection, start: Offset, split: &Split, arrows: &mut Vec<Arrow>) {
     let Some(connected) = connection.marks.at(Mark::TcpConnected) else {
         arrows.push(syn(0, Moment::seen(start), None));
@@ -52,7 +52,7 @@ fn won(connection: &Connection, start: Offset, split: &Split, arrows: &mut Vec<A
     let mut departed = Moment::seen(start);
     for (number, &after) in SENT_AGAIN.iter().enumerate().take(again) {
         arrows.push(Arrow { unanswered: true, ..syn(number as u32, departed, None) });
-        // The last one left when its answer says so: the timer runs late, never early.
+        // The answer gives the departure time of the last SYN: the timer runs late, never early.
         let at = match split.rtt {
             Some(rtt) if number + 1 == again => connected - rtt,
             _ => start + Duration::from_secs(after),
@@ -70,7 +70,7 @@ fn won(connection: &Connection, start: Offset, split: &Split, arrows: &mut Vec<A
     ));
 }
 
-/// How often the SYN was sent again before the one that was answered.
+/// Number of retransmissions up to the SYN that was answered.
 fn sent_again(
     connection: &Connection,
     start: Offset,
@@ -82,19 +82,19 @@ fn sent_again(
         return 0;
     }
     let Some(rtt) = rtt else { return 0 };
-    // The kernel's timers run late, never early; the round trip may have been a little shorter.
+    // The kernel's timers run late, never early; the round trip may have been slightly shorter.
     let waited = connected.since(start).saturating_sub(rtt) + rtt / 4 + Duration::from_millis(10);
     SENT_AGAIN.iter().take_while(|after| Duration::from_secs(**after) <= waited).count()
 }
 
-/// An attempt that led nowhere.
+/// An attempt that failed or was abandoned.
 fn lost(
     attempt: &Attempt,
     until: Option<Offset>,
     (main, quic): (bool, bool),
     arrows: &mut Vec<Arrow>,
 ) {
-    // Where nobody listens, UDP is answered by ICMP.
+    // A closed port answers UDP with ICMP.
     let (first, refusal) = if quic { ("Initial", "port unreachable") } else { ("SYN", "RST") };
     let kind = |retransmission| match main {
         true => ArrowKind::Syn { retransmission },

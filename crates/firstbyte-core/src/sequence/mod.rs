@@ -1,8 +1,8 @@
-//! A connection as a sequence diagram: two lifelines, what went between them, and what was waited for.
+//! A connection as a sequence diagram: two lifelines, the messages between them, and the work and waits on each.
 //!
-//! Input: a [`Connection`]. Output: a [`Sequence`], laid out in time and not in pixels. What one side
-//! did not see is estimated half a round trip away, and says so. Nothing here draws, or decides where
-//! time went: spans are the stretches of [`split`](crate::split), each at the place it went on.
+//! Input: a [`Connection`]. Output: a [`Sequence`], laid out in time and not in pixels. Events that one side did not
+//! observe are estimated half a round trip away, and marked so. Nothing here draws, or decides where time went: spans
+//! are the stretches of [`split`](crate::split), each at the place where it was spent.
 
 mod arrows;
 mod handshake;
@@ -16,46 +16,46 @@ pub use arrows::begins_response;
 use crate::split::{AttributedConnection, Course, Part, Parts, Place, Split};
 use crate::timeline::{BrokenOff, Connection, Direction, EarlyData, Lookup, Offset, PhaseName};
 
-/// A connection, laid out.
+/// The layout of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// The URL asked for; empty where the source knows none.
+    /// The requested URL; empty if the source does not know it.
     pub url: String,
-    /// The address connected to.
+    /// Address connected to.
     pub remote: Option<SocketAddr>,
-    /// Whether that is a proxy's: then the other lifeline is the proxy's, with all that is behind it.
+    /// Whether that address is a proxy's: then the other lifeline is the proxy's, with everything behind it.
     pub is_proxied: bool,
-    /// Whether the connection was open before: then there is no handshake to see.
+    /// Whether the connection was already open, so that there is no handshake to show.
     pub reused: bool,
-    /// Whether it went over QUIC: then what a flight consists of are datagrams.
+    /// Whether it ran over QUIC: then flights consist of datagrams.
     pub quic: bool,
-    /// What became of early data, where some was sent.
+    /// Fate of the early data, if any was sent.
     pub early_data: Option<EarlyData>,
-    /// DNS lookups, in the order in which they were begun.
+    /// DNS lookups, in the order in which they began.
     pub lookups: Vec<Lookup>,
-    /// What went from one side to the other, in the order in which it left.
+    /// Messages between the sides, in the order of departure.
     pub arrows: Vec<Arrow>,
-    /// What was worked at and waited for. Those of one place do not overlap, and the lengths of those
-    /// with one part add up to that part of [`Split`].
+    /// Work and waits. Spans at one place do not overlap, and the lengths of those with one part add up to that part
+    /// of [`Split`].
     pub spans: Vec<Span>,
     /// Where the time went; the sum is the total.
     pub parts: Parts,
     /// Round trips counted.
     pub round_trips: u32,
-    /// The round-trip time that the far side is estimated by; absent when none was seen.
+    /// Round-trip time used to estimate the far side; absent if none was observed.
     pub rtt: Option<Duration>,
     /// From the origin to the end of the last phase.
     pub total: Duration,
-    /// How it stops, if it has no end.
+    /// Premature end, if the connection did not complete.
     pub broken_off: Option<BrokenOff>,
 }
 
 /// A point in time at one end of an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When.
+    /// Point in time.
     pub at: Offset,
-    /// Nobody saw it: reckoned from the other end.
+    /// Whether it was not observed, but computed from the other end.
     pub estimated: bool,
 }
 
@@ -69,7 +69,7 @@ impl Moment {
     }
 }
 
-/// What an arrow stands for.
+/// Kind of an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArrowKind {
     /// The SYN of the attempt that carried the connection, or the last one made.
@@ -81,34 +81,34 @@ pub enum ArrowKind {
     OtherAttempt,
     /// The answer to the SYN.
     SynAck,
-    /// The answer to a SYN where nobody listens.
+    /// The answer to a SYN to a closed port.
     Reset,
     /// A flight.
     Flight,
-    /// The response, from its first byte on, with what was received until its last.
+    /// The response, from its first byte on, with everything received until its last.
     Response,
-    /// What the client sent from the response's first byte on, and what nothing waited for:
-    /// acknowledgements in datagrams, HTTP/2's settings and window updates, the end.
+    /// Client data sent after the response's first byte that nothing waited for: acknowledgements in datagrams,
+    /// HTTP/2's settings and window updates, the end.
     Meanwhile,
 }
 
-/// Bytes that followed each other without their sender standing still.
+/// Bytes that followed each other without a pause of their sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// When the first of them left; absent where the round-trip time is unknown.
+    /// Departure of the first byte; absent if the round-trip time is unknown.
     pub departed: Option<Moment>,
-    /// When the first of them arrived; absent where it did not, or the round-trip time is unknown.
+    /// Arrival of the first byte; absent if it did not arrive, or if the round-trip time is unknown.
     pub arrived: Option<Moment>,
-    /// From the first to the last of them.
+    /// Time from the first byte to the last.
     pub spread: Duration,
-    /// How many bytes; absent for packets without data.
+    /// Number of bytes; absent for packets without data.
     pub bytes: Option<u64>,
-    /// In how many sends or reads.
+    /// Number of sends or reads.
     pub chunks: usize,
 }
 
 impl Burst {
-    /// The end of it that was seen, or the first that is known.
+    /// The observed end, or the first known one.
     pub fn at(&self) -> Offset {
         let seen = [self.departed, self.arrived].into_iter().flatten();
         let earliest = |moment: &Moment| (moment.estimated, moment.at);
@@ -116,77 +116,77 @@ impl Burst {
     }
 }
 
-/// Something that went from one side to the other.
+/// A message or flight from one side to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrow {
-    /// What it stands for.
+    /// Kind.
     pub kind: ArrowKind,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// The messages in it, as [`Flight`](crate::timeline::Flight) names them.
+    /// Messages in it, as [`Flight`](crate::timeline::Flight) names them.
     pub messages: Vec<String>,
-    /// Its bytes, a burst at a time; at least one. Between bursts the sender stood still.
+    /// Bytes, in bursts; at least one. The sender paused between bursts.
     pub bursts: Vec<Burst>,
-    /// Nothing says that it arrived, and nothing came back.
+    /// Nothing shows that it arrived, and nothing came back.
     pub unanswered: bool,
-    /// Where to, where several addresses were tried.
+    /// Target address, if several addresses were tried.
     pub remote: Option<SocketAddr>,
 }
 
 impl Arrow {
-    /// All its bytes; absent for packets without data.
+    /// Sum of all bytes; `None` for packets without data.
     pub fn bytes(&self) -> Option<u64> {
         self.bursts.iter().map(|burst| burst.bytes).sum()
     }
 
-    /// How many sends or reads it was seen in.
+    /// Number of sends or reads.
     pub fn chunks(&self) -> usize {
         self.bursts.iter().map(|burst| burst.chunks).sum()
     }
 
-    /// When its first burst was seen.
+    /// When its first burst was observed.
     pub fn at(&self) -> Offset {
         self.bursts.first().map_or(Offset::ZERO, Burst::at)
     }
 }
 
-/// A stretch of time with one cause, at the place where it went on.
+/// A stretch of time with one cause, at the place where it was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What it went to.
+    /// Cause.
     pub part: Part,
-    /// Where.
+    /// Where the time was spent.
     pub place: Place,
-    /// Begin, at that place. At the server it is estimated.
+    /// Start, at that place. At the server it is estimated.
     pub start: Offset,
     /// End, at that place.
     pub end: Offset,
-    /// Begin, as the client saw it: those of all spans follow each other without gaps.
+    /// Start, on the client's clock: in this order, all spans follow each other without gaps.
     pub seen: Offset,
-    /// The phase it lies in.
+    /// Phase that contains it.
     pub phase: PhaseName,
 }
 
 impl Span {
-    /// How long it took.
+    /// Duration of the span.
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
     }
 
-    /// Whether the server waited for acknowledgements, its congestion window full.
+    /// Whether the server waited for acknowledgements with its congestion window full.
     pub fn is_full_window(&self) -> bool {
         self.part == Part::Network && self.place == Place::Server
     }
 }
 
 impl Sequence {
-    /// Lays `connection` out, by what it shows of its server itself.
+    /// Lays out `connection`, using its own evidence about the server.
     pub fn lay_out(connection: &Connection) -> Self {
         let (split, course) = Split::in_order(connection);
         Self::lay_out_split(connection, &split, &course)
     }
 
-    /// Lays a connection out by its split.
+    /// Lays out a connection with its existing split.
     pub fn from_attributed(attributed: &AttributedConnection) -> Self {
         let AttributedConnection { connection, split, course } = attributed;
         Self::lay_out_split(connection, split, course)
@@ -214,13 +214,13 @@ impl Sequence {
         }
     }
 
-    /// What the lifeline opposite the client is called.
+    /// Name of the lifeline opposite the client.
     pub const fn far_end(&self) -> &'static str {
         if self.is_proxied { "proxy" } else { "server" }
     }
 
-    /// Only the exchange of SYN and SYN/ACK, as `ping` would see the path: from the SYN that was
-    /// answered on. Absent where there was none.
+    /// Only the exchange of SYN and SYN/ACK, as `ping` would show the path: from the answered SYN on. `None` without
+    /// such an exchange.
     pub fn ping_like(&self) -> Option<Self> {
         let syn = self
             .arrows
@@ -260,7 +260,7 @@ impl Sequence {
     }
 }
 
-/// Half of a round trip: how far away the other side is taken to be.
+/// Half of a round trip: the assumed distance to the other side.
 fn half(rtt: Duration) -> Duration {
     rtt / 2
 }

@@ -1,7 +1,7 @@
-//! Stretches of time as spans on the lifelines.
+//! Converts stretches of time to spans on the lifelines.
 //!
-//! Input: stretches as the client saw them. Output: the same, those of the server's answers half a
-//! round trip earlier, when they were.
+//! Input: stretches on the client's clock. Output: the same stretches, with those of the server's answers half a round
+//! trip earlier, when they happened.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn lay_spans(stretches: &[Stretch], rtt: Option<Duration>) -> Vec<Spa
         stretch.is_some_and(|s| s.place == Place::Path && s.part != Part::Unexplained)
     };
     for (index, stretch) in stretches.iter().enumerate() {
-        // The server's work lies between two halves of a round trip already, where they are there.
+        // The server's work already lies between two halves of a round trip, if both are present.
         let between = way(index.checked_sub(1)) && way(index.checked_add(1));
         let at_work = stretch.part == Part::Server && between;
         let seen_late = stretch.place == Place::Server && !at_work;

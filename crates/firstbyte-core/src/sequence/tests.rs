@@ -110,7 +110,7 @@ fn the_request_to_a_proxy_and_its_answer_are_arrows() {
     assert_eq!(sequence.arrows[3].kind, ArrowKind::Flight);
 }
 
-/// What stands before the status line came before the response.
+/// Messages before the status line preceded the response.
 #[test]
 fn tickets_before_an_http1_response_are_an_arrow_of_their_own() {
     let mut c = tls13();
@@ -119,7 +119,7 @@ fn tickets_before_an_http1_response_are_an_arrow_of_their_own() {
     assert_eq!(names(&Sequence::lay_out(&c))[5..], ["NewSessionTicket", "HTTP/1.1 200 OK body"]);
 }
 
-/// Packets have no messages: one a datagram, those of the handshake before them.
+/// Packets have no messages: one packet per datagram, with the handshake's packets before.
 #[test]
 fn packets_of_a_response_over_quic_are_its_datagrams() {
     let mut c = tls13();
@@ -149,7 +149,7 @@ fn the_server_works_between_arrival_and_departure() {
 fn a_full_window_parts_an_arrow_and_the_server_waits_meanwhile() {
     let mut c = tls13();
     let response = c.marks.at(Mark::ResponseStart).unwrap().as_nanos();
-    // Each acknowledgement of the first window's lets two more leave (slow start).
+    // Each acknowledgement of the first window releases two more segments (slow start).
     let chunks: Vec<(i64, u64)> = (0..30)
         .map(|i| match i {
             0..10 => (response + i * MS / 10, 1_448),
@@ -252,7 +252,7 @@ fn any_connection() -> impl Strategy<Value = Connection> {
             chunks.sort_unstable();
         }
         flights.sort_by_key(|(_, chunks)| chunks[0].0);
-        // No byte is there before those before it.
+        // Bytes arrive in order.
         let mut latest = [0; 2];
         for (sent, chunks) in &mut flights {
             for (at, _) in chunks {
@@ -276,8 +276,8 @@ fn any_connection() -> impl Strategy<Value = Connection> {
 }
 
 proptest! {
-    /// Spans tell where the time went exactly as the split does: client, server, network and the
-    /// rest, and all together the total, to the nanosecond.
+    /// Spans attribute the time exactly as the split does: client, server, network and the rest add up to the total,
+    /// to the nanosecond.
     #[test]
     fn spans_add_up_as_the_split_does(c in any_connection()) {
         let (sequence, split) = (Sequence::lay_out(&c), Split::attribute(&c));

@@ -1,8 +1,8 @@
-//! What two hosts say to each other over a byte stream, whatever the network: who writes how many bytes
-//! after having received how many.
+//! The conversation of two hosts over a byte stream, independent of the network: who writes how many bytes after
+//! receiving how many.
 //!
-//! TLS and HTTP over TCP depend on what has arrived, not on when: the conversation is the same on
-//! every path and is made once, by the real state machines. `tcp` plays it over a path.
+//! TLS and HTTP over TCP depend on which bytes have arrived, not on when: the conversation is the same on every path.
+//! The real state machines produce it once; `tcp` plays it over a path.
 
 use std::time::Duration;
 
@@ -11,40 +11,40 @@ use crate::timeline::{HttpFacts, TlsFacts};
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who opened the connection.
+    /// The host that opened the connection.
     Client,
-    /// Who answers.
+    /// The host that answers.
     Server,
 }
 
-/// Bytes that are written together.
+/// Bytes written together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the other side's that must have arrived.
+    /// Bytes from the other side that must have arrived.
     pub needs: u64,
-    /// From then, or from the step before, whichever is later, until they are written.
+    /// Delay until the write, counted from that arrival or from the previous step, whichever is later.
     pub after: Duration,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// A message and where it ends in its side's bytes.
+/// A message and its end in its side's byte stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Bytes of its side's up to its last.
+    /// Its side's bytes up to and including its last.
     pub end: u64,
-    /// As the protocol's document has it.
+    /// Name in the protocol's specification.
     pub name: String,
 }
 
-/// What one side says.
+/// Everything one side sends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// In order.
+    /// Writes, in order.
     pub steps: Vec<Step>,
-    /// What was in them, in order.
+    /// Messages, in order.
     pub messages: Vec<Message>,
-    /// Of all steps.
+    /// Bytes of all steps.
     pub bytes: u64,
 }
 
@@ -57,51 +57,51 @@ impl Lines {
         }
     }
 
-    /// Names what ends at byte `end`.
+    /// Names the message that ends at byte `end`.
     pub fn name(&mut self, end: u64, name: impl Into<String>) {
         self.messages.push(Message { end, name: name.into() });
     }
 }
 
-/// Places in the bytes that marks are set at. Each counts the bytes up to and including the one that
-/// has to have left, or arrived.
+/// Positions in the byte streams at which marks are set. Each counts the bytes up to and including the one that must
+/// have left or arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The client's Finished leaves.
     pub client_finished: Option<u64>,
-    /// The server's Finished arrives, where it ends the handshake.
+    /// The server's Finished arrives, if it ends the handshake.
     pub server_finished: Option<u64>,
     /// The request's first byte leaves.
     pub request_start: u64,
-    /// Its last.
+    /// The request's last byte leaves.
     pub request_end: u64,
-    /// The response's first packet arrives, where its head cannot be read then.
+    /// The response's first packet arrives, if its head cannot be read at that time.
     pub response_first_packet: Option<u64>,
     /// The response's head can be read: the last byte of its record arrives.
     pub response_start: u64,
-    /// Its last.
+    /// The response's last byte arrives.
     pub response_end: u64,
 }
 
 /// The whole conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dialogue {
-    /// What the client says.
+    /// What the client sends.
     pub client: Lines,
-    /// What the server says.
+    /// What the server sends.
     pub server: Lines,
-    /// The client's step that begins what is of interest, when the connection was there before.
+    /// The client's step at which measurement begins, if the connection was already open.
     pub origin_step: Option<usize>,
-    /// Where marks are set.
+    /// Positions of the marks.
     pub places: Places,
-    /// What was negotiated.
+    /// Negotiated TLS parameters.
     pub tls: Option<TlsFacts>,
-    /// What was asked and answered.
+    /// Request and response.
     pub http: HttpFacts,
 }
 
 impl Dialogue {
-    /// What this side says.
+    /// Everything that `side` sends.
     pub fn said_by(&self, side: Side) -> &Lines {
         match side {
             Side::Client => &self.client,

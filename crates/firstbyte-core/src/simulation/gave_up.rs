@@ -1,21 +1,21 @@
-//! How a simulated connection fails.
+//! Failure of a simulated connection.
 
 use super::tcp::Nanos;
 use crate::timeline::{Cause, Connection, Failure, FailureType, Fault, Mark, Offset, PhaseName};
 
-/// Losses kept a connection from coming to its end, and a host gave up.
+/// Losses kept a connection from completing, and a host gave up.
 #[derive(Clone, Debug)]
 pub struct GaveUp {
-    /// When, counted from the first packet.
+    /// Time since the first packet.
     pub at: Nanos,
-    /// What a measurement would call it.
+    /// Name that a measurement would report.
     pub name: &'static str,
-    /// In words.
+    /// Description for people.
     pub message: String,
 }
 
 impl GaveUp {
-    /// As the failure of `connection`, which has the marks of what was seen before, and ended `at`.
+    /// Converts to the failure of `connection`, which has the marks observed before and ended `at`.
     pub fn failure(self, connection: &Connection, at: Offset) -> Failure {
         let has = |mark| connection.marks.at(mark).is_some();
         let quic = connection.facts.quic.is_some();

@@ -1,7 +1,7 @@
 //! Two hosts on a simulated path, in virtual time.
 //!
-//! `dialogue` is what they say, whatever the network; `tcp` plays it over a [`Path`] as two Linux kernels would.
-//! Predictions are made with it, findings are priced by it, and what held arrivals back is held against it. Nothing
+//! `dialogue` is their conversation, independent of the network; `tcp` plays it over a [`Path`] as two Linux kernels
+//! would. Predictions and the cost estimates of findings use it, and tests compare attributed delays with it. Nothing
 //! here knows TLS.
 
 pub mod dialogue;

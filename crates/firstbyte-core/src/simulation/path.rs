@@ -1,4 +1,4 @@
-//! A network path: what it does to packets, and how a sender fills it.
+//! A network path: its effect on packets, and how a sender fills it.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ pub struct Path {
     pub up: Link,
     /// From the server to the client.
     pub down: Link,
-    /// TCP payload of a full segment, bytes. Ethernet's 1,500 less the headers of IPv4 and TCP with
-    /// timestamps, which Linux sends: 1,448.
+    /// TCP payload of a full segment, bytes: 1,448, which is Ethernet's 1,500 minus the headers of IPv4 and of TCP
+    /// with timestamps, which Linux sends.
     pub mss: u32,
-    /// Decides which packets are lost.
+    /// Seed that decides which packets are lost.
     pub seed: u64,
 }
 
 impl Path {
-    /// With half of `rtt` each way, nothing lost, and no limit to the rate.
+    /// A path with half of `rtt` each way, no loss, and unlimited rate.
     pub fn with_rtt(rtt: Duration) -> Self {
         let up = Link { delay: rtt / 2, ..Link::default() };
         let down = Link { delay: rtt - rtt / 2, ..Link::default() };
         Self { up, down, mss: 1_448, seed: 0 }
     }
 
-    /// The round trip of a small packet on the idle path, serialisation apart.
+    /// Round trip of a small packet on the idle path, without serialisation.
     pub fn rtt(&self) -> Duration {
         self.up.delay + self.down.delay
     }
 
-    /// Has packets get lost in both directions with this probability.
+    /// Sets the loss probability in both directions.
     pub fn lose(&mut self, probability: f64) {
         self.up.loss = probability;
         self.down.loss = probability;
@@ -39,15 +39,15 @@ impl Path {
 /// One direction of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Time that every packet takes.
+    /// Delay of every packet.
     pub delay: Duration,
-    /// Bits per second of IP packets; as much as comes, when absent.
+    /// Bits per second of IP packets; unlimited if absent.
     pub rate: Option<u64>,
-    /// How long a packet may wait for its turn at that rate before it is dropped.
+    /// Longest time that a packet queues at that rate before it is dropped.
     pub queue: Duration,
-    /// Probability with which a packet is lost, each by itself.
+    /// Loss probability of each packet, independently.
     pub loss: f64,
-    /// So much longer a packet may take, uniformly; their order is kept.
+    /// Largest extra delay of a packet, uniformly distributed; packets stay in order.
     pub jitter: Duration,
 }
 
@@ -76,15 +76,15 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// All there are.
+    /// All algorithms.
     pub const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
 
-    /// The one that Linux calls so.
+    /// Finds an algorithm by Linux's name for it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|control| control.name() == name)
     }
 
-    /// What Linux calls it.
+    /// Linux's name for the algorithm.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",

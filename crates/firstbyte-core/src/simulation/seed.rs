@@ -1,24 +1,24 @@
-//! Streams of random numbers that have nothing to do with each other.
+//! Independent streams of random numbers.
 //!
-//! Seeds that people give are neighbours (1, 2, 3), and generators that begin with neighbours may go on
-//! alike. Every stream begins where a hash of its seed and its place says.
+//! Users choose neighbouring seeds (1, 2, 3), and generators with neighbouring seeds may produce similar numbers. So
+//! the start of each stream is a hash of its seed and its position.
 
-/// What a seed decides about one connection, each in a stream of its own.
+/// Independent random decisions about one connection, each with its own stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Stream {
     /// Which packets to the server are lost.
     Up = 1,
     /// Which packets to the client are lost.
     Down,
-    /// How far into a tick the kernels' timers are.
+    /// Phase of the kernels' timers within a tick.
     Timers,
-    /// How far into a millisecond the QUIC server's clock is.
+    /// Phase of the QUIC server's clock within a millisecond.
     ServerClock,
     /// Connection IDs and the like.
     Identifiers,
-    /// Which of the connections that were played before a visitor meets.
+    /// Which of the previously simulated connections a visitor gets.
     Table,
-    /// Which datagrams are lost, each by its number.
+    /// Which datagrams are lost, by their number.
     Fate,
 }
 
@@ -27,13 +27,13 @@ pub fn random(seed: u64, stream: Stream) -> fastrand::Rng {
     fastrand::Rng::with_seed(derived(seed, stream as u64))
 }
 
-/// A seed from `seed` for what has the number `number`: another one for every other pair.
+/// Derives a seed for item `number` from `seed`: different for every other pair.
 pub fn derived(seed: u64, number: u64) -> u64 {
     mixed(mixed(seed).wrapping_add(mixed(number ^ 0x6a09_e667_f3bc_c909)))
 }
 
-/// The step of splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014):
-/// one bit of the number decides about half of the result's.
+/// The step of splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014): each bit of
+/// the input affects about half of the output bits.
 const fn mixed(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,7 +47,7 @@ mod tests {
 
     type Pair<'a> = &'a dyn Fn(u64) -> (f64, f64);
 
-    /// How alike the first numbers of neighbouring seeds are: correlation within chance, 4 standard errors.
+    /// Similarity of the first numbers of neighbouring seeds: their correlation is within chance, 4 standard errors.
     #[test]
     fn neighbouring_seeds_have_nothing_in_common() {
         const SEEDS: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! A connection with its split, made once and handed on.
+//! A connection with its attributed time, computed once and passed on.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::timeline::Connection;
 pub struct AttributedConnection {
     /// The connection.
     pub connection: Connection,
-    /// Its time, split.
+    /// The attributed time.
     pub split: Split,
-    /// The same in order.
+    /// The same time as a sequence.
     pub course: Course,
 }
 
 impl AttributedConnection {
-    /// Attributes the time by this connection alone. Live outputs do this.
+    /// Attributes the time using this connection alone. Live outputs do this.
     pub fn alone(connection: Connection) -> Self {
         let (split, course) = Split::in_order(&connection);
         Self { connection, split, course }
     }
 
-    /// Attributes the time by the model that fits all connections to the server.
+    /// Attributes the time using the model that fits all connections to the server.
     pub fn by_fit(connection: Connection, fit: &ServerFit) -> Self {
         let (split, course) = Split::in_order_by(Rules::Right, &connection, Some(fit));
         Self { connection, split, course }
     }
 }
 
-/// What connections show of the servers at their addresses.
+/// Models of the servers at their addresses, fitted to connections.
 #[derive(Clone, Debug, Default)]
 pub struct ServerFits {
     by_address: Vec<(Option<IpAddr>, ServerFit)>,
@@ -57,13 +57,13 @@ impl ServerFits {
         Self { by_address: by_address.into_iter().map(fit).collect() }
     }
 
-    /// What is known of the server that `connection` is to.
+    /// The fit for the server of `connection`, if any.
     pub fn get(&self, connection: &Connection) -> Option<&ServerFit> {
         let address = address(connection);
         self.by_address.iter().find(|(other, _)| *other == address).map(|(_, fit)| fit)
     }
 
-    /// Attributes a connection's time by what is known of its server; alone where nothing is.
+    /// Attributes a connection's time using the fit for its server, or the connection alone if there is none.
     pub fn attribute(&self, connection: Connection) -> AttributedConnection {
         match self.get(&connection) {
             Some(fit) => AttributedConnection::by_fit(connection, fit),

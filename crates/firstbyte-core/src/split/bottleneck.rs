@@ -1,14 +1,14 @@
-//! The bottleneck's time per byte, from how the segments of one TCP connection followed each other.
+//! The bottleneck's time per byte, from the spacing of one TCP connection's segments.
 //!
-//! Input: the arrivals of a [`Connection`]. Output: how long the bottleneck was busy with an answer
-//! before its first byte was there, as far as that is proven, and as far as it cannot be excluded.
-//! A sender that paces must not be taken for a slow link. Definition: `docs/measurement.md`.
+//! Input: the arrivals of a [`Connection`]. Output: how long the bottleneck was busy with an answer before its first
+//! byte arrived: the proven time, and the time that cannot be excluded. A pacing sender must not be mistaken for a
+//! slow link. Definition: `docs/measurement.md`.
 
 use std::time::Duration;
 
 use crate::timeline::{Chunk, Clock, Connection, Direction, Mark, Offset};
 
-/// How much of a wait the bottleneck was busy with what was waited for.
+/// Part of a wait in which the bottleneck was busy with the awaited data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Busy {
     /// Proven.
@@ -17,17 +17,17 @@ pub(super) struct Busy {
     pub possible: Duration,
 }
 
-/// What arrived at one instant: a segment, or several that the kernel merged.
+/// Data that arrived at one instant: a segment, or several merged by the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: Offset,
-    /// On the TCP stream.
+    /// Bytes on the TCP stream.
     bytes: f64,
-    /// With headers.
+    /// Bytes including headers.
     wire: f64,
 }
 
-/// An arrival and the one before it.
+/// An arrival and its predecessor.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     gap: f64,
@@ -37,77 +37,79 @@ struct Pair {
 
 impl Pair {
     fn between(earlier: &Arrival, later: &Arrival) -> Self {
-        // Segments that were lost and sent again can be read after later ones: a gap below zero.
+        // Lost and retransmitted segments can be read after later ones, which gives a negative gap.
         let gap = later.at.as_nanos().saturating_sub(earlier.at.as_nanos()) as f64;
         Self { gap, earlier: earlier.wire, later: later.wire }
     }
 
-    /// Nanoseconds per byte, if the later one crossed the bottleneck right behind the earlier.
+    /// Nanoseconds per byte, if the later arrival crossed the bottleneck right behind the earlier one.
     fn ratio(&self) -> f64 {
         self.gap / self.later
     }
 
-    /// As it is behind a bottleneck that takes `per_byte`.
+    /// Whether the gap matches a bottleneck that takes `per_byte`.
     fn agrees(&self, per_byte: f64) -> bool {
         let expected = per_byte * self.later;
         (self.gap - expected).abs() <= Self::allowed(expected)
     }
 
-    /// How likely it is that a gap from half the expected one to half as long again agrees.
+    /// Probability that a gap drawn from 0.5 to 1.5 times the expected one agrees.
     fn agrees_by_accident(&self, per_byte: f64) -> f64 {
         let expected = per_byte * self.later;
         (2.0 * Self::allowed(expected) / expected).min(1.0)
     }
 
-    /// Of how much a gap differs from what the rate says, at most.
+    /// Largest allowed deviation of a gap from the rate's prediction.
     fn allowed(expected: f64) -> f64 {
         expected * TOLERANCE + NOISE_NS
     }
 
-    /// A sender that paces waits for as long as the *earlier* one is large, or for always the same
-    /// time; a bottleneck holds for as long as the *later* one is. Here the two differ.
+    /// Whether the sizes differ enough to tell a pacing sender from a bottleneck.
+    ///
+    /// A pacing sender waits in proportion to the *earlier* arrival's size, or for a constant time; a bottleneck
+    /// delays in proportion to the *later* one's.
     fn discriminates(&self) -> bool {
         (self.earlier - self.later).abs() >= 0.2 * self.earlier.max(self.later)
     }
 }
 
-/// Arrivals looked at, at most: the handshake and the begin of the response.
+/// Maximum number of arrivals to examine: the handshake and the beginning of the response.
 const ARRIVALS: usize = 256;
-/// IP, TCP and the time stamps' option.
+/// IP, TCP and the timestamp option, bytes.
 const HEADERS_V4: f64 = 52.0;
 const HEADERS_V6: f64 = 72.0;
-/// Differences between gaps and what the rate says.
+/// Tolerated deviation of gaps from the rate's prediction.
 const TOLERANCE: f64 = 0.05;
 const NOISE_NS: f64 = 20_000.0;
-/// Below it a segment's time is no more than the noise of hosts and of interrupts.
+/// Shorter segment times drown in the noise of hosts and interrupts.
 const SHORTEST_NS: f64 = 200_000.0;
 const FULL_SEGMENT: f64 = 1_500.0;
-/// With headers.
+/// Size including headers.
 const SMALL: f64 = 300.0;
-/// Pairs that agree, at least.
+/// Fewest pairs that must agree.
 const PAIRS: usize = 3;
-/// The chance that all of them agree by accident, at most.
+/// Largest probability that all of them agree by accident.
 const ACCIDENT: f64 = 0.045;
-/// A pair whose chance is larger is none of those that count.
+/// A pair that is more likely to agree by accident does not count.
 const TELLS: f64 = 0.8;
-/// A full segment takes so long at 0.9 Mbit/s; longer gaps are pauses of the sender.
+/// Time of a full segment at 0.9 Mbit/s; longer gaps are pauses of the sender.
 const PAUSE_NS: f64 = 13e6;
 
-/// The slowest link of the way from the server.
+/// The slowest link on the path from the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bottleneck {
     arrivals: Vec<Arrival>,
-    /// Nanoseconds per byte, proven.
+    /// Nanoseconds per byte, if proven.
     known: Option<f64>,
-    /// Nanoseconds per byte, at most.
+    /// Upper bound, nanoseconds per byte.
     bound: Option<f64>,
-    /// Several gaps agree on that: a link, or a sender that paces.
+    /// Several gaps agree on the bound: a link, or a pacing sender.
     repeats: bool,
 }
 
 impl Bottleneck {
     pub(super) fn seen_in(connection: &Connection) -> Self {
-        // QUIC's round-trip time is that of full datagrams: it holds this time already.
+        // QUIC's round-trip time is measured with full datagrams, so it already includes this time.
         if connection.facts.quic.is_some() || connection.facts.tcp.is_none() {
             return Self::default();
         }
@@ -115,7 +117,7 @@ impl Bottleneck {
         let pairs: Vec<Pair> = arrivals.windows(2).map(|w| Pair::between(&w[0], &w[1])).collect();
         let most = most_per_byte(connection, &arrivals).unwrap_or(f64::INFINITY);
         let known = proven(&pairs, most);
-        // Between the request and the response the server may have been at work.
+        // Between the request and the response the server may have been working.
         let at = |mark| connection.marks.at(mark);
         let asked = at(Mark::RequestEnd).unwrap_or(Offset::from_nanos(i64::MAX));
         let answered = connection.marks.first_packet_of_response();
@@ -128,7 +130,7 @@ impl Bottleneck {
             .map(|(pair, _)| pair.ratio().max(0.0));
         let bound = ratios.min_by(f64::total_cmp);
         let usual = usual(&pairs);
-        // Some that come closer were held up together.
+        // Some arrivals are closer because they were held up together.
         let bound = bound.map(|bound| usual.map_or(bound, |usual| usual.max(bound)));
         let agree = |bound: f64| pairs.iter().filter(|p| p.agrees(bound)).count();
         let long = |bound: f64| bound * FULL_SEGMENT >= SHORTEST_NS;
@@ -136,36 +138,36 @@ impl Bottleneck {
         Self { arrivals, known, bound, repeats }
     }
 
-    /// The same, with a link of `rate` bits per second where none is proven.
+    /// Assumes a link of `rate` bits per second if none is proven.
     pub(super) fn or_rate(self, rate: Option<u64>) -> Self {
         let quic_or_none = self.arrivals.is_empty();
         let given = rate.filter(|rate| *rate > 0 && !quic_or_none).map(|rate| 8e9 / rate as f64);
         Self { known: self.known.or(given), ..self }
     }
 
-    /// Whether several gaps are as long as the shortest one says.
+    /// Whether several gaps agree with the shortest one.
     pub(super) fn repeats(&self) -> bool {
         self.repeats
     }
 
-    /// Bits per second, where that is proven.
+    /// Bits per second, if proven.
     pub(super) fn rate(&self) -> Option<u64> {
         self.known.map(|per_byte| (8e9 / per_byte).round() as u64)
     }
 
-    /// How long it takes for so many bytes, where that is proven.
+    /// Time the bottleneck takes for `bytes`, if proven.
     pub(crate) fn takes(&self, bytes: u64) -> Option<Duration> {
         self.known.map(|per_byte| Duration::from_nanos((per_byte * bytes as f64).max(0.0) as u64))
     }
 
-    /// How long it can take for so many bytes, at most: nothing overtakes it.
+    /// Longest time the bottleneck can take for `bytes`: packets cannot overtake each other in it.
     pub(super) fn can_take(&self, bytes: u64) -> Duration {
         let per_byte = self.known.or(self.bound).unwrap_or(0.0);
         Duration::from_nanos((per_byte * bytes as f64).max(0.0) as u64)
     }
 
-    /// How long it was busy with this connection's bytes just before what arrived at `end`, in a wait
-    /// that began at `start`.
+    /// How long the bottleneck was busy with this connection's bytes just before the arrival at `end`, in a wait that
+    /// began at `start`.
     pub(super) fn busy(&self, start: Offset, end: Offset) -> Busy {
         let with = |per_byte| self.busy_with(per_byte, start, end);
         match self.known {
@@ -182,14 +184,14 @@ impl Bottleneck {
         let Some(mut first) = waited.next().filter(|last| last.at == end) else {
             return Duration::ZERO;
         };
-        // What came right before it was in its way.
+        // The data that arrived right before was in its way.
         while let Some(before) = waited.next_if(|before| {
             let pair = Pair::between(before, &first);
             pair.gap <= per_byte * pair.later * (1.0 + TOLERANCE)
         }) {
             first = before;
         }
-        // The headers' time is in the round-trip time.
+        // The round-trip time includes the time of the headers.
         let own = Duration::from_nanos((per_byte * first.bytes).max(0.0) as u64);
         end.since(first.at) + own
     }
@@ -221,10 +223,10 @@ fn arrivals(connection: &Connection) -> Vec<Arrival> {
     arrivals
 }
 
-/// The time per byte at most: all that has come, a server sent after the client's first bytes, and the link carried in
-/// the time since. Nanoseconds.
+/// Upper bound of the time per byte, nanoseconds: the server sent all received bytes after the client's first ones,
+/// and the link carried them in the time since.
 fn most_per_byte(connection: &Connection, arrivals: &[Arrival]) -> Option<f64> {
-    // What came on a connection that was open before may have been on its way already.
+    // On a reused connection, arrivals may have been on their way already.
     if connection.facts.reused {
         return None;
     }
@@ -239,7 +241,7 @@ fn most_per_byte(connection: &Connection, arrivals: &[Arrival]) -> Option<f64> {
     since.min_by(f64::total_cmp)
 }
 
-/// The time per byte of most of many gaps between full segments: a link, or a sender that paces.
+/// Time per byte that most of many gaps between full segments show: a link, or a pacing sender.
 fn usual(pairs: &[Pair]) -> Option<f64> {
     const MANY: usize = 8;
     let long = |pair: &&Pair| pair.later > FULL_SEGMENT / 2.0 && pair.gap < PAUSE_NS;
@@ -254,37 +256,39 @@ fn usual(pairs: &[Pair]) -> Option<f64> {
     (most && median * FULL_SEGMENT >= SHORTEST_NS).then_some(median)
 }
 
-/// The time per byte that at least [`PAIRS`] pairs agree on, one of which a pacing sender would not
-/// have made, and that hardly any pair is faster than: nothing overtakes a bottleneck. It is `most` at most.
+/// Time per byte that at least [`PAIRS`] pairs agree on, at most `most`.
+///
+/// At least one of these pairs cannot come from a pacing sender, and hardly any pair is faster: nothing overtakes a
+/// bottleneck.
 fn proven(pairs: &[Pair], most: f64) -> Option<f64> {
     if pairs.len() < PAIRS {
         return None;
     }
     let mut ratios: Vec<f64> = pairs.iter().map(Pair::ratio).collect();
     ratios.sort_by(f64::total_cmp);
-    // Of a small segment, noise is the larger part.
+    // For a small segment, most of the gap may be noise.
     let least = |pair: &Pair| {
         let noise = if pair.later < SMALL { NOISE_NS } else { 0.0 };
         (pair.gap + noise) / pair.later
     };
     let fastest = pairs.iter().map(least).min_by(f64::total_cmp)?;
     let candidates = ratios.iter().copied().filter(|ratio| ratio * FULL_SEGMENT >= SHORTEST_NS);
-    // Were it more than twice the fastest, that one would have overtaken.
+    // At more than twice the fastest pair's time, that pair would have overtaken.
     for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest && *ratio <= most) {
         let agreeing: Vec<&Pair> = pairs.iter().filter(|pair| pair.agrees(candidate)).collect();
-        // What noise alone makes agree, or differ from a pacing sender's, says nothing of either.
+        // Pairs that noise alone makes agree, or differ from a pacing sender's, prove nothing.
         let tells = |pair: &&&Pair| pair.agrees_by_accident(candidate) < TELLS;
         let telling: Vec<&&Pair> = agreeing.iter().filter(tells).collect();
         if telling.len() < PAIRS || !telling.iter().any(|pair| pair.discriminates()) {
             continue;
         }
-        // Gaps as short as hosts are noisy agree with many a rate.
+        // Gaps as short as host noise agree with many rates.
         let accident: f64 =
             agreeing.iter().map(|pair| pair.agrees_by_accident(candidate)).product();
         if accident > ACCIDENT {
             continue;
         }
-        // Jitter makes gaps of all lengths; a bottleneck one of each size.
+        // Jitter produces gaps of all lengths, a bottleneck one for each size.
         let near = ratios.iter().filter(|ratio| **ratio <= 2.0 * candidate).count();
         if agreeing.len() * 4 < near * 3 {
             continue;

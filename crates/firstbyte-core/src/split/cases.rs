@@ -1,11 +1,11 @@
-//! Connections as they were measured, through a lab, with what was wrong with the server known.
+//! Connections measured through a lab, with known faults of the server.
 
 use std::time::Duration;
 
 use super::{Split, Why};
 use crate::timeline::*;
 
-/// Microseconds, bytes, and when they were acknowledged.
+/// Direction, microseconds, bytes, and time of acknowledgement.
 type Seen = (Direction, i64, u64, Option<i64>);
 
 const S: Direction = Direction::Sent;
@@ -51,8 +51,8 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-/// The initial window is one segment: tickets and SETTINGS fill it, and the response waits for the
-/// client's acknowledgement. The server takes no time.
+/// The initial window is one segment: tickets and SETTINGS fill it, and the response waits for the client's
+/// acknowledgement. The server itself takes no time.
 #[test]
 fn a_window_of_one_segment() {
     let split = Split::attribute(&connection(
@@ -74,8 +74,9 @@ fn a_window_of_one_segment() {
     assert!(split.held.iter().all(|held| held.why == Why::Window(Some(1))), "{split:#?}");
 }
 
-/// The window has grown to four segments, which tickets, SETTINGS, their acknowledgement and the first
-/// segment of the response fill. The application takes 10 ms, which the response would have waited anyway.
+/// The window has grown to four segments: tickets, SETTINGS, their acknowledgement and the response's first segment.
+///
+/// The application takes 10 ms, for which the response would have waited anyway.
 #[test]
 fn a_window_of_two_segments() {
     let mut c = connection(
@@ -98,15 +99,15 @@ fn a_window_of_two_segments() {
     c.flights[3].messages = names.map(str::to_owned).to_vec();
     let split = Split::attribute(&c);
     let server = |phase| ms(split.phase(phase).unwrap().parts.server);
-    // The server worked for 10 ms before the first segment; the window held back only the segments behind it.
+    // The server worked for 10 ms before the first segment; the window held back only the later segments.
     assert!((10.0..11.0).contains(&server(PhaseName::Wait)), "{split:#?}");
     assert!(server(PhaseName::Receive) < 0.1 && ms(split.parts.transfer) < 1.0, "{split:#?}");
     assert_eq!((split.round_trips, ms(split.parts.pause)), (4, 0.0), "{split:#?}");
     assert_eq!(split.held[0].why, Why::Window(Some(2)), "{split:#?}");
 }
 
-/// Nagle's algorithm is on, and there are no tickets: the response's second segment waits for the
-/// acknowledgement of SETTINGS.
+/// Nagle's algorithm is on, and there are no tickets: the response's second segment waits for the acknowledgement of
+/// SETTINGS.
 #[test]
 fn nagle_without_tickets() {
     let split = Split::attribute(&connection(
@@ -130,8 +131,8 @@ fn nagle_without_tickets() {
     assert!((ms(split.held[0].cost) - 40.1).abs() < 0.2, "{split:#?}");
 }
 
-/// TLS 1.2 over 8 Mbit/s with a window of two segments: reads end with records, some bytes before or behind
-/// the end of a segment. Two segments, then four, then what is left.
+/// TLS 1.2 over 8 Mbit/s with a window of two segments: reads end with records, some bytes before or after the end of
+/// a segment. Two segments, then four, then the rest.
 #[test]
 fn reads_that_end_with_records() {
     let mut c = connection(
@@ -164,8 +165,8 @@ fn reads_that_end_with_records() {
     assert!(split.held.iter().all(|held| held.why == Why::Window(Some(2))), "{split:#?}");
 }
 
-/// Six segments fill the window, two of them tickets that came merged; reads end with records. Only the kernel's
-/// counts tell that there were six.
+/// Six segments fill the window, two of them merged tickets; reads end with records. Only the kernel's counters show
+/// that there were six.
 #[test]
 fn a_window_that_merged_tickets_fill_is_counted() {
     let seen = [

@@ -1,4 +1,4 @@
-//! QUIC handshakes whose datagrams do not come one behind the other: which of them answers what.
+//! Tests of QUIC handshakes with interleaved datagrams: which of them answers which.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::timeline::*;
 const RTT: i64 = 80_000_000;
 const MS: i64 = 1_000_000;
 
-/// When, and how large.
+/// Time and size.
 type Datagram = (i64, u64);
 
 fn flight(direction: Direction, datagrams: &[Datagram], messages: &[&str]) -> Flight {
@@ -46,7 +46,7 @@ fn ms(n: i64) -> Duration {
     Duration::from_nanos((n * MS) as u64)
 }
 
-/// An address that did not answer was tried for a second before the one that did.
+/// The client tried an unresponsive address for a second before the one that answered.
 #[test]
 fn the_attempt_before_is_fallback() {
     let second = 1_000 * MS;
@@ -76,7 +76,7 @@ fn the_attempt_before_is_fallback() {
     assert_eq!((quic.parts.network, quic.parts.sum()), (ms(80), ms(1_081)));
 }
 
-/// A ClientHello that is sent again after one second and three, to nobody.
+/// A ClientHello sent again after one second and after three, without an answer.
 #[test]
 fn what_is_sent_again_in_vain_is_one_wait() {
     let second = 1_000 * MS;
@@ -98,8 +98,8 @@ fn what_is_sent_again_in_vain_is_one_wait() {
 
 const HELLO: [&str; 2] = ["Initial", "Initial"];
 
-/// A ClientHello of two datagrams, each answered by a Retry; the second one comes when the client has
-/// answered the first.
+/// A ClientHello of two datagrams, each answered by a Retry; the second Retry comes after the client has answered the
+/// first.
 #[test]
 fn a_second_retry_answers_nothing() {
     let again = RTT + MS;
@@ -132,7 +132,7 @@ fn a_retry_answers_the_datagram_that_it_can_have_seen() {
     assert_eq!(quic.parts.client, ms(1), "{quic:?}");
 }
 
-/// A server that acknowledges at once and then fetches its certificate is at work meanwhile.
+/// A server that acknowledges at once and then fetches its certificate is working in the meantime.
 #[test]
 fn an_acknowledgment_is_no_answer() {
     let answer = RTT + 50 * MS;
@@ -163,7 +163,7 @@ fn what_comes_too_soon_for_an_answer_was_on_its_way() {
     assert_eq!(quic.parts.unexplained, Duration::ZERO);
 }
 
-/// One datagram fills no congestion window (RFC 9002 §7.2): what stands still behind it is the server.
+/// One datagram does not fill a congestion window (RFC 9002 §7.2), so a stall after it is the server's.
 #[test]
 fn a_pause_after_one_datagram_is_no_round_trip() {
     let request = RTT + MS;
@@ -195,7 +195,7 @@ fn a_pause_after_one_datagram_is_no_round_trip() {
     assert_eq!((split.round_trips, split.held.len()), (2, 0), "{split:?}");
 }
 
-/// What the client's keys show of datagrams, in order: at which they passed, and what they had.
+/// Sets the decrypted datagrams, in order: times and contents.
 fn known(c: &mut Connection, datagrams: &[QuicDatagram]) {
     let quic = c.facts.quic.as_mut().unwrap();
     quic.datagrams = datagrams.to_vec();
@@ -214,7 +214,7 @@ fn datagram(direction: Direction, ns: i64) -> QuicDatagram {
     }
 }
 
-/// A handshake and a request at `REQUEST`, whose response is at these times.
+/// A handshake and a request at `REQUEST`, with the response at these times.
 fn exchange(response: &[i64]) -> Connection {
     let mut c = Connection::default();
     let marks = [
@@ -243,7 +243,7 @@ fn exchange(response: &[i64]) -> Connection {
 
 const REQUEST: i64 = RTT + MS;
 
-/// The request's datagram was lost, and the client's timer sent it again after 250 ms.
+/// The request's datagram was lost, and the client's timer retransmitted it after 250 ms.
 #[test]
 fn a_lost_request_is_variation_until_its_copy_left() {
     let again = REQUEST + 250 * MS;
@@ -260,14 +260,14 @@ fn a_lost_request_is_variation_until_its_copy_left() {
     let parts = Split::attribute(&c).parts;
     assert_eq!((parts.variation, parts.server), (ms(250), ms(3)), "{parts:?}");
     assert_eq!((parts.network, parts.transfer), (ms(160), ms(0)), "{parts:?}");
-    // The first one was acknowledged after all: the server was slow, and the copy was for nothing.
+    // The first one was acknowledged after all: the server was slow, and the copy was unnecessary.
     let first = QuicDatagram { acknowledged, ..datagram(Direction::Sent, REQUEST) };
     known(&mut c, &[first, copy]);
     let parts = Split::attribute(&c).parts;
     assert_eq!((parts.variation, parts.server), (ms(0), ms(253)), "{parts:?}");
 }
 
-/// A datagram of the response was lost, and came when two others had come behind it.
+/// A datagram of the response was lost, and arrived after two later ones.
 #[test]
 fn a_hole_in_the_response_is_variation() {
     let begun = REQUEST + RTT;
@@ -281,13 +281,13 @@ fn a_hole_in_the_response_is_variation() {
     let parts = Split::attribute(&c).parts;
     assert_eq!(parts.variation, ms(95) - Duration::from_micros(100), "{parts:?}");
     assert!(parts.pause.is_zero());
-    // Without that it was the server that paused.
+    // Without this it was the server that paused.
     known(&mut c, &[datagram(Direction::Received, begun), datagram(Direction::Received, again)]);
     let parts = Split::attribute(&c).parts;
     assert!(parts.variation.is_zero() && parts.pause > ms(90), "{parts:?}");
 }
 
-/// An acknowledgement without anything of the response ends no wait and begins no answer.
+/// An acknowledgement without response data ends no wait and begins no answer.
 #[test]
 fn what_has_nothing_new_is_no_answer() {
     let hello = 200 * MS;
@@ -312,7 +312,7 @@ fn what_has_nothing_new_is_no_answer() {
     assert_eq!((quic.round_trips, quic.parts.server), (1, ms(120)), "{quic:?}");
 }
 
-/// The server says how long it held an acknowledgement: that is no part of the round trip.
+/// The server reports its acknowledgement delay, which is not part of the round trip.
 #[test]
 fn round_trips_of_acknowledgements_give_an_uncertainty() {
     let mut c = exchange(&[REQUEST + RTT + 20 * MS]);
@@ -329,7 +329,7 @@ fn round_trips_of_acknowledgements_give_an_uncertainty() {
 }
 
 /// Twelve datagrams, acknowledged in pairs: the thirteenth and the fourteenth came a round trip after the first
-/// acknowledgement, which had left before the last of the twelve was there.
+/// acknowledgement, which had left before the last of the twelve arrived.
 #[test]
 fn a_full_window_follows_the_acknowledgement_that_opened_it() {
     let begun = REQUEST + RTT;

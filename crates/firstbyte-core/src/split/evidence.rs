@@ -1,6 +1,6 @@
-//! What the kernel counts, what it says of stamps, and what several arrivals say together.
+//! Tests of the kernel's counters, of timestamp sources, and of evidence from several arrivals.
 //!
-//! The connections are as they were measured, through a lab, with the truth known from both ends.
+//! The connections were measured through a lab, with the truth known from both ends.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::timeline::*;
 const S: Direction = Direction::Sent;
 const R: Direction = Direction::Received;
 
-/// Microseconds, bytes, segments that the kernel counted in them.
+/// Direction, microseconds, bytes, segments counted by the kernel.
 type Seen = (Direction, i64, u64, Option<u32>);
 
 fn at(us: i64) -> Stamp {
@@ -21,8 +21,8 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-/// A connection whose handshake is one exchange: connected at `connected`, a round trip after its SYN; the request is the last that
-/// was sent before the response.
+/// A connection whose handshake is one exchange: connected at `connected`, a round trip after its SYN. The request is
+/// the last data sent before the response.
 fn connection(connected: i64, round_trip: i64, response: i64, seen: &[Seen]) -> Connection {
     let mut c = Connection::default();
     let sent = seen.iter().filter(|(direction, at, ..)| *direction == S && *at < response);
@@ -56,7 +56,7 @@ fn connection(connected: i64, round_trip: i64, response: i64, seen: &[Seen]) -> 
     c
 }
 
-/// So many full segments, one right behind the other.
+/// `count` full segments, back to back.
 fn full(from: i64, count: i64) -> Vec<Seen> {
     (0..count).map(|i| (R, from + 8 * i, 1_448, Some(1))).collect()
 }
@@ -72,7 +72,7 @@ fn asked(rest: &[Seen]) -> Connection {
     connection(26_176, 25_987, 85_306, &[&begin[..], rest].concat())
 }
 
-/// The bytes from `us` on were read when a hole before them had been filled: they have no stamp of the kernel's.
+/// The bytes from `us` on were read after an earlier hole had been filled: they lack a kernel timestamp.
 fn lose(mut c: Connection, us: i64) -> Connection {
     let from = Offset::from_nanos(us * 1_000);
     for chunk in c.flights.iter_mut().flat_map(|flight| &mut flight.chunks) {
@@ -96,7 +96,7 @@ fn what_waited_behind_a_hole_was_lost_and_not_written_late() {
     assert!(ms(paused.pause) > 50.0 && ms(paused.variation) < 1.0, "{paused:?}");
     let split = Split::attribute(&lose(late, 141_058));
     assert!(ms(split.parts.pause) < 1.0 && ms(split.parts.variation) > 50.0, "{split:?}");
-    // It may have been written late as well.
+    // It may also have been written late.
     assert!(split.server_uncertainty().is_some_and(|u| ms(u) > 50.0), "{split:?}");
 }
 
@@ -119,8 +119,8 @@ fn the_begin_of_an_answer_is_lost_where_what_follows_it_had_waited() {
     assert!(ms(split.parts.server) < 2.0 && ms(split.parts.variation) > 25.0, "{split:?}");
 }
 
-/// Two windows of ten were released by acknowledgements, one of them 1.8 ms late, the other 4.4 ms early: the SYN's
-/// round trip was none of the shortest, and none of the longest.
+/// Acknowledgements released two windows of ten, one 1.8 ms late, the other 4.4 ms early: the SYN's round trip was
+/// neither among the shortest nor among the longest.
 #[test]
 fn a_path_varies_where_several_arrivals_agree_that_it_does() {
     let seen = [
@@ -138,7 +138,7 @@ fn a_path_varies_where_several_arrivals_agree_that_it_does() {
     assert!(split.rtt_spread.is_some_and(|spread| ms(spread) > 1.0), "{split:#?}");
 }
 
-/// One late answer is a slow server.
+/// A single late answer means a slow server.
 #[test]
 fn one_late_answer_is_no_path_that_varies() {
     let split = Split::attribute(&asked(&full(85_340, 3)));
@@ -163,8 +163,10 @@ fn an_odd_segment_may_have_been_acknowledged_when_it_was_read() {
     assert_eq!(split.held.len(), 3, "{split:#?}");
 }
 
-/// The kernel takes the largest segment for a full one. The response of 1,402 bytes is a small one, that Nagle's
-/// algorithm held until the tickets before it were acknowledged, which the client delayed.
+/// The kernel takes the largest segment for a full one.
+///
+/// The response of 1,402 bytes is a partial segment that Nagle's algorithm held until the preceding tickets were
+/// acknowledged, which the client delayed.
 #[test]
 fn the_largest_segment_is_no_full_one_where_it_came_once() {
     let seen = [
@@ -181,8 +183,8 @@ fn the_largest_segment_is_no_full_one_where_it_came_once() {
     assert_eq!(split.held.last().map(|held| held.why), Some(Why::Nagle), "{split:#?}");
 }
 
-/// Fourteen segments left where the window had grown to eighteen, and more when these were acknowledged: there was no
-/// room to write to.
+/// Fourteen segments left although the window had grown to eighteen, and more when these were acknowledged: the send
+/// buffer was full.
 #[test]
 fn a_small_send_buffer_lets_its_application_write_when_there_is_room() {
     let seen = [
@@ -197,7 +199,7 @@ fn a_small_send_buffer_lets_its_application_write_when_there_is_room() {
     assert_eq!(split.held.len(), 2, "{split:#?}");
 }
 
-/// On a connection that was open before one round trip is known, and not how much others differ from it.
+/// On a reused connection a single round trip is known, and not how much others differ from it.
 #[test]
 fn a_kept_connection_has_an_uncertainty() {
     let mut c = Connection::default();
@@ -225,8 +227,8 @@ fn a_kept_connection_has_an_uncertainty() {
     assert_eq!(split.response_uncertainty(), split.server_uncertainty());
 }
 
-/// The end of the response was lost, and sent again 271 ms after what came before it was acknowledged, which the client had
-/// delayed by 40 ms. A pause of just that length looks the same.
+/// The end of the response was lost, and sent again 271 ms after the preceding data was acknowledged, which the client
+/// had delayed by 40 ms. A pause of the same length looks identical.
 #[test]
 fn the_timer_of_what_was_lost_begins_when_what_came_before_is_acknowledged() {
     let seen = |last| {
@@ -245,8 +247,8 @@ fn the_timer_of_what_was_lost_begins_when_what_came_before_is_acknowledged() {
     assert!(ms(paused) < 1.0, "{paused:?}");
 }
 
-/// A server near by that sends a small frame every 2 ms and answers nothing, as `rest` has it from its first on; the
-/// client is on a machine so busy that it reads milliseconds late.
+/// A nearby server that sends a small frame every 2 ms and answers nothing; `rest` begins with the first frame. The
+/// client's machine is so busy that it reads milliseconds late.
 fn silent(rest: &[Seen]) -> Connection {
     let begin = [
         (S, 13_012, 1_462, None),
@@ -270,17 +272,17 @@ fn silent(rest: &[Seen]) -> Connection {
     c
 }
 
-/// The handshake was faster than a link that takes 2 ms for so small a frame.
+/// The handshake was faster than a link that needs 2 ms for so small a frame.
 #[test]
 fn frames_by_a_timer_are_no_slow_link() {
     let frames: Vec<Seen> = (0..200).map(|i| (R, 23_034 + 2_050 * i, 31, Some(1))).collect();
-    // The one pair of unequal sizes agrees by accident.
+    // The only pair of unequal sizes agrees by accident.
     let split = Split::attribute(&silent(&frames));
     assert!(ms(split.parts.transfer) < 1.0, "{:?}", split.parts);
 }
 
-/// An acknowledgement may ride on what was not read before the time limit, and on the first of several frames that were
-/// read together: it says nothing of the way.
+/// Data not read before the time limit may carry an acknowledgement, and so may the first of several frames read
+/// together: such an acknowledgement says nothing about the path.
 #[test]
 fn acknowledgements_that_rode_on_what_was_not_read_are_no_round_trips() {
     let mut frames = vec![(R, 23_033, 31, Some(1)), (S, 26_012, 58, None)];

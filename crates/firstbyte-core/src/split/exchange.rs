@@ -1,4 +1,4 @@
-//! Walks the flights of one phase and sorts its time into exchanges and the client's own.
+//! Walks the flights of one phase and divides its time into exchanges and the client's own time.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::wire::quic::{ACKNOWLEDGMENT, PacketKind};
 pub(super) struct Exchange {
     /// When the wait began.
     pub start: Offset,
-    /// Whether something was sent that this answers; otherwise data went on arriving.
+    /// Whether this answers sent data; otherwise data simply continued to arrive.
     pub is_wait: bool,
-    /// What was sent is answered already, in part: the server went on to the rest.
+    /// Part of the answer has already arrived: the server continued with the rest.
     pub goes_on: bool,
-    /// From the departure of the last byte sent to the arrival of the first of the answer.
+    /// From the departure of the last byte sent to the arrival of the answer's first byte.
     pub waited: Duration,
-    /// How much of it the bottleneck was busy with the begin of the answer.
+    /// Part of the wait in which the bottleneck was busy with the start of the answer.
     pub busy: Busy,
     /// From the first to the last byte of the answer.
     pub answering: Duration,
@@ -33,35 +33,35 @@ impl Exchange {
         Self { start, is_wait: true, goes_on: false, waited: end.since(start), busy, answering }
     }
 
-    /// When the first byte of the answer was there.
+    /// Arrival of the answer's first byte.
     pub(super) fn first(&self) -> Offset {
         self.start + self.waited
     }
 
-    /// When the last one was.
+    /// Arrival of the answer's last byte.
     pub(super) fn last(&self) -> Offset {
         self.first() + self.answering
     }
 }
 
-/// What went on, as far as can be said without the round-trip time.
+/// Activity, as far as it can be determined without the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The name service was waited for.
+    /// Waiting for the name service.
     Resolver,
-    /// The client was at work.
+    /// Client processing.
     Client,
     /// Between the first and the last byte of a flight sent.
     Sending,
-    /// Before the winning attempt, while another was tried.
+    /// Before the winning attempt, while the client tried another.
     Fallback,
-    /// The rest of a phase that failed: a wait for what did not come.
+    /// The rest of a failed phase: a wait for data that did not arrive.
     Unanswered,
     /// An exchange, by its index.
     Exchange(usize),
 }
 
-/// The time of one phase, sorted: steps one behind the other, without gaps.
+/// The time of one phase, divided into contiguous steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Walk {
     pub phase: Phase,
@@ -104,7 +104,7 @@ impl Walk {
 
     fn resolve(&mut self, connection: &Connection) {
         let Phase { start, end, .. } = self.phase;
-        // Without a question asked there was nobody to wait for.
+        // Without a DNS query there was nobody to wait for.
         let asked = connection.marks.at(Mark::DomainLookupStart).unwrap_or(end);
         let asked = asked.clamp(start, end);
         self.step(start, asked, Step::Client);
@@ -130,7 +130,7 @@ impl Walk {
         let arrived = connection.flights.iter().filter(|f| f.direction == Direction::Received);
         let mut arrived = arrived.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
         if complete && end > start && !arrived.any(|at| at >= start && at <= end) {
-            // Timers of other clients' say when a handshake ended, and not who was waited for.
+            // Other clients' timestamps show when a handshake ended, but not who kept it waiting.
             return self.step(start, end, Step::Unanswered);
         }
         let mut cursor = start;
@@ -141,7 +141,7 @@ impl Walk {
         let mut answer: Option<Answer> = None;
         let mut heeds = Heeds::default();
         let carried = Carried::from_connection(connection);
-        // Each datagram is sent by itself, and so is CONNECT behind the Finished: between them the client is at work.
+        // Each datagram is a send of its own, and so is CONNECT after the Finished: the client works in between.
         let sending = match self.phase.name {
             PhaseName::Quic | PhaseName::Tunnel => Step::Client,
             _ => Step::Sending,
@@ -158,7 +158,7 @@ impl Walk {
             }
             let first = begin.stamp.at.max(cursor);
             let last = finish.stamp.at.clamp(first, end.max(first));
-            // Session tickets of the proxy's TLS may come before its answer, which is small and comes at once.
+            // Session tickets of the proxy's TLS may come before its answer, which is small and arrives at once.
             let first = if self.phase.name == PhaseName::Tunnel { last } else { first };
             match departures.caused(first, cursor) {
                 Some(asked) => {
@@ -169,7 +169,7 @@ impl Walk {
                     self.step(asked.first, asked.last, sending);
                     answer = Some(Answer { start: asked.last, is_wait: true, first, last });
                 }
-                // Too soon for an answer to what left last: data that was on its way goes on.
+                // Too soon for an answer to the last departure: data already on its way continues to arrive.
                 None => match &mut answer {
                     Some(answer) => answer.last = last,
                     None => answer = Some(Answer { start: cursor, is_wait: false, first, last }),
@@ -186,7 +186,7 @@ impl Walk {
                 self.step(asked.first, asked.last, sending);
                 self.step(asked.last, end, Step::Client);
             }
-            // What was sent again and again was one wait.
+            // Repeated retransmissions are one wait.
             Some(asked) => {
                 self.step(cursor, asked.first, Step::Client);
                 self.step(asked.first, end, Step::Unanswered);
@@ -198,7 +198,7 @@ impl Walk {
         }
     }
 
-    /// QUIC's attempts come one after the other: those before the last one. Gives back where that begins.
+    /// Records QUIC's sequential attempts before the last one. Returns the start of the last one.
     fn other_attempts(&mut self, connection: &Connection) -> Offset {
         let Phase { start, end, .. } = self.phase;
         let (Some(first), Some(last)) = (connection.attempts.first(), connection.attempts.last())
@@ -234,11 +234,11 @@ impl Walk {
         if !complete {
             return self.step(start, end, Step::Unanswered);
         }
-        // What holds the first byte back after this one holds up a part of the response.
+        // Delays after the first byte hold up only a part of the response.
         let begun = connection.marks.first_packet_of_response().unwrap_or(end).clamp(start, end);
         let busy = bottleneck.busy(start, begun);
         let rest = |exchange| Exchange { busy, answering: end.since(begun), ..exchange };
-        // The request came only when it had been sent again: what the handshake was is of no matter.
+        // Only a retransmission of the request arrived, so the handshake does not matter.
         let again = known.is_some_and(|known| {
             let again = quic::sent_again(connection, known.least);
             again.iter().any(|(left, took)| *left == start && *took <= begun.since(start))
@@ -252,7 +252,7 @@ impl Walk {
         self.exchange(rest(goes_on));
     }
 
-    /// From the first to the last byte of the server's handshake flight, where the request had left before it.
+    /// From the first to the last byte of the server's handshake flight, if the request had left before it.
     fn early_handshake(&self, connection: &Connection, begun: Offset) -> Option<(Offset, Offset)> {
         let start = self.phase.start;
         let finished = connection.marks.at(Mark::HandshakeComplete).filter(|at| *at > start)?;
@@ -268,8 +268,8 @@ impl Walk {
 
     fn receive(&mut self, connection: &Connection) {
         let Phase { start, end, complete, .. } = self.phase;
-        // What the client sends meanwhile (HTTP/2 settings and window updates) answers nothing that
-        // the response waits for: the response is one run of bytes.
+        // Data that the client sends meanwhile (HTTP/2 settings and window updates) triggers nothing that the response
+        // waits for: the response is one run of bytes.
         let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
         let arrivals = received.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
         let arrived = arrivals.filter(|at| *at <= end).max();
@@ -286,10 +286,9 @@ impl Walk {
     }
 }
 
-/// What went on between the last arrival and the failure: the client waited for more, or was at work
-/// on what it had.
+/// Activity between the last arrival and the failure: the client waited for more, or processed the data it had.
 fn rest_of_failed(connection: &Connection) -> Step {
-    // A port that speaks TLS has answered nothing that is not HTTP: nothing came.
+    // A port that expects TLS does not answer plain HTTP: nothing arrived.
     let speaks_tls =
         |failure: &Failure| failure.phase == PhaseName::Wait && failure.cause.name() == "not-http";
     let failed_waiting = |failure: &Failure| failure.cause.ends_a_wait() || speaks_tls(failure);
@@ -298,25 +297,24 @@ fn rest_of_failed(connection: &Connection) -> Step {
     if waited { Step::Unanswered } else { Step::Client }
 }
 
-/// What of the flights is of any effect.
+/// Decides which parts of the flights have an effect.
 #[derive(Debug, Default)]
 struct Heeds {
     retried: bool,
 }
 
 impl Heeds {
-    /// The datagrams that a received flight begins with and that answer nothing are left out.
+    /// Drops the leading datagrams of a received flight that answer nothing.
     ///
-    /// A client takes one Retry, and a ClientHello of two datagrams may be answered by two (RFC 9000
-    /// §17.2.5.2); the other one can come when the client has answered already. A server may
-    /// acknowledge the begin of a ClientHello whose rest is still on its way, or that it has yet to
-    /// work on: nothing goes on from that.
+    /// A client accepts one Retry, but a ClientHello of two datagrams may be answered by two (RFC 9000 §17.2.5.2); the
+    /// other one can arrive after the client has already answered. A server may acknowledge the start of a ClientHello
+    /// whose rest is still in flight or not yet processed: nothing follows from that.
     fn heeded_chunks<'a>(&mut self, flight: &'a Flight) -> &'a [Chunk] {
         if flight.direction == Direction::Sent {
             return &flight.chunks;
         }
         let mut ignored = 0;
-        // Each of the two is a datagram by itself.
+        // Each of the two is a datagram of its own.
         for name in &flight.messages {
             if *name == PacketKind::Retry.name() {
                 if !std::mem::replace(&mut self.retried, true) {
@@ -331,16 +329,16 @@ impl Heeds {
     }
 }
 
-/// What left and was not answered yet.
+/// Departures not answered yet.
 #[derive(Debug)]
 struct Departures {
     at: Vec<Offset>,
     known: Option<Known>,
-    /// Packets that acknowledge are among them: the first that can be answered was.
+    /// Includes packets that only acknowledge: the first that can be answered was.
     packets: bool,
 }
 
-/// From the first to the last departure that is answered.
+/// From the first to the last answered departure.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     first: Offset,
@@ -359,11 +357,11 @@ impl Departures {
         }
     }
 
-    /// Takes what can have caused what arrived at `answer`: it left a round trip before, or earlier.
-    /// What left before `from` and was waited for with something else is no part of it.
+    /// Takes the departures that can have caused the arrival at `answer`: they left at least a round trip earlier.
+    /// Departures before `from` were part of another wait and do not count.
     ///
-    /// A stream's receiver needs the last byte of what it answers. Of datagrams any one may have been
-    /// enough, such as the first of several acknowledgments that a server waits for.
+    /// A stream's receiver needs the last byte of the data it answers. With datagrams, any one may have been enough,
+    /// such as the first of several acknowledgements that a server waits for.
     fn caused(&mut self, answer: Offset, from: Offset) -> Option<Asked> {
         self.at.retain(|left| *left >= from);
         let before = |wait: Duration| self.at.partition_point(|left| *left + wait <= answer);
@@ -380,14 +378,14 @@ impl Departures {
         Some(Asked { first, last: asked.next_back().unwrap_or(first) })
     }
 
-    /// What left after `from`.
+    /// Departures after `from`.
     fn left(&self, from: Offset) -> Option<Asked> {
         let first = self.at.iter().find(|left| **left >= from)?;
         Some(Asked { first: *first, last: *self.at.last()? })
     }
 }
 
-/// What arrived in answer to something, or without.
+/// Arrived data, whether it answers something or not.
 #[derive(Debug)]
 struct Answer {
     /// When the wait for it began.
@@ -411,7 +409,7 @@ impl Answer {
     }
 }
 
-/// From the SYN that was answered to its answer.
+/// Time from the answered SYN to its answer.
 pub(super) fn connected_after(connection: &Connection) -> Option<Duration> {
     let connected = connection.marks.at(Mark::TcpConnected)?;
     let winner = connection.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won);

@@ -1,7 +1,7 @@
-//! Where the time went: every phase split into round trips, server, client and the rest.
+//! Attributes the time of every phase to round trips, server, client and other parts.
 //!
-//! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds.
-//! The definitions are in `docs/measurement.md`; this module is their only implementation.
+//! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds. `docs/measurement.md` has
+//! the definitions; this module is their only implementation.
 
 mod attributed;
 mod bottleneck;
@@ -39,7 +39,7 @@ pub struct Parts {
     pub resolver: Duration,
     /// Round trips counted times the connection's round-trip time.
     pub network: Duration,
-    /// What the TCP handshake took above one round trip: jitter and lost SYNs.
+    /// Time of the TCP handshake above one round trip: jitter and lost SYNs.
     pub variation: Duration,
     /// From the arrival of a flight at the server to the departure of its answer.
     pub server: Duration,
@@ -47,16 +47,16 @@ pub struct Parts {
     pub client: Duration,
     /// Between the first and the last byte of a flight; on a slow link, the first segment too.
     pub transfer: Duration,
-    /// The sender stood still in the middle of a flight, for longer than acknowledgements take.
+    /// The sender paused in the middle of a flight for longer than acknowledgements take.
     pub pause: Duration,
-    /// Before the winning connection attempt was begun, because another was tried first.
+    /// Before the winning connection attempt began, because the client tried another first.
     pub fallback: Duration,
-    /// Not attributable from what was seen.
+    /// Not attributable from the observations.
     pub unexplained: Duration,
 }
 
 impl Parts {
-    /// The parts by name, in the order in which they are shown.
+    /// The parts by name, in display order.
     pub const fn named(&self) -> [(&'static str, Duration); 9] {
         [
             ("resolver", self.resolver),
@@ -71,12 +71,12 @@ impl Parts {
         ]
     }
 
-    /// What the parts add up to.
+    /// Sum of all parts.
     pub fn sum(&self) -> Duration {
         self.named().into_iter().map(|(_, d)| d).sum()
     }
 
-    /// The time of one.
+    /// The time of one part.
     pub fn part_mut(&mut self, part: Part) -> &mut Duration {
         match part {
             Part::Resolver => &mut self.resolver,
@@ -91,7 +91,7 @@ impl Parts {
         }
     }
 
-    /// The most that one part differs by.
+    /// Largest difference in a single part.
     fn most_apart(&self, other: &Self) -> Duration {
         let pairs = self.named().into_iter().zip(other.named());
         pairs.map(|((_, one), (_, other))| one.abs_diff(other)).max().unwrap_or_default()
@@ -115,55 +115,55 @@ impl Parts {
 pub struct PhaseSplit {
     /// The phase.
     pub phase: Phase,
-    /// Round trips counted in it.
+    /// Round trips in the phase.
     pub round_trips: u32,
-    /// How many of these the server's TCP held back the rest of an answer for: a full window, or Nagle's algorithm.
+    /// Round trips in which the server's TCP held back the rest of an answer: a full window, or Nagle's algorithm.
     pub stalls: u32,
-    /// Its parts; they add up to its duration.
+    /// Parts, which add up to the phase's duration.
     pub parts: Parts,
-    /// How much of the server's share may be the transfer of the first segments of its answers: a
-    /// slow link is neither proven nor excluded.
+    /// Part of the server's share that may be the transfer of its answers' first segments: a slow link is neither
+    /// proven nor excluded.
     pub doubt: Duration,
 }
 
-/// A connection's time, split.
+/// The attributed time of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// The round-trip time used: the smallest that was seen. Absent when none was.
+    /// Round-trip time used: the smallest observed. Absent without an observation.
     pub rtt: Option<Duration>,
-    /// How much larger the largest undisturbed round trip was than `rtt`; each round trip's
-    /// network share, and so each server share, is uncertain by as much.
+    /// Excess of the largest undisturbed round trip over `rtt`: the uncertainty of each round trip's network share,
+    /// and so of each server share.
     pub rtt_spread: Option<Duration>,
-    /// The steps of a clock that another program read the marks from: every stretch may be off by as much. Zero
-    /// where none was reported.
+    /// Resolution of another program's clock behind the marks: every stretch may be off by as much. Zero if none was
+    /// reported.
     pub resolution: Duration,
-    /// The phases that happened, in order; each begins where the one before it ended.
+    /// Phases that happened, in order; each begins at the end of the previous one.
     pub phases: Vec<PhaseSplit>,
     /// All parts together.
     pub parts: Parts,
-    /// Round trips counted over all phases.
+    /// Round trips of all phases.
     pub round_trips: u32,
-    /// What the server's TCP held back, and the end waited for, in order.
+    /// Data that the server's TCP held back and that delayed the end, in order.
     pub held: Vec<Held>,
-    /// Bits per second of the slowest link to the client, where the connection proves it.
+    /// Bits per second of the slowest link to the client, if the connection proves it.
     pub link_rate: Option<u64>,
-    /// It was open before: its handshake's round trips were not seen.
+    /// Whether the connection was already open, so that its handshake's round trips were not observed.
     pub reused: bool,
 }
 
 impl Split {
-    /// Splits `connection`.
+    /// Attributes the time of `connection`.
     pub fn attribute(connection: &Connection) -> Self {
         Self::in_order(connection).0
     }
 
-    /// Splits `connection` by wrong rules, for tests.
+    /// Attributes the time by deliberately wrong rules, for tests.
     pub fn attribute_by(rules: Rules, connection: &Connection) -> Self {
         Self::in_order_by(rules, connection, None).0
     }
 
-    /// Splits `connection`, and says when what was: the stretches lie one behind the other without
-    /// gaps, and those of one part are that part.
+    /// Attributes the time of `connection`, and lists its stretches in order, without gaps. The stretches of each part
+    /// add up to that part.
     pub fn in_order(connection: &Connection) -> (Self, Course) {
         Self::in_order_by(Rules::Right, connection, None)
     }
@@ -229,24 +229,24 @@ impl Split {
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
-    /// The split of one phase, if it happened.
+    /// The split of one phase, if the phase happened.
     pub fn phase(&self, name: PhaseName) -> Option<&PhaseSplit> {
         self.phases.iter().find(|p| p.phase.name == name)
     }
 
-    /// What the phases add up to.
+    /// Sum of all phases.
     pub fn total(&self) -> Duration {
         self.parts.sum()
     }
 
-    /// How far the server's share may be off, in either direction: one spread a round trip, and
-    /// what may be transfer.
+    /// Uncertainty of the server's share in either direction: one spread per round trip, plus the time that may be
+    /// transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
         let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
         self.round_trips_uncertainty(self.round_trips).map(|trips| trips + doubt)
     }
 
-    /// How far so many round trips may be off, and with coarse clocks the exchanges that they are part of.
+    /// Uncertainty of `round_trips` round trips; with coarse clocks, including that of their exchanges.
     fn round_trips_uncertainty(&self, round_trips: u32) -> Option<Duration> {
         let rtt = self.rtt?;
         let hosts = HOSTS.min(rtt);
@@ -254,12 +254,12 @@ impl Split {
         Some((spread.max(hosts) + self.resolution * 2) * round_trips)
     }
 
-    /// How far the parts of a phase may be off.
+    /// Uncertainty of a phase's parts.
     pub fn uncertainty_of(&self, phase: &PhaseSplit) -> Option<Duration> {
         self.round_trips_uncertainty(phase.round_trips).map(|trips| trips + phase.doubt)
     }
 
-    /// The same of the server's share of the wait for the response alone, which is one round trip.
+    /// Uncertainty of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
         self.round_trips_uncertainty(1).map(|trip| trip + doubt)
@@ -269,32 +269,31 @@ impl Split {
 /// A connection's time in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// Stretches, one behind the other from the origin on, without gaps.
+    /// Consecutive stretches from the origin on, without gaps.
     pub stretches: Vec<Stretch>,
-    /// When data went on arriving after its sender had stood still in the middle of an answer.
+    /// When data resumed after its sender had paused in the middle of an answer.
     pub resumed: Vec<Offset>,
 }
 
-/// Hosts take that long between two packets that leave one behind the other.
+/// Time that hosts need between two packets sent back to back.
 const BEHIND: Duration = Duration::from_micros(400);
 
-/// A round trip is known no better than this: interrupts, wake-ups and the way between a socket and a device, at
-/// both ends.
+/// Precision limit of a round trip: interrupts, wake-ups and the path between a socket and a device, at both ends.
 const HOSTS: Duration = Duration::from_micros(40);
 
-/// Where one round trip is known and nothing of how much others differ from it, as on a connection that was open
-/// before, they may by this part of it.
+/// Divisor of the round-trip time that gives the assumed spread if a single round trip is known, as on a reused
+/// connection.
 const UNSEEN: u32 = 4;
 
-/// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
+/// Upper bound of the kernel's share of its round-trip times besides the path, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);
 
-/// What is known of the round-trip time before the flights are looked at.
+/// Bounds of the round-trip time before the flights are examined.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// It is no longer than this: the SYN's, or the stack's minimum.
+    /// Upper bound: the SYN's round trip, or the stack's minimum.
     most: Duration,
-    /// It is no shorter than this: what comes sooner after a departure is no answer to it.
+    /// Lower bound: an arrival sooner after a departure cannot answer it.
     least: Duration,
 }
 
@@ -307,31 +306,31 @@ impl Known {
         let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min()).or(quic);
         let most = kernel.or_else(|| exchange::connected_after(connection))?;
         let least = match tcp.and_then(|t| t.min_rtt) {
-            // The kernel's minimum leaves little room below it (its own way to the device).
+            // The kernel's minimum leaves little room below it (the kernel's own path to the device).
             Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)).max(min / 2),
             // A QUIC stack has few samples, and reads its own clock: each may have been slow.
             None if quic.is_some() => most * 3 / 4,
-            // So may the SYN's round trip alone; half of it separates an answer from data that was
-            // on its way already.
+            // A single SYN round trip may have been slow too; half of it separates an answer from data that was
+            // already on its way.
             None => most / 2,
         };
         Some(Self { most, least })
     }
 }
 
-/// The smallest round trip seen: one that was known, or a whole exchange.
+/// The smallest observed round trip: a known one, or a whole exchange.
 fn round_trip_time(known: Option<Known>, walks: &[Walk]) -> Option<Duration> {
     let Known { most, least } = known?;
     let waits = walks.iter().flat_map(|walk| &walk.exchanges).map(|exchange| exchange.waited);
     waits.filter(|waited| *waited >= least).chain([most]).min()
 }
 
-/// The payload of a full segment from the server.
+/// Payload of a full segment from the server, bytes.
 pub fn segment_bytes(connection: &Connection) -> u64 {
     judge::segment_bytes(connection)
 }
 
-/// The hypotheses about a connection's arrivals that fit best, in words, for whoever looks at one connection.
+/// Text description of the best-fitting hypotheses about a connection's arrivals, for inspecting one connection.
 pub fn hypotheses(connection: &Connection) -> String {
     supposed::in_words(&ObservedConnection::from_connection(connection, None))
 }

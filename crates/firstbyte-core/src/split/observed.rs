@@ -1,5 +1,5 @@
-//! What a connection shows before anything is attributed: how its flights answer each other, its round-trip time, the
-//! slowest link.
+//! Properties of a connection before attribution: how its flights answer each other, its round-trip time, the slowest
+//! link.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::rules::Rules;
 use super::{Known, phases, round_trip_time};
 use crate::timeline::Connection;
 
-/// A connection with what is read off it once.
+/// A connection with properties computed once.
 #[derive(Debug)]
 pub(crate) struct ObservedConnection<'a> {
     pub connection: &'a Connection,
@@ -19,7 +19,7 @@ pub(crate) struct ObservedConnection<'a> {
 }
 
 impl<'a> ObservedConnection<'a> {
-    /// With a link of `link_rate` bits per second where the connection does not prove another.
+    /// Assumes a link of `link_rate` bits per second unless the connection proves another rate.
     pub(crate) fn from_connection(connection: &'a Connection, link_rate: Option<u64>) -> Self {
         Self::by_rules(Rules::Right, connection, link_rate)
     }
@@ -40,7 +40,7 @@ impl<'a> ObservedConnection<'a> {
         Self { connection, bottleneck, walks, rtt }
     }
 
-    /// Bits per second of the slowest link, where that is proven.
+    /// Bits per second of the slowest link, if proven.
     pub(crate) fn link_rate(&self) -> Option<u64> {
         self.bottleneck.rate()
     }

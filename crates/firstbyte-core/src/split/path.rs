@@ -1,7 +1,7 @@
-//! What the path and the server's pauses made of an answer's arrivals, apart from acknowledgements.
+//! Effects of the path and of server pauses on an answer's arrivals, apart from acknowledgements.
 //!
-//! Input: arrivals, round-trip times, the bottleneck. Output: [`Path`]: how much round trips vary, and what the gaps
-//! within answers were.
+//! Input: arrivals, round-trip times, the bottleneck. Output: [`Path`]: how much round trips vary, and the cause of
+//! each gap within answers.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use super::quic;
 use crate::split::server_model::judge;
 use crate::timeline::{Chunk, Clock, Connection, Direction, Mark, Offset};
 
-/// Shorter gaps are the hosts' and the devices'.
+/// Shorter gaps come from the hosts and their devices.
 const NOISE: Duration = Duration::from_micros(400);
-/// Over QUIC, servers' timers are of whole milliseconds.
+/// Over QUIC, servers' timers have a resolution of whole milliseconds.
 const UNPACED: Duration = Duration::from_millis(2);
-/// A link that nothing else is known of may take a segment so long; a longer gap is a pause.
+/// Longest time that an unmeasured link may need for a segment; a longer gap is a pause.
 const SEGMENT: Duration = Duration::from_millis(3);
 
-/// The server wrote on after a pause.
+/// A pause, after which the server wrote on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
     /// When the answer began to arrive.
     pub first: Offset,
-    /// When the last came before it.
+    /// Last arrival before the pause.
     pub before: Offset,
-    /// When data went on arriving.
+    /// First arrival after the pause.
     pub arrived: Offset,
-    /// The link was busy with that for so long.
+    /// How long the link was busy with that arrival.
     pub busy: Duration,
 }
 
-/// Nothing arrived within an answer, and no pause of the server's is why.
+/// A gap within an answer that is not a server pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub from: Offset,
@@ -39,12 +39,11 @@ pub(super) struct Gap {
     pub is: Is,
 }
 
-/// What it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Is {
     /// The link was busy.
     Transfer,
-    /// The way took longer.
+    /// The path's delay increased.
     Varied,
 }
 
@@ -52,15 +51,20 @@ impl Gap {
     pub(super) const VARIED: Is = Is::Varied;
 }
 
-/// Several segments at one time, a round trip after those before: they may have waited for one that was lost. It is
-/// missed when later ones are acknowledged, after a quarter of a round trip at most (RFC 8985 §6.2).
+/// Whether several segments that arrive together, a round trip after the previous ones, may have waited for a lost
+/// one.
+///
+/// The sender detects the loss when later segments are acknowledged, after at most a quarter of a round trip (RFC 8985
+/// §6.2).
 fn is_hole(bytes: u64, mss: u64, gap: Duration, rtt: Duration) -> bool {
     bytes > mss && gap >= rtt * 9 / 10 && gap <= rtt * 5 / 4 + Duration::from_millis(5)
 }
 
-/// Whether the end of a flight may have been lost, and sent again when its sender's timer fired: after a round trip and
-/// 200 ms, or the three that a first sample of it makes of one, or twice that when it was lost again (RFC 6298 with
-/// Linux's least); a lone segment is probed after two round trips and 200 ms (RFC 8985 §7.2).
+/// Whether the end of a flight may have been lost and sent again when the sender's timer fired.
+///
+/// The timer fires after a round trip plus 200 ms, or after three round trips if it is based on a first sample, or
+/// after twice that if the segment was lost again (RFC 6298 with Linux's minimum). A lone segment is probed after two
+/// round trips and 200 ms (RFC 8985 §7.2).
 fn is_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
     const LEAST: Duration = Duration::from_millis(200);
     let slack = Duration::from_millis(12) + jitter;
@@ -71,8 +75,8 @@ fn is_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
     once || twice
 }
 
-/// The same where what was lost followed something: its sender's timer began anew when that was acknowledged, at once or
-/// after the client's delay.
+/// Like [`is_timeout`], for a lost segment that followed others: the sender restarted its timer when those were
+/// acknowledged, at once or after the client's delay.
 fn is_later_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
     let later = [rtt, rtt + TCP_DELACK_MIN].map(|later| beyond.checked_sub(later));
     later.into_iter().flatten().any(|beyond| is_timeout(beyond, rtt, jitter))
@@ -83,33 +87,33 @@ const TCP_DELACK_MIN: Duration = Duration::from_millis(40);
 /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
 const DELAYED_ACK: Duration = Duration::from_millis(35);
 
-/// A process reads so late; an acknowledgement can wait for that.
+/// A process may read this late, and an acknowledgement can wait for the read.
 const READING: Duration = Duration::from_millis(1);
 
-/// What is known of the path.
+/// Measured properties of the path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     pub rtt: Option<Duration>,
-    /// How much longer than the shortest a round trip takes.
+    /// How much longer than the shortest round trip others take.
     pub spread: Option<Duration>,
     pub gaps: Vec<Gap>,
     pub pauses: Vec<Pause>,
-    /// What may be a pause or the link's, by when it ended.
+    /// Gaps that may be a pause or the link's doing, by the time they ended.
     pub doubts: Vec<(Offset, Duration)>,
-    /// Departures and how long their acknowledgements took, where nothing was answered meanwhile.
+    /// Departures and how long their acknowledgements took, for those not answered in the meantime.
     acknowledged: Vec<(Offset, Duration)>,
-    /// Departures that were lost, and when what was sent again was acknowledged.
+    /// Lost departures, and the time until the retransmission was acknowledged.
     sent_again: Vec<(Offset, Duration)>,
-    /// When that came which had waited behind something that was lost.
+    /// Arrivals that had waited behind a lost segment.
     waited: Vec<Offset>,
     /// How long the server's full receive window kept the client from sending.
     pub window_full: Duration,
-    /// Over QUIC.
+    /// Whether the connection runs over QUIC.
     packets: bool,
 }
 
 impl Path {
-    /// What is known of the path; or what would be, if its round trips differed by `supposed`.
+    /// Infers the path's properties; with `supposed`, as if its round trips differed by that much.
     pub(super) fn infer(
         connection: &Connection,
         walks: &[Walk],
@@ -130,7 +134,7 @@ impl Path {
         path.spread = supposed.or(rtt.and_then(|rtt| spread(connection, &path.acknowledged, rtt)));
         path.waited = waited(connection);
         if let Some(rtt) = rtt {
-            // Over QUIC servers pace from the first datagram on, by timers of whole milliseconds.
+            // Over QUIC servers pace from the first datagram on, with millisecond timers.
             let paced = UNPACED.max(rtt / 8).max(quic::usual_gap(connection));
             let shortest = if connection.facts.quic.is_some() { paced } else { NOISE };
             for exchange in walks.iter().flat_map(|walk| &walk.exchanges) {
@@ -148,24 +152,25 @@ impl Path {
         path
     }
 
-    /// Whether round trips differ by more than hosts make them.
+    /// Whether round trips differ by more than hosts cause.
     pub(super) fn varies(&self) -> bool {
         let rtt = self.rtt.unwrap_or_default();
         self.spread.is_some_and(|spread| spread > NOISE.max(rtt / 50))
     }
 
-    /// How many round trips were seen besides the shortest.
+    /// Number of round trips measured besides the shortest.
     pub(super) fn seen(&self) -> usize {
         self.acknowledged.len()
     }
 
-    /// How much of what a wait took beyond a round trip was the way's: for what left at `start`, and came at `first`.
+    /// Part of `beyond` (a wait's time above one round trip) caused by the path, for a request sent at `start` and
+    /// answered at `first`.
     pub(super) fn varied(&self, start: Offset, first: Offset, beyond: Duration) -> Duration {
         let Some(rtt) = self.rtt else { return Duration::ZERO };
         if self.is_hole(first, beyond) {
             return if self.is_loss(beyond) { beyond } else { rtt.min(beyond) };
         }
-        // Of several times that it was sent again, the last that can have been answered.
+        // Of several retransmissions, take the last that can have been answered.
         let again = self.sent_again.iter().filter(|(left, took)| {
             *left == start && (!self.packets || *took <= rtt + beyond + NOISE)
         });
@@ -174,30 +179,30 @@ impl Path {
         }
         let Some(spread) = self.spread.filter(|_| self.varies()) else { return Duration::ZERO };
         let sample = self.acknowledged.iter().find(|(left, _)| *left == start);
-        // What the server's TCP delayed says nothing of the way.
+        // An acknowledgement delayed by the server's TCP says nothing about the path.
         let sample = sample.filter(|(_, took)| *took < rtt + DELAYED_ACK);
         let varied = sample.map_or(spread, |(_, took)| took.saturating_sub(rtt));
-        // A process that is at work acknowledges late.
+        // A busy process acknowledges late.
         let varied = if self.packets { varied.min(spread) } else { varied };
         varied.min(beyond)
     }
 
-    /// Whether what came at `at`, so long after it was expected, waited behind something that was lost.
+    /// Whether the arrival at `at`, which came `late` after its expected time, waited behind a lost segment.
     fn is_hole(&self, at: Offset, late: Duration) -> bool {
         let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         self.rtt.is_some_and(|rtt| judge::is_hole(ns(late), ns(rtt)))
             && self.waited.binary_search(&at).is_ok()
     }
 
-    /// Whether a loss takes so long: what follows it is acknowledged, or a probe after two round trips is, or its
-    /// sender's timer fires.
+    /// Whether a loss can cause this delay: recovery by a later acknowledgement, by a probe after two round trips, or
+    /// by the sender's timer.
     fn is_loss(&self, late: Duration) -> bool {
         let rtt = self.rtt.unwrap_or_default();
         let jitter = if self.varies() { self.spread.unwrap_or_default() } else { Duration::ZERO };
         late <= rtt * 5 / 2 + Duration::from_millis(5) + jitter || is_timeout(late, rtt, jitter)
     }
 
-    /// How much of a phase may be another part's: what nothing decides here.
+    /// How much of a phase may belong to another part, undecided by the data.
     pub(super) fn doubt(&self, walk: &Walk) -> Duration {
         let within = |at: &Offset| *at > walk.phase.start && *at <= walk.phase.end;
         let gaps = self.doubts.iter().filter(|(at, _)| within(at)).map(|(_, gap)| *gap);
@@ -219,7 +224,7 @@ impl Path {
         again + gaps.chain(busy).sum::<Duration>()
     }
 
-    /// Looks at what arrived of an answer; shorter gaps are none.
+    /// Classifies the gaps within an answer; gaps up to `shortest` do not count.
     fn look(
         &mut self,
         connection: &Connection,
@@ -237,14 +242,14 @@ impl Path {
         let varies = self.varies();
         let jitter = if varies { self.spread.unwrap_or_default() } else { Duration::ZERO };
         let mut latest: Option<Offset> = None;
-        // Bytes that came one behind the other.
+        // Bytes that arrived back to back.
         let mut run = 0;
-        // Who has more to send fills a datagram: behind one that is not full nothing is paced.
+        // A sender with more data fills its datagrams, so nothing after a partly filled one is paced.
         let mut was_full = true;
         for chunk in chunks.clone().filter(|c| c.stamp.at >= first && c.stamp.at <= last) {
             let paced = std::mem::replace(&mut was_full, chunk.bytes >= quic::FULL);
             let at = chunk.stamp.at;
-            // One without bytes says when a run of them began; what came when until its end is not known.
+            // A chunk without bytes marks the start of a run; arrival times within the run are unknown.
             let before = std::mem::replace(&mut latest, (chunk.bytes > 0).then_some(at));
             let Some(before) = before else { continue };
             let gap = at.since(before);
@@ -254,7 +259,8 @@ impl Path {
                 continue;
             }
             if self.is_hole(at, gap) {
-                // What was lost may have been written late as well, and what it held up an acknowledgement released.
+                // The lost segment may also have been written late, and an acknowledgement may have released the held
+                // data.
                 self.doubts.push((at, gap));
                 if self.is_loss(gap) {
                     self.gaps.push(Gap { from: before, to: at, is: Is::Varied });
@@ -264,7 +270,7 @@ impl Path {
                 }
                 continue;
             }
-            // Over QUIC senders pace: of more than a few datagrams, over a round trip at most.
+            // QUIC senders pace after more than a few datagrams, for at most a round trip.
             if self.packets && std::mem::take(&mut run) > quic::PACED && Some(gap) < self.rtt {
                 self.doubts.push((at, gap));
                 self.gaps.push(Gap { from: before, to: at, is: Is::Transfer });
@@ -275,7 +281,7 @@ impl Path {
             let link = possible + possible / 20 + Duration::from_micros(20);
             let mut is_pause = gap > link + NOISE + jitter;
             if busy.is_none() && gap <= link + NOISE {
-                // Nothing was faster: a slow link or a sender that paces, or where it is seen once, a pause.
+                // No arrival was faster: a slow link, a pacing sender or, if seen only once, a pause.
                 is_pause = false;
                 if !bottleneck.repeats() {
                     self.doubts.push((at, gap));
@@ -284,7 +290,7 @@ impl Path {
             }
             let rtt = self.rtt.unwrap_or_default();
             let hole = !counts_holes && is_hole(chunk.bytes, mss, gap, rtt);
-            // What is sent again by a timer is one segment, and what follows it an acknowledgement of that.
+            // A timer retransmits one segment; what follows it is released by its acknowledgement.
             let follows = |c: &Chunk| c.stamp.at > at && c.stamp.at < at + rtt * 9 / 10;
             let late = chunk.bytes <= mss
                 && is_later_timeout(gap, rtt, jitter)
@@ -296,13 +302,13 @@ impl Path {
             }
             if is_pause {
                 let busy = busy.unwrap_or_default();
-                // Over QUIC the server's process sends by itself: it follows what it has sent before.
+                // Over QUIC the server's process sends by itself, so this follows its previous datagram.
                 let first = if self.packets { before } else { first };
                 self.pauses.push(Pause { first, before, arrived: at, busy });
             } else {
                 let is = if gap > link && varies { Is::Varied } else { Is::Transfer };
                 if varies && gap > link + NOISE {
-                    // As long as the way may take longer, a server may have paused.
+                    // A delay within the path's variation may also be a server pause.
                     self.doubts.push((at, gap));
                 }
                 self.gaps.push(Gap { from: before, to: at, is });
@@ -311,8 +317,8 @@ impl Path {
     }
 }
 
-/// What the client's TCP sent again: after its timeout of 200 ms and a round trip, or a probe after more
-/// (RFC 6298 with Linux's least, RFC 8985 §7.2).
+/// Retransmissions by the client's TCP: after its timeout of 200 ms plus a round trip, or after a later probe (RFC
+/// 6298 with Linux's minimum, RFC 8985 §7.2).
 fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset, Duration)> {
     const TIMEOUT: Duration = Duration::from_millis(190);
     let again = connection.facts.tcp.as_ref().and_then(|tcp| tcp.retransmits).unwrap_or(0);
@@ -327,7 +333,7 @@ fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset, Duration)>
     took.collect()
 }
 
-/// When that came which had waited behind a hole: it has no stamp of the kernel's, and the kernel counted some.
+/// Arrivals that waited behind a hole: they lack a kernel timestamp, and the kernel counted holes.
 fn waited(connection: &Connection) -> Vec<Offset> {
     if !judge::is_lossy(connection) {
         return Vec::new();
@@ -339,10 +345,9 @@ fn waited(connection: &Connection) -> Vec<Offset> {
     waited
 }
 
-/// What was acknowledged before anything answered it. An acknowledgement that rode on the answer carries the server's
-/// time.
+/// Departures acknowledged before any answer. An acknowledgement carried by the answer includes the server's time.
 fn acknowledged(connection: &Connection) -> Vec<(Offset, Duration)> {
-    // Where a time limit ends a connection, what came last is not read.
+    // If a time limit ends a connection, the last arrivals are not read.
     let all_is_read = connection.marks.at(Mark::ResponseEnd).is_some();
     let latest_read = latest_read(connection);
     let samples = connection.flights.iter().enumerate().filter_map(|(i, flight)| {
@@ -350,7 +355,7 @@ fn acknowledged(connection: &Connection) -> Vec<(Offset, Duration)> {
         let acknowledged = chunk.acknowledged?;
         let answer = connection.flights.get(i + 1).and_then(|flight| flight.chunks.first());
         let alone = answer.map_or(all_is_read, |answer| {
-            // What was read together has the time of the last; the first may have come with the acknowledgement.
+            // Segments read together share the last one's timestamp; the first may have come with the acknowledgement.
             let merged = answer.segments.is_some_and(|segments| segments > 1);
             let before = answer.stamp.at.since(acknowledged);
             let carried = merged && before <= latest_read.max(READING);
@@ -361,7 +366,7 @@ fn acknowledged(connection: &Connection) -> Vec<(Offset, Duration)> {
     samples.collect()
 }
 
-/// How late this client read, at most: it answered so long after what it answers.
+/// Longest time between an arrival and this client's reply, an upper bound on how late it read.
 fn latest_read(connection: &Connection) -> Duration {
     let turns = connection.flights.windows(2).filter(|pair| {
         pair[0].direction == Direction::Received && pair[1].direction == Direction::Sent
@@ -369,7 +374,8 @@ fn latest_read(connection: &Connection) -> Duration {
     turns.map(|pair| pair[1].first().since(pair[0].last())).max().unwrap_or_default()
 }
 
-/// How much longer than `rtt` round trips took that no server or delayed acknowledgement can have prolonged.
+/// How much longer than `rtt` other round trips took, counting only those that no server or delayed acknowledgement
+/// can have prolonged.
 fn spread(
     connection: &Connection,
     acknowledged: &[(Offset, Duration)],
@@ -389,7 +395,7 @@ fn spread(
     if largest <= READING {
         return above.get(above.len() / 2).copied();
     }
-    // Few samples seldom hold the extremes: of a uniform jitter, n of them span (n − 1) / (n + 1).
+    // A few samples seldom hold the extremes: with uniform jitter, n of them span (n − 1) / (n + 1).
     let n = u32::try_from(above.len() + 1).unwrap_or(u32::MAX);
     Some(largest * n.saturating_add(1) / n.saturating_sub(1).max(1))
 }

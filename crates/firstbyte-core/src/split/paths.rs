@@ -1,4 +1,4 @@
-//! Simulated paths with a rate, senders that pace, and jitter: what the server's time is then.
+//! Tests the server's time on simulated paths with a rate, pacing senders, and jitter.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ const ONE_WAY: f64 = 20e6;
 enum Pacing {
     /// All at once.
     None,
-    /// Waits behind each segment for as long as it takes at this rate (nanoseconds per byte).
+    /// Waits after each segment for the segment's time at this rate (nanoseconds per byte).
     Rate(f64),
-    /// Always the same time.
+    /// Always waits for the same time.
     Interval(f64),
 }
 
 #[derive(Clone, Debug)]
 struct Path {
-    /// Of the bottleneck, nanoseconds per byte.
+    /// Time of the bottleneck, nanoseconds per byte.
     per_byte: f64,
     pacing: Pacing,
-    /// Behind the bottleneck, the order is kept; uniform up to this, nanoseconds.
+    /// Jitter after the bottleneck, uniform up to this, nanoseconds; packets stay in order.
     jitter: f64,
     /// Payload of the server's handshake flight and of the response.
     answers: [u64; 2],
     think: f64,
 }
 
-/// Uniform in 0..1, the same ones for the same seed.
+/// Uniform random numbers in 0..1, reproducible from the seed.
 struct Random(u64);
 
 impl Random {
@@ -49,7 +49,7 @@ fn at(ns: f64) -> Stamp {
 }
 
 impl Path {
-    /// Arrivals at the client of what the server begins to send at `from`.
+    /// Arrivals at the client for an answer that the server begins to send at `from`.
     fn answer(&self, from: f64, bytes: u64, random: &mut Random) -> Vec<(f64, u64)> {
         let (mut leaves, mut busy_until, mut arrived) = (from, 0.0f64, 0.0f64);
         let mut left = bytes;
@@ -59,7 +59,7 @@ impl Path {
             left -= segment;
             let wire = segment as f64 + HEADERS;
             busy_until = busy_until.max(leaves) + wire * self.per_byte;
-            // An empty packet's time is in the round trip.
+            // The round trip includes an empty packet's time.
             let way = ONE_WAY - HEADERS * self.per_byte + random.next() * self.jitter;
             arrived = arrived.max(busy_until + way);
             arrivals.push((arrived, segment));
@@ -116,7 +116,7 @@ impl Path {
     }
 }
 
-/// Nanoseconds per byte at so many Mbit/s.
+/// Nanoseconds per byte at `rate` Mbit/s.
 fn mbit(rate: f64) -> f64 {
     8e3 / rate
 }
@@ -128,7 +128,7 @@ fn answers() -> impl Strategy<Value = [u64; 2]> {
 }
 
 proptest! {
-    /// The first segment's time on a slow link is the link's and not the server's.
+    /// The first segment's time on a slow link belongs to the link, not to the server.
     #[test]
     fn a_slow_link_is_not_the_servers_time(
         rate in 1.0f64..50.0,
@@ -142,14 +142,14 @@ proptest! {
         let wait = path.waited(seed);
         let error = wait.parts.server.as_nanos() as f64 - think;
         let first = answers[1].min(MSS) as f64 * per_byte;
-        // Near the noise not everything is proven; what is not, is said.
+        // Near the noise not everything is proven; the doubt covers the rest.
         let doubt = wait.doubt.as_nanos() as f64;
         let allowed = first * 0.05 + 2.0 * noise + 100.0 + doubt;
         prop_assert!(error.abs() <= allowed, "{error} ns, {wait:?}");
         prop_assert!(doubt == 0.0 || rate > 45.0, "{wait:?}");
     }
 
-    /// A sender that paces as BBR does sends its first segment at once.
+    /// A sender that paces like BBR sends its first segment at once.
     #[test]
     fn a_pacing_sender_is_not_a_slow_link(
         rate in 1.0f64..50.0,
@@ -168,7 +168,7 @@ proptest! {
         prop_assert!(error.abs() < 2_000.0, "{error} ns");
     }
 
-    /// Without proof the estimate is left alone, and says how far off it may be for it.
+    /// Without proof the estimate stays as it is, and its doubt states how far off it may be.
     #[test]
     fn a_single_pair_is_doubt_and_no_proof(rate in 3.0f64..50.0, rest in 100u64..1_000) {
         let per_byte = mbit(rate);
@@ -183,8 +183,8 @@ proptest! {
     }
 }
 
-/// Jitter makes gaps of every length: in one connection of a hundred, at most, they happen to look
-/// like a rate; then what is moved is less than the jitter.
+/// Jitter makes gaps of every length: in at most one connection of a hundred, they happen to look like a rate; then
+/// less time than the jitter is moved.
 #[test]
 fn jitter_is_not_a_slow_link() {
     let connections = 2_000;
@@ -203,7 +203,7 @@ fn jitter_is_not_a_slow_link() {
     }
 }
 
-/// Segments that came with the first byte's, right before it, were in its way.
+/// Segments that came with the first byte's segment, right before it, were in its way.
 #[test]
 fn what_was_sent_right_before_the_response_was_in_its_way() {
     let per_byte = mbit(8.0);
@@ -215,7 +215,7 @@ fn what_was_sent_right_before_the_response_was_in_its_way() {
         think: 0.0,
     };
     let mut c = path.connection(1);
-    // The response begins in the second segment; the first held session tickets.
+    // The response begins in the second segment; the first contained session tickets.
     let second = c.flights[3].chunks[1].stamp;
     c.marks.set(Mark::ResponseStart, second);
     let wait = *Split::attribute(&c).phase(PhaseName::Wait).unwrap();
@@ -224,8 +224,8 @@ fn what_was_sent_right_before_the_response_was_in_its_way() {
     assert!(wait.parts.server < Duration::from_micros(1), "{wait:?}");
 }
 
-/// A program that writes equal pieces by a timer, and an end of a few bytes at once, is no link: the end's gap is as
-/// short as noise, and differs in size from all others.
+/// A program that writes equal pieces by a timer, and a last piece of a few bytes at once, is not a link: the last gap
+/// is as short as noise, and its size differs from all others.
 #[test]
 fn a_short_end_behind_a_timer_is_no_link() {
     let (mut taken, mut random) = (0, Random(17));
@@ -252,8 +252,8 @@ fn a_short_end_behind_a_timer_is_no_link() {
     assert!(u64::from(taken) * 200 <= connections, "{taken} of {connections}");
 }
 
-/// A server that is near writes tickets and settings one by one before it thinks: gaps as short as hosts are noisy agree
-/// with many a rate, and what it thinks is no link's time.
+/// A nearby server writes tickets and settings one by one before it works: gaps as short as host noise agree with many
+/// rates, and the server's work is not the link's time.
 #[test]
 fn small_segments_before_a_server_thinks_prove_no_rate() {
     let (mut taken, mut random) = (0, Random(11));
@@ -272,7 +272,7 @@ fn small_segments_before_a_server_thinks_prove_no_rate() {
             Chunk::new(at(now), 31 + (random.next() * 250.0) as u64)
         });
         let small: Vec<Chunk> = small.collect();
-        // What the kernel of the same host sends is one segment, however long.
+        // Data from the same host's kernel is one segment, however long.
         let response = Chunk::new(at(begun + think), answers[1]);
         c.marks.set(Mark::ResponseStart, response.stamp);
         c.marks.set(Mark::ResponseEnd, response.stamp);

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use crate::timeline::{Connection, Mark, Offset, PhaseName};
 
-/// A stretch of a connection's time. It begins where the phase before it ended.
+/// A stretch of a connection's time. It begins where the previous phase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// Which.
+    /// Name of the phase.
     pub name: PhaseName,
-    /// Begin.
+    /// Start.
     pub start: Offset,
     /// End.
     pub end: Offset,
-    /// Whether it came to its own end; otherwise the connection failed in it.
+    /// Whether it completed; otherwise the connection failed in it.
     pub complete: bool,
 }
 
 impl Phase {
-    /// How long it took.
+    /// Duration of the phase.
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
     }
@@ -26,9 +26,9 @@ impl Phase {
 
 /// The phases of `connection`, in order, without gaps: together they are its total.
 ///
-/// A phase that did not happen is absent. Marks out of order (a response that begins before the
-/// request has ended) give a phase of no length, never a negative one. A handshake that ended after
-/// the request was sent (early data) held nothing up and is no phase: it went on within the wait.
+/// A phase that did not happen is absent. Marks out of order (a response that begins before the request has ended)
+/// give a phase of zero length, never a negative one. A handshake that ended after the request was sent (early data)
+/// delayed nothing and is not a phase: it is part of the wait.
 pub fn phases(connection: &Connection) -> Vec<Phase> {
     let handshake = if connection.facts.quic.is_some() { PhaseName::Quic } else { PhaseName::Tls };
     let ends = [

@@ -1,6 +1,6 @@
-//! What held each arrival back over QUIC.
+//! Causes of delayed arrivals over QUIC.
 //!
-//! Input: a [`Connection`] over QUIC and its round-trip time. Output: the [`Reading`] of which arrivals an
+//! Input: a [`Connection`] over QUIC and its round-trip time. Output: the [`Reading`] with the arrivals that an
 //! acknowledgement released. Definitions: `docs/measurement.md`.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use crate::split::server_model::By;
 use crate::split::server_model::{Reading, Release, Released, Why};
 use crate::timeline::{Chunk, Connection, Direction, Mark, Offset, QuicDatagram};
 
-/// What is known of a connection's datagrams, by direction and time.
+/// A connection's datagrams, by direction and time.
 #[derive(Debug, Default)]
 pub(super) struct Carried<'a>(HashMap<(Direction, Offset), &'a QuicDatagram>);
 
@@ -22,7 +22,7 @@ impl<'a> Carried<'a> {
         Self(datagrams.map(|datagram| ((datagram.direction, datagram.at), datagram)).collect())
     }
 
-    /// Those of `chunks` that have something new.
+    /// The `chunks` that carry new data.
     pub(super) fn without_bare<'c>(
         &self,
         direction: Direction,
@@ -34,14 +34,14 @@ impl<'a> Carried<'a> {
         chunks.iter().filter(|c| !self.is_bare(direction, c.stamp.at)).copied().collect()
     }
 
-    /// Whether a datagram has nothing new of the handshake and of the exchange: it asks nothing, and answers nothing.
+    /// Whether a datagram carries no new data of the handshake or the exchange: it asks nothing and answers nothing.
     pub(super) fn is_bare(&self, direction: Direction, at: Offset) -> bool {
         self.0.get(&(direction, at)).is_some_and(|datagram| !datagram.new)
     }
 }
 
-/// Round trips as acknowledgements show them: when each began and how long it took, without the time for which the
-/// server says that it held the acknowledgement back.
+/// Round trips measured by acknowledgements: start and duration, without the acknowledgement delay that the server
+/// reports.
 pub(super) fn round_trips(connection: &Connection) -> impl Iterator<Item = (Offset, Duration)> {
     let quic = connection.facts.quic.as_ref();
     let datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);
@@ -52,7 +52,7 @@ pub(super) fn round_trips(connection: &Connection) -> impl Iterator<Item = (Offs
     })
 }
 
-/// Those whose acknowledgement came by itself: one that rode on an answer carries the server's time.
+/// Round trips whose acknowledgement came by itself; one carried by an answer includes the server's time.
 pub(super) fn undisturbed(connection: &Connection) -> Vec<(Offset, Duration)> {
     let carried = Carried::from_connection(connection);
     let quic = connection.facts.quic.as_ref();
@@ -64,30 +64,31 @@ pub(super) fn undisturbed(connection: &Connection) -> Vec<(Offset, Duration)> {
     let all: Vec<(Offset, Duration)> = round_trips(connection).collect();
     let undisturbed: Vec<_> =
         all.iter().filter(|(left, _)| alone.contains(left)).copied().collect();
-    // What little is known is better than nothing.
+    // Disturbed samples are better than none.
     if undisturbed.is_empty() { all } else { undisturbed }
 }
 
-/// How much longer than `rtt` round trips take. A process acknowledges, and is at work at times: what half of the
-/// round trips show is the path's.
+/// How much longer than `rtt` round trips take. Acknowledgements come from a process that is busy at times, so only
+/// what half of the round trips show is attributed to the path.
 pub(super) fn spread(round_trips: &[(Offset, Duration)], rtt: Duration) -> Option<Duration> {
     let mut above: Vec<Duration> =
         round_trips.iter().map(|(_, took)| took.saturating_sub(rtt)).collect();
     above.sort_unstable();
     let (median, largest) = (*above.get(above.len() / 2)?, *above.last()?);
-    // The process at the other end has to be woken each time.
+    // Each time, the process at the other end has to wake up.
     let seen = u32::try_from(above.len()).unwrap_or(u32::MAX);
     let median = median.max(WOKEN).max(WOKEN_ONCE / seen.max(1));
     if largest > median * 4 + NOISE {
         return Some(median);
     }
-    // Few samples seldom hold the extremes: of a uniform jitter, n of them span (n − 1) / (n + 1).
+    // A few samples seldom hold the extremes: with uniform jitter, n of them span (n − 1) / (n + 1).
     let n = u32::try_from(above.len()).unwrap_or(u32::MAX);
     Some(if largest <= NOISE { median } else { largest * (n + 1) / n.saturating_sub(1).max(1) })
 }
 
-/// Departures that something was asked with, and how long after them it was sent again, because the first was lost:
-/// of what was sent twice, the first was never acknowledged. With a round trip each.
+/// Departures whose answer waited for a retransmission, and the time until that was sent plus one round trip.
+///
+/// A datagram counts as lost if it was sent twice and the first copy was never acknowledged.
 pub(super) fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset, Duration)> {
     let quic = connection.facts.quic.as_ref();
     let datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);
@@ -97,7 +98,7 @@ pub(super) fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset,
         let copies = sent.iter().filter(|d| d.missing_since == Some(lost.at));
         let taken = copies.filter(|d| d.acknowledged.is_some()).map(|d| d.at);
         taken.filter_map(|taken| {
-            // What was waited for is that, or what had left since.
+            // The wait was for this datagram or for one sent since.
             let asked = sent.iter().filter(|d| d.new && d.at <= taken).map(|d| d.at).max()?;
             Some([asked, lost.at].map(|asked| (asked, taken.since(asked) + rtt)))
         })
@@ -106,7 +107,7 @@ pub(super) fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset,
     again.collect()
 }
 
-/// Gaps between datagrams that are no longer than this are the link's, or the server's pacing.
+/// Longest gap between datagrams that the link or the server's pacing explains.
 pub(super) fn usual_gap(connection: &Connection) -> Duration {
     const ENOUGH: usize = 6;
     let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
@@ -117,12 +118,12 @@ pub(super) fn usual_gap(connection: &Connection) -> Duration {
     if gaps.len() < ENOUGH { Duration::ZERO } else { gaps[gaps.len() / 2] * 3 / 2 }
 }
 
-/// From when to when bytes were missing that had been lost on their way to the client.
+/// Periods in which bytes lost on their way to the client were missing.
 ///
-/// A hole shows by what came behind it. Behind the last bytes nothing comes: of them, packet numbers tell that were
-/// left out. But so are those of packets that try how large one may be, and that nobody sends again. So what comes
-/// then was lost before where it follows the client's acknowledgement of what came behind the number, within
-/// `slack`; or, where nothing came behind it, if the connection has lost something else as well.
+/// Later data reveals a hole. No data follows the last bytes, so skipped packet numbers reveal their loss. But packets
+/// that probe for a larger datagram size (and are never sent again) skip numbers as well. So the next new data counts
+/// as a retransmission if it follows the client's acknowledgement of the packet after the skipped number within
+/// `slack`; or, if no packet came after it, if the connection lost something else as well.
 pub(super) fn missing(
     connection: &Connection,
     rtt: Duration,
@@ -132,8 +133,8 @@ pub(super) fn missing(
     let datagrams: Vec<_> = quic.into_iter().flat_map(|quic| &quic.datagrams).collect();
     let received = |d: &&&QuicDatagram| d.direction == Direction::Received;
     let loses = datagrams.iter().filter(received).any(|d| d.missing_since.is_some());
-    // What the first acknowledgement since does not acknowledge is lost then, or an eighth of a round trip later (RFC 9002
-    // §6.1.2).
+    // The sender declares unacknowledged packets lost at the first later acknowledgement, or an eighth of a round trip
+    // later (RFC 9002 §6.1.2).
     let told = |seen: Offset, at: Offset| {
         let mut lefts = datagrams.iter().filter(|d| d.direction == Direction::Sent).map(|d| d.at);
         let first = lefts.find(|left| *left >= seen);
@@ -155,7 +156,7 @@ pub(super) fn missing(
             let late = at.since(*before) >= rtt * 9 / 10;
             late && if *seen < at { told(*seen, at) } else { loses }
         });
-        // A stored connection may say anything: bytes are missing before they arrive.
+        // A stored connection may be inconsistent: bytes can only be missing before they arrive.
         let since = datagram.missing_since.filter(|since| *since < at);
         if let Some(since) = since.or(again.map(|(before, _)| before)) {
             missing.push((since, at));
@@ -164,11 +165,11 @@ pub(super) fn missing(
     missing
 }
 
-/// Which arrivals a datagram of the client's released.
+/// Finds the arrivals that a datagram from the client released.
 ///
-/// A server has a congestion window (RFC 9002 §7.2: ten datagrams to begin with, at least), and in the handshake
-/// three times what it had received from an address that is not validated yet (RFC 9000 §8.1). What came after more
-/// than that was under way, a round trip after the client had sent something, waited for that.
+/// A server's sending is limited by its congestion window (RFC 9002 §7.2: at least ten datagrams initially) and,
+/// towards an address not validated yet, by three times the bytes received (RFC 9000 §8.1). If more than that was in
+/// flight, data that arrived a round trip after the client had sent something waited for that datagram.
 pub(super) fn datagrams(connection: &Connection, rtt: Duration, spread: Duration) -> Reading {
     if connection.facts.quic.as_ref().is_none_or(|quic| quic.datagrams.is_empty()) {
         return runs(connection, rtt);
@@ -185,7 +186,7 @@ pub(super) fn datagrams(connection: &Connection, rtt: Duration, spread: Duration
             && let Some(left) = passed.released(before, at)
         {
             let cause = passed.received.iter().map(|(at, ..)| *at).filter(|at| *at <= left).max();
-            // It may have left before what came last: that was on its way.
+            // The datagram may have left before the last arrival, which was then still on its way.
             let cause = cause.unwrap_or(left);
             let (earliest, why) = (before, Why::Window(None));
             let (by, arrived) = (Released::Datagram, at);
@@ -195,37 +196,37 @@ pub(super) fn datagrams(connection: &Connection, rtt: Duration, spread: Duration
     reading
 }
 
-/// What follows something within this time after a round trip follows from it.
+/// Tolerance: an event this soon after the end of a round trip was caused by what began the round trip.
 pub(super) fn slack(rtt: Duration, spread: Duration) -> Duration {
     SLACK + spread.min(rtt / 8)
 }
 
-/// What passed the client's device.
+/// Datagrams that passed the client's device.
 struct Passed {
     /// When, how many bytes, and whether they were new.
     received: Vec<(Offset, u64, bool)>,
     sent: Vec<(Offset, u64)>,
-    /// When something left that is answered.
+    /// Departures that can be answered.
     asked: Vec<Offset>,
     rtt: Duration,
     slack: Duration,
 }
 
-/// A datagram of more bytes is a full one.
+/// Datagrams with more bytes are full-sized.
 pub(super) const FULL: u64 = 1_000;
-/// Of a single round trip so much may be that two processes were woken for it; of several the shortest has less.
+/// Part of a single round trip that may come from waking two processes; of several round trips the shortest has less.
 const WOKEN_ONCE: Duration = Duration::from_micros(500);
-/// What it takes at least until a process has what arrived.
+/// Shortest time until a process has the arrived data.
 const WOKEN: Duration = Duration::from_micros(80);
-/// Shorter times are the hosts' and the devices'.
+/// Shorter times come from the hosts and their devices.
 const NOISE: Duration = Duration::from_micros(400);
-/// Hosts take that long to notice what has arrived, and to send: a process has to be woken.
+/// Hosts need this long to notice an arrival and to send: a process has to wake up.
 const SLACK: Duration = Duration::from_millis(2);
-/// Who sends fewer bytes one behind the other has no more of them.
+/// A sender of fewer bytes back to back has no more to send.
 pub(super) const PACED: u64 = 4 * 1_200;
-/// What came closer behind was sent together.
+/// Datagrams with smaller gaps were sent together.
 const STOOD: Duration = Duration::from_millis(1);
-/// The smallest window there is to begin with, and one more datagram that did not fit.
+/// Smallest initial window; `FITS` is one more datagram that did not fit.
 const WINDOW: u64 = 10 * 1_200;
 const FITS: u64 = 1_200;
 const AMPLIFICATION: u64 = 3;
@@ -254,15 +255,15 @@ impl Passed {
         Self { received, sent, asked, rtt, slack }
     }
 
-    /// Whether what came at `at`, and nothing had come since `before`, can answer something new.
+    /// Whether the arrival at `at`, the first since `before`, can answer new data.
     fn asked(&self, before: Offset, at: Offset) -> bool {
         let asked = self.asked.iter().rev().find(|left| **left + self.rtt <= at + self.slack);
         asked.is_some_and(|left| *left >= before)
     }
 
-    /// What left the client and let go what came at `at`, and nothing had come since `before`.
+    /// The client's datagram that released the arrival at `at`, the first since `before`.
     fn released(&self, before: Offset, at: Offset) -> Option<Offset> {
-        // The server had it when it sent what came then.
+        // The server had the datagram when it sent the given arrival.
         let had = |left: Offset, came: Offset| left + self.rtt <= came + self.slack;
         let lefts = self.sent.iter().map(|(left, _)| *left);
         if self.is_unvalidated(before) {
@@ -271,7 +272,7 @@ impl Passed {
             return had(later, at).then_some(later);
         }
         let under_way = self.under_way(before);
-        // The window was larger, where more had been under way before.
+        // The window was larger if more had been in flight before.
         let arrivals = self.received.iter().map(|(at, ..)| *at).filter(|at| *at < before);
         let most = arrivals.map(|at| self.under_way(at)).max().unwrap_or(0);
         if under_way + FITS <= WINDOW.max(most) {
@@ -281,7 +282,7 @@ impl Passed {
         (at.since(last + self.rtt) <= self.slack).then_some(last)
     }
 
-    /// The bytes that had come up to `at`, and that the server did not know yet to be acknowledged when it sent that.
+    /// Bytes received up to `at` whose acknowledgement the server did not have when it sent them.
     fn under_way(&self, at: Offset) -> u64 {
         let told = self.sent.partition_point(|(left, _)| *left + self.rtt <= at + self.slack);
         let told = told.checked_sub(1).map(|last| self.sent[last].0);
@@ -290,7 +291,7 @@ impl Passed {
         self.received.get(from..to).unwrap_or_default().iter().map(|(_, bytes, _)| bytes).sum()
     }
 
-    /// Whether the server had sent all that it may to an address that was not validated.
+    /// Whether the server had used up its limit towards an unvalidated address.
     fn is_unvalidated(&self, before: Offset) -> bool {
         let said: u64 =
             self.received.iter().filter(|(at, ..)| *at <= before).map(|(_, bytes, _)| bytes).sum();
@@ -302,8 +303,8 @@ impl Passed {
     }
 }
 
-/// The same where nothing is known of what datagrams carried: an answer that stood still for about a round trip,
-/// after as much as a congestion window begins with, waited for an acknowledgement.
+/// Like [`datagrams`], without knowledge of the datagrams' contents: an answer that stalled for about a round trip
+/// after an initial congestion window's worth of data waited for an acknowledgement.
 fn runs(connection: &Connection, rtt: Duration) -> Reading {
     let handshake = connection.marks.at(Mark::HandshakeComplete);
     let mut reading = Reading::default();
@@ -321,7 +322,7 @@ fn runs(connection: &Connection, rtt: Duration) -> Reading {
             if let Some(cause) = previous
                 && at.since(cause) >= rtt / 2
             {
-                // The last datagram that fitted may have been a small one.
+                // The last datagram that fitted may have been small.
                 if run + 1_200 > limit {
                     let by = Released::Acknowledgement(By::Segment);
                     let (left, earliest, why) = (cause, cause, Why::Window(None));

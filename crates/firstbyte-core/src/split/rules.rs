@@ -1,38 +1,38 @@
-//! The rules of the attribution, and wrong ones.
+//! The rules of the attribution, and deliberately wrong ones.
 //!
-//! An oracle is worth something only where it notices that a rule is wrong. Tests attribute the same connections by each
-//! of these rules, and expect that the truth contradicts all but the first.
+//! An oracle is useful only if it notices a wrong rule. Tests attribute the same connections by each of these rules,
+//! and expect the truth to contradict all but the first.
 
 use super::Part;
 
-/// By which rules time is attributed.
+/// Rules for attributing time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Those of `docs/measurement.md`.
+    /// The rules in `docs/measurement.md`.
     #[default]
     Right,
-    /// The name service's time is the client's.
+    /// The name service's time counts as the client's.
     LookupIsClientWork,
-    /// A congestion window never fills: who waited for an acknowledgement had not written yet.
+    /// A congestion window never fills: a sender that waited for an acknowledgement had not written yet.
     WindowNeverFills,
-    /// A TCP handshake is one round trip, however long it took.
+    /// A TCP handshake counts as one round trip, however long it took.
     LateSynIsNetwork,
-    /// All phases lie on the path to the last byte.
+    /// All phases are attributed along the path to the last byte.
     WaitByLastByte,
-    /// What the client works is the server's.
+    /// The client's work counts as the server's.
     ClientWorkIsServers,
     /// No link is slow.
     LinksAreFast,
     /// Nagle's algorithm never waits.
     NagleNeverWaits,
-    /// Attempts at other addresses are round trips.
+    /// Attempts at other addresses count as round trips.
     AttemptsAreNetwork,
-    /// What the server takes for its answer is not explained.
+    /// The server's time for its answer stays unexplained.
     AnswersAreUnexplained,
 }
 
 impl Rules {
-    /// The wrong ones, each with a part that it gets wrong.
+    /// The wrong rules, each with a part that it gets wrong.
     pub const WRONG: [(Self, Part); 9] = [
         (Self::LookupIsClientWork, Part::Resolver),
         (Self::WindowNeverFills, Part::Network),

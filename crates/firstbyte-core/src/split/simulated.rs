@@ -1,6 +1,6 @@
-//! A simulated link with two hosts on it: what the split says, held against what truly happened.
+//! Compares the split of a simulated link with two hosts with the truth.
 //!
-//! Time is a number that the simulation moves; the observer is the client, as in a real probe.
+//! Time is a number advanced by the simulation; the observer is the client, as in a real probe.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use super::Split;
 use crate::timeline::*;
 
-/// A path and two hosts, with everything that costs time on them.
+/// A path and two hosts, with everything that takes time on them.
 #[derive(Clone, Debug)]
 struct World {
     one_way_ns: i64,
-    /// Extra time of each packet on the way, taken in turn.
+    /// Extra time of each packet on the way, used in rotation.
     jitter_ns: Vec<i64>,
     /// Time from a flight's arrival at the server to its answer, per exchange.
     server_ns: Vec<i64>,
@@ -21,13 +21,13 @@ struct World {
     client_ns: Vec<i64>,
     /// Handshake exchanges after TCP's: 0 for http, 1 for TLS 1.3, 2 for TLS 1.2.
     handshake_exchanges: usize,
-    /// Segments of the response, and how many the server may send before it hears of them.
+    /// Segments of the response; `window` is the number that the server may send before an acknowledgement.
     response_segments: usize,
     window: usize,
     segment_gap_ns: i64,
 }
 
-/// What truly happened.
+/// The true course of events.
 #[derive(Debug, Default)]
 struct Truth {
     round_trips: u32,
@@ -127,7 +127,7 @@ impl<'a> Simulation<'a> {
         self.truth.round_trips += 1;
     }
 
-    /// The request, and a response of several windows.
+    /// Plays the request, and a response of several windows.
     fn request(&mut self) {
         self.mark(Mark::RequestStart);
         self.mark(Mark::RequestEnd);
@@ -140,7 +140,7 @@ impl<'a> Simulation<'a> {
         let mut window_began = self.now;
         for segment in 0..self.world.response_segments {
             if segment > 0 && segment % self.world.window == 0 {
-                // The acknowledgement of the window's first segment lets the next one leave.
+                // The acknowledgement of the window's first segment releases the next one.
                 self.now = window_began + 2 * self.world.one_way_ns;
                 window_began = self.now;
                 self.truth.round_trips += 1;
@@ -180,7 +180,7 @@ fn any_world() -> impl Strategy<Value = World> {
 }
 
 proptest! {
-    /// On a quiet link nothing has to be guessed: every part is the truth, to the nanosecond.
+    /// On a quiet link there is nothing to guess: every part is the truth, to the nanosecond.
     #[test]
     fn a_quiet_link_is_split_exactly(world in any_world()) {
         let (connection, truth) = Simulation::run(&world);
@@ -193,7 +193,7 @@ proptest! {
         prop_assert_eq!(split.total(), super::total(&connection));
     }
 
-    /// With jitter the server's share is off by at most what the packets were late.
+    /// With jitter the error of the server's share is bounded by the packets' extra delay.
     #[test]
     fn jitter_bounds_the_error_of_the_server_share(
         mut world in any_world(),
@@ -206,10 +206,10 @@ proptest! {
         let split = Split::attribute(&connection);
         let exchanges = world.handshake_exchanges as i64 + 1;
         let error = split.parts.server.as_nanos() as i64 - truth.server_ns;
-        // Each exchange crosses the path twice; the round-trip time may hold two late packets. Where two round trips are
-        // all there is, what they differ by stands for three times that.
+        // Each exchange crosses the path twice; the round-trip time may include two late packets. If only two round
+        // trips were observed, three times their difference is used.
         prop_assert!(error.abs() <= exchanges * 2 * 3 * largest, "{error} ns");
-        // Of a round trip that took more than twice as long as another, that one is no answer.
+        // A round trip that took more than twice as long as another does not count as an answer.
         if largest < world.one_way_ns / 2 {
             prop_assert_eq!(split.round_trips, truth.round_trips);
         }

@@ -1,7 +1,7 @@
 //! The parts of a phase in the order in which they happened.
 //!
-//! Input: the phases' [`Walk`]s, what is known of the path, and what released what. Output: [`Stretch`]es that cover
-//! the phases without gaps. What a part is, is decided here and nowhere else.
+//! Input: the phases' [`Walk`]s, the measured path, and the releases. Output: [`Stretch`]es that cover the phases
+//! without gaps. Only this module decides the part of each stretch.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ use crate::split::server_model::By;
 use crate::split::server_model::{Release, Released, Why};
 use crate::timeline::{Offset, PhaseName};
 
-/// A congestion window doubles with each round trip, so an upload waits for no more than these.
+/// A congestion window doubles with each round trip, so an upload waits for at most this many.
 const DOUBLINGS: u32 = 64;
 
-/// What a stretch of time went to. The parts are those of [`Parts`](super::Parts).
+/// Cause of a stretch of time. The parts are those of [`Parts`](super::Parts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// Waiting for the name service.
     Resolver,
     /// Round trips.
     Network,
-    /// What the TCP handshake took above one round trip.
+    /// Time of the TCP handshake above one round trip.
     Variation,
-    /// The server at work.
+    /// Server processing.
     Server,
-    /// The client at work.
+    /// Client processing.
     Client,
     /// Between the first and the last byte of a flight.
     Transfer,
-    /// The sender stood still for longer than acknowledgements take.
+    /// The sender paused for longer than acknowledgements take.
     Pause,
-    /// Another address was tried first.
+    /// The client tried another address first.
     Fallback,
-    /// Not attributable from what was seen.
+    /// Not attributable from the observations.
     Unexplained,
 }
 
 impl Part {
-    /// Every part, in the order in which they are shown.
+    /// All parts, in display order.
     pub const ALL: [Self; 9] = [
         Self::Resolver,
         Self::Network,
@@ -53,7 +53,7 @@ impl Part {
         Self::Unexplained,
     ];
 
-    /// The name used in every output.
+    /// Name used in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Resolver => "resolver",
@@ -69,7 +69,7 @@ impl Part {
     }
 }
 
-/// Where it went on.
+/// Place where a stretch of time was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// At the client.
@@ -78,51 +78,51 @@ pub enum Place {
     Server,
     /// At the name service.
     Resolver,
-    /// On the way between the two, or unknown.
+    /// On the path between client and server, or unknown.
     Path,
 }
 
 /// A stretch of time with one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The phase it lies in.
+    /// Phase that contains it.
     pub phase: PhaseName,
-    /// What it went to.
+    /// Cause.
     pub part: Part,
-    /// Where that went on.
+    /// Where the time was spent.
     pub place: Place,
-    /// Begin, as the client saw it.
+    /// Start, on the client's clock.
     pub start: Offset,
-    /// End, as the client saw it.
+    /// End, on the client's clock.
     pub end: Offset,
 }
 
 impl Stretch {
-    /// How long it took.
+    /// Duration of the stretch.
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
     }
 }
 
-/// Something that the server's TCP held back, and that the connection's end waited for.
+/// Data that the server's TCP held back and that delayed the connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// When it arrived.
     pub until: Offset,
-    /// How much sooner it could have been there, as far as is seen.
+    /// How much earlier it could have arrived, as far as the data shows.
     pub cost: Duration,
-    /// For so long the client delayed the acknowledgement.
+    /// How long the client delayed the acknowledgement.
     pub delayed: Duration,
-    /// What held it.
+    /// Why the server's TCP held it.
     pub why: Why,
 }
 
-/// Over QUIC, who holds a datagram back for longer does so by a timer.
+/// Over QUIC, a host that holds a datagram back for longer waits for a timer.
 const STANDS: Duration = Duration::from_millis(5);
-/// A sender that has stood still for less is not drawn so.
+/// Shorter stalls of a sender are not drawn.
 const STANDING: Duration = Duration::from_micros(400);
 
-/// Round trips of a phase, stalls among them.
+/// Round trips of a phase, including stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     phase: PhaseName,
@@ -136,31 +136,31 @@ impl Counted {
     }
 }
 
-/// The parts of all phases, laid one behind the other.
+/// The parts of all phases, laid end to end.
 #[derive(Debug, Default)]
 pub(super) struct Laid {
     pub list: Vec<Stretch>,
     pub resumed: Vec<Offset>,
-    /// What was held back, on the critical path.
+    /// Data held back on the critical path.
     pub held: Vec<Held>,
-    /// It could have been laid otherwise.
+    /// Another layout was possible.
     pub was_decided: bool,
-    /// Round trips, by when they ended.
+    /// Round trips, by the time they ended.
     counts: Vec<(Offset, Counted)>,
 }
 
-/// What was found out about the connection, and is laid.
+/// Findings about the connection, input of the layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found<'a> {
     pub walks: &'a [Walk],
     pub path: &'a Path,
-    /// Arrivals that waited for something of the client's.
+    /// Arrivals that waited for the client.
     pub releases: &'a [Release],
-    /// What was written after a pause followed what had been released before it, and not what had been written before
-    /// that: the other way than is likelier.
+    /// Attribute data written after a pause to the alternative, less likely predecessor: to the data released before
+    /// it instead of the data written before it, or the reverse.
     pub otherwise: bool,
     pub rules: Rules,
-    /// When the request had left, and the response's first packet arrived.
+    /// When the request had left; `first_packet` is when the response's first packet arrived.
     pub request: Option<Offset>,
     pub first_packet: Option<Offset>,
     /// A packet that follows a held one within this time may have waited behind it.
@@ -168,15 +168,15 @@ pub(super) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Whether the held packet came before the response: session tickets or settings. The response waited for the request
-    /// alone.
+    /// Whether the held packet came before the response: session tickets or settings. The response waited for the
+    /// request alone.
     fn precedes_response(&self, release: &Release) -> bool {
         let after = self.request.is_some_and(|request| release.arrived > request);
         after && self.first_packet.is_some_and(|first| first > release.arrived + self.behind)
     }
 
-    /// The ends of the paths, in order: the response's first packet, its head, its last byte. A connection that failed has
-    /// one path, to its last event.
+    /// Ends of the critical paths, in order: the response's first packet, its head, its last byte. A failed connection
+    /// has one path, to its last event.
     fn path_ends(&self) -> impl Iterator<Item = Offset> {
         let last = self.walks.last().map(|walk| walk.phase.end);
         let wait = self.walks.iter().find(|walk| walk.phase.name == PhaseName::Wait);
@@ -189,21 +189,20 @@ impl Found<'_> {
     }
 }
 
-/// A run of the critical path.
+/// A section of the critical path.
 #[derive(Clone, Copy, Debug)]
 enum Run<'a> {
-    /// As the walk has it.
+    /// Exactly as in the walk.
     Walked(Offset, Offset),
-    /// From what the client had to what that released.
+    /// From the client's cause to the arrival it released.
     Released(&'a Release),
-    /// From what the server wrote before to what it wrote then.
+    /// From the server's previous write to the write after the pause.
     Paused(Offset, &'a Pause),
 }
 
 impl Laid {
-    /// Lays each stretch of time along the path to what it led to: up to the response's first packet along the path to
-    /// that, from there to where its head could be read, and to its last byte. What made the last byte late says nothing
-    /// of the first one.
+    /// Lays each stretch of time along the path to the event it led to: the response's first packet, then the end of
+    /// its head, then its last byte. A delay of the last byte says nothing about the first one.
     pub(super) fn lay_critical_paths(found: Found<'_>) -> Self {
         let mut laid = Self::default();
         let mut from = Offset::from_nanos(i64::MIN);
@@ -212,7 +211,7 @@ impl Laid {
             let after = path.list.into_iter().filter(|stretch| stretch.end > from);
             laid.list.extend(after.map(|s| Stretch { start: s.start.max(from), ..s }));
             laid.counts.extend(path.counts.into_iter().filter(|(at, _)| *at > from));
-            // What the connection's end waited for.
+            // The last path's end is the connection's end.
             laid.held = path.held;
             laid.was_decided |= path.was_decided;
             from = end;
@@ -225,7 +224,7 @@ impl Laid {
         laid
     }
 
-    /// Lays what lies on the critical path to what arrived at `end`: back from there, over what released what.
+    /// Lays the critical path to the arrival at `end`, traced backwards through the releases.
     fn lay_path_to(found: Found<'_>, end: Offset) -> Self {
         let mut laid = Self::default();
         let (runs, was_decided) = runs(found, end);
@@ -241,7 +240,6 @@ impl Laid {
         laid
     }
 
-    /// The parts of a phase.
     pub(super) fn parts(&self, phase: PhaseName) -> Parts {
         let mut parts = Parts::default();
         for stretch in self.list.iter().filter(|stretch| stretch.phase == phase) {
@@ -250,7 +248,6 @@ impl Laid {
         parts
     }
 
-    /// The round trips of a phase.
     pub(super) fn counted(&self, phase: PhaseName) -> Counted {
         let of_it = self.counts.iter().filter(|(_, counted)| counted.phase == phase);
         of_it.fold(Counted::none(phase), |sum, (_, counted)| Counted {
@@ -260,7 +257,7 @@ impl Laid {
         })
     }
 
-    /// Lays a part from one time to another, over all phases that it lies in.
+    /// Lays a part from one time to another, across all phases it overlaps.
     fn lay(&mut self, found: Found<'_>, part: Part, place: Place, from: Offset, to: Offset) {
         for walk in found.walks {
             let (start, end) = (from.max(walk.phase.start), to.min(walk.phase.end));
@@ -331,26 +328,26 @@ impl Laid {
                 }
             }
         }
-        // Steps and exchanges of a phase were laid apart.
+        // A phase's steps and exchanges were laid separately.
         self.list.sort_by_key(|stretch| (stretch.start, stretch.end));
     }
 
-    /// Between the first and the last byte of what the client sent: whole round trips in it were waits for
-    /// acknowledgements, its congestion window full.
+    /// Lays the time between the first and the last byte sent. Whole round trips in it were waits for acknowledgements
+    /// with the congestion window full.
     fn sent(&mut self, found: Found<'_>, from: Offset, to: Offset) {
         let rtt = found.path.rtt.unwrap_or_default();
         let trips_in =
             |took: Duration| (took + rtt / 20).as_nanos().checked_div(rtt.as_nanos()).unwrap_or(0);
         let mut from = from;
         let held = found.path.window_full.min(to.since(from));
-        // A window of one round trip's bytes is full as well. Above as many round trips as a window doubles in, what held
-        // the client up was the server, which did not read.
+        // A receive window of one round trip's bytes also fills up. Beyond `DOUBLINGS` round trips, the congestion
+        // window cannot be the limit: the server did not read and held the client up.
         if trips_in(to.since(from)) > u128::from(DOUBLINGS) && held * 2 > to.since(from) {
             self.lay(found, Part::Server, Place::Server, from, from + held);
             from = from + held;
         }
         let took = to.since(from);
-        // A window doubles with each.
+        // A window doubles with each round trip.
         let trips = trips_in(took).min(u128::from(DOUBLINGS));
         let trips = u32::try_from(trips).unwrap_or(DOUBLINGS);
         let waited = rtt.saturating_mul(trips).min(took);
@@ -364,7 +361,7 @@ impl Laid {
         let waited = first.since(exchange.start);
         let network = found.path.rtt.unwrap_or(waited).min(waited);
         self.counts.push((first, Counted { round_trips: 1, ..Counted::none(PhaseName::Connect) }));
-        // What was lost, was lost before the SYN that was answered.
+        // Any loss happened before the SYN that was answered.
         let begun = first - network;
         let late = match found.rules {
             Rules::LateSynIsNetwork => Part::Network,
@@ -374,7 +371,7 @@ impl Laid {
         self.lay(found, Part::Network, Place::Path, begun, first);
     }
 
-    /// The wait for an answer, or for that of it which was there at `to`.
+    /// Lays the wait for an answer, or for the part of it that had arrived by `to`.
     fn waited(
         &mut self,
         found: Found<'_>,
@@ -385,7 +382,7 @@ impl Laid {
     ) {
         let (start, first) = (exchange.start, exchange.first().min(to));
         if from > start {
-            // The server went on to the answer.
+            // The server continued with the answer.
             let server = exchange.is_wait || exchange.goes_on;
             let part = if server { Part::Server } else { Part::Unexplained };
             return self.lay(found, part, Place::Server, from, first);
@@ -418,11 +415,11 @@ impl Laid {
         next(beyond - busy - varied, answering, Place::Server);
         next(varied, Part::Variation, Place::Path);
         next(rtt - there, Part::Network, Place::Path);
-        // As the client saw it, like the rest of the answer's transfer.
+        // On the client's clock, like the rest of the answer's transfer.
         next(busy, Part::Transfer, Place::Server);
     }
 
-    /// What arrived of an answer: its transfer, and what varied.
+    /// Lays the arrival of an answer: transfer and variation.
     fn answer(&mut self, found: Found<'_>, from: Offset, to: Offset) {
         let mut cursor = from;
         for gap in found.path.gaps.iter().filter(|gap| gap.to > from && gap.from < to) {
@@ -459,7 +456,7 @@ impl Laid {
                 self.count(found, arrived, 1, 0);
             }
             Released::Datagram => {
-                // The client holds back acknowledgements, and the server paces what it may send.
+                // The client delays acknowledgements, and the server paces its datagrams.
                 let held = |time: Duration| time > STANDS;
                 let (there, beyond) = (rtt / 2, found.path.varies());
                 let waited = if held(left.since(cause)) { Part::Pause } else { Part::Client };
@@ -506,17 +503,18 @@ impl Laid {
     }
 }
 
-/// Whether the application that wrote on after a pause had been kept from writing until what came right before was
-/// released: its TCP takes only so much that has not left yet. That it wrote all before, and what came then was so close
-/// behind the release, would be chance.
+/// Whether the application that wrote after a pause had been blocked until the previous data was released.
+///
+/// TCP blocks it by buffering a limited amount of unsent data. If it had written everything earlier, the arrival so
+/// soon after the release would be a coincidence.
 fn was_blocked(pause: &Pause, from: Offset) -> bool {
     pause.arrived.since(pause.before) * 10 < pause.before.since(from)
 }
 
-/// The critical path, from its end back to the origin.
+/// The critical path, from its end back to the origin, and whether any step was ambiguous.
 ///
-/// A write follows the write before it, whatever had been held back meanwhile: from a pause the path goes back to
-/// what was written before and came when it was written. And whether it was decided anywhere what that is.
+/// A write follows the previous write, whatever TCP held back in the meantime: from a pause the path goes back to the
+/// previously written data that arrived when it was written.
 fn runs(found: Found<'_>, end: Offset) -> (Vec<Run<'_>>, bool) {
     let precedes = |release: &&Release| found.precedes_response(release);
     let releases: Vec<&Release> = found.releases.iter().filter(|r| !precedes(r)).collect();
@@ -544,7 +542,7 @@ fn runs(found: Found<'_>, end: Offset) -> (Vec<Run<'_>>, bool) {
             (Some(pause), release) if release.is_none_or(|r| r.arrived < pause.arrived) => {
                 let before = paused.checked_sub(2).map(|before| pauses[before].arrived);
                 let before = before.filter(|at| *at >= pause.first && *at < pause.arrived);
-                // What was held back had been written before what held it was there.
+                // Held data had been written before the segment that held it arrived.
                 let held = released(pause.first);
                 let held = held.filter(|r| matches!(r.by, Released::Acknowledgement(_)));
                 let first = held.map_or(pause.first, |release| release.cause.min(pause.first));

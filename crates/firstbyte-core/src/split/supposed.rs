@@ -1,8 +1,9 @@
-//! What may have held the arrivals back, and how much the path's times vary: one hypothesis for both.
+//! Joint hypotheses about what held the arrivals back and how much the path's times vary.
 //!
-//! Input: a [`Connection`], its walks, its bottleneck, its round-trip time. Output: [`Reading`]s with the [`Path`] that
-//! each supposes, the best first. Few round trips are seen that show nothing else; where two agree by chance, arrivals
-//! tell that the path varies: each would want a reason of its own. Definitions: `docs/measurement.md`.
+//! Input: a [`Connection`], its walks, its bottleneck, its round-trip time. Output: [`Reading`]s with the [`Path`]
+//! that each assumes, best first. A connection has few undisturbed round trips. If two of them agree by chance, the
+//! arrivals show that the path varies, because each of them would otherwise need a separate explanation. Definitions:
+//! `docs/measurement.md`.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use crate::split::server_model::{
     Judge, OUT_COST, REFUTED_COST, Reading, RoundTripTimes, ServerCost, ServerFit,
 };
 
-/// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
+/// Cost (a negative logarithm of odds, like the judge's) of a path that varies more than observed.
 const JITTER: f64 = 6.0;
-/// By so much at least, and at most.
+/// Smallest assumed spread; `MOST` is the largest.
 const LEAST: Duration = Duration::from_micros(800);
 const MOST: Duration = Duration::from_millis(40);
-/// Sums of costs are as exact as that.
+/// Precision of sums of costs.
 const ROUNDING: f64 = 1e-9;
-/// Hosts vary by that.
+/// Variation caused by hosts.
 const NOISE: Duration = Duration::from_micros(400);
 
-/// The readings that fit, the best first; there is one at least.
+/// The fitting readings, best first; at least one.
 pub(super) fn readings(rules: Rules, observed: &ObservedConnection<'_>) -> Vec<(Path, Reading)> {
     let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
     let (connection, rtt) = (*connection, *rtt);
@@ -44,7 +45,7 @@ pub(super) fn readings(rules: Rules, observed: &ObservedConnection<'_>) -> Vec<(
         fits.into_iter().map(|(cost, reading)| (cost, None, reading)).collect();
     for supposed in spreads(rtt, spread) {
         let cost = JITTER + cost_of(&seen, supposed, spread);
-        // What a reading may cost besides, and a rounding error: nothing costs less than nothing.
+        // Largest cost left for a reading, plus a rounding error: costs are never negative.
         let most = best + OUT_COST - cost + ROUNDING;
         if cost >= of_seen + OUT_COST || most < 0.0 {
             break;
@@ -64,8 +65,10 @@ pub(super) fn readings(rules: Rules, observed: &ObservedConnection<'_>) -> Vec<(
     all.into_iter().map(|(_, supposed, reading)| (path(supposed), reading)).collect()
 }
 
-/// The readings by the models that the server's connections left possible, the best first. Nothing where the connection
-/// does not follow them: another server may have answered, or it was open before and its window has grown.
+/// The readings under the possible models of the server, best first.
+///
+/// Empty if the connection does not fit them: another server may have answered, or it was already open and its window
+/// has grown.
 pub(super) fn readings_by_fit(
     observed: &ObservedConnection<'_>,
     fit: &ServerFit,
@@ -85,7 +88,7 @@ pub(super) fn readings_by_fit(
         let nagle = model.has_nagle(connection);
         let (mut least, begin) = (f64::INFINITY, all.len());
         for (supposed, of_path) in &paths {
-            // Nothing costs less than nothing.
+            // Costs are never negative.
             if *of_path > least + OUT_COST {
                 break;
             }
@@ -124,7 +127,7 @@ pub(super) fn readings_by_fit(
     Some(readings.into_iter().map(|(supposed, reading)| (path(supposed), reading)).collect())
 }
 
-/// What each server costs that the connection's arrivals are held against, each on the path that makes it cheapest. Nothing
+/// The cost of each server hypothesis for the connection's arrivals, each with the path that makes it cheapest. Empty
 /// over QUIC, and without a round-trip time.
 pub(crate) fn server_costs(judge: &mut Judge, path: &PathSpread) -> Vec<ServerCost> {
     let mut all = judge.server_costs();
@@ -142,14 +145,14 @@ pub(crate) fn server_costs(judge: &mut Judge, path: &PathSpread) -> Vec<ServerCo
     all
 }
 
-/// How much round trips differ: as far as they were seen, and how unlikely it is that they differ by more.
+/// Observed spread of the round trips, and the improbability of larger spreads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathSpread {
     seen: Duration,
     wider: Vec<(Duration, f64)>,
 }
 
-/// The judge of a connection over TCP whose round-trip time is known, and how much its round trips differ.
+/// The judge of a connection over TCP with a known round-trip time, and the spread of its round trips.
 pub(crate) fn judge_of(observed: &ObservedConnection<'_>) -> Option<(Judge, PathSpread)> {
     let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
     let rtt = rtt.filter(|_| connection.facts.quic.is_none() && connection.facts.tcp.is_some())?;
@@ -162,20 +165,20 @@ pub(crate) fn judge_of(observed: &ObservedConnection<'_>) -> Option<(Judge, Path
     Some((judge, PathSpread { seen, wider }))
 }
 
-/// Spreads that are looked at: each twice the one before.
+/// Candidate spreads: each is twice the previous one.
 fn spreads(rtt: Duration, seen: Duration) -> impl Iterator<Item = Duration> {
     let least = LEAST.max(2 * (seen + NOISE));
     let most = MOST.min(rtt / 2);
     std::iter::successors(Some(least), |spread| Some(*spread * 2)).take_while(move |s| *s <= most)
 }
 
-/// That all round trips were as close together as they were seen, where they vary by `supposed`.
+/// Cost of observing round trips this close together if they vary by `supposed`.
 fn cost_of(path: &Path, supposed: Duration, seen: Duration) -> f64 {
     let wider = (supposed + NOISE).as_secs_f64() / (seen + NOISE).as_secs_f64();
     wider.ln() * path.seen() as f64
 }
 
-/// What fits, in words.
+/// Describes the fitting readings.
 pub(super) fn in_words(observed: &ObservedConnection<'_>) -> String {
     let ObservedConnection { connection, bottleneck, walks, rtt } = observed;
     let (connection, rtt) = (*connection, *rtt);

@@ -71,7 +71,7 @@ fn tls13_is_one_round_trip_and_the_rest_is_server_and_client() {
     assert_eq!(split.parts.unexplained, Duration::ZERO);
 }
 
-/// A ticket that holds a chain makes a ClientHello that is more than a congestion window.
+/// A ticket with a certificate chain makes a ClientHello larger than a congestion window.
 #[test]
 fn a_client_that_waits_for_acknowledgements_waits_on_the_network() {
     let hello = 2_010_000 + RTT + 300_000;
@@ -110,7 +110,7 @@ fn slow_upload(window_full: Option<Duration>) -> Parts {
 fn a_server_that_does_not_read_has_the_time_that_its_window_was_full() {
     let held = slow_upload(Some(ms(9_000.0)));
     assert_eq!((held.server, held.network, held.transfer), (ms(9_000.0), ms(960.0), ms(40.0)));
-    // For less than half of it, or not at all.
+    // For less than half of the time, or not at all.
     for window_full in [Some(ms(4_000.0)), None] {
         let parts = slow_upload(window_full);
         assert_eq!((parts.server, parts.network), (Duration::ZERO, ms(64.0 * 80.0)));
@@ -221,15 +221,15 @@ fn a_failed_phase_is_shown_up_to_its_failure() {
     assert_eq!(split.phases[0].parts.unexplained, ms(2000.0));
 }
 
-/// Those of `marks` that come before `end`.
+/// The `marks` that come before `end`.
 fn before(marks: &Marks, end: Mark) -> Marks {
     let mut kept = Marks::default();
     marks.iter().filter(|(mark, _)| *mark < end).for_each(|(mark, stamp)| kept.set(mark, stamp));
     kept
 }
 
-/// A server that stops in the middle of its flight, or of the body, is waited for; what is refused
-/// at once was looked at by the client.
+/// The client waits for a server that stops in the middle of its flight, or of the body; an immediate refusal is time
+/// that the client spent reading the answer.
 #[test]
 fn a_wait_in_vain_is_nobodys_work() {
     let hello = 2_010_000 + RTT;
@@ -314,7 +314,7 @@ fn the_tunnel_is_a_round_trip_and_the_proxys_own_time() {
     assert_eq!([proxy_tls, tunnel, tls].map(|phase| phase.round_trips), [1, 1, 1]);
     assert_eq!((tunnel.parts.network, tunnel.parts.server), (ms(80.0), ms(30.0)));
     assert_eq!((tunnel.parts.client, tunnel.parts.transfer), (ms(0.1), ms(0.0)));
-    // All time behind the proxy is the server's.
+    // All time behind the proxy counts as the server's.
     assert_eq!((tls.parts.network, tls.parts.server), (ms(80.0), ms(25.0)));
     let metrics = crate::run::Metrics::from_connection(&c);
     let setup = c.marks.at(Mark::HandshakeComplete).unwrap().since(split.phases[1].phase.start);
@@ -383,7 +383,7 @@ proptest! {
         prop_assert_eq!(split.total(), total(&c));
     }
 
-    /// A round trip for an acknowledgement may have begun in the phase before.
+    /// A round trip for an acknowledgement may have begun in the previous phase.
     #[test]
     fn network_is_no_more_than_the_round_trips_counted(c in any_connection()) {
         let split = Split::attribute(&c);
@@ -393,7 +393,7 @@ proptest! {
     }
 }
 
-/// Timers of curl's or of Firefox's say when a handshake ended, and nothing of who was waited for.
+/// Timers of curl or Firefox show when a handshake ended, but not who kept it waiting.
 #[test]
 fn a_handshake_without_flights_is_nobodys() {
     let split = Split::attribute(&connection(&[], 90_000_000));
@@ -402,7 +402,7 @@ fn a_handshake_without_flights_is_nobodys() {
     assert!(!tls.phase.duration().is_zero() && tls.round_trips == 0);
 }
 
-/// What comes later than an acknowledgement lets it was written later: the application was at work.
+/// Data later than an acknowledgement explains was written later: the application was working.
 #[test]
 fn what_an_acknowledgement_does_not_explain_is_a_pause() {
     let hello = 2_010_000 + RTT;

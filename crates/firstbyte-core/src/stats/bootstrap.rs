@@ -1,22 +1,22 @@
 //! The paired circular block bootstrap: what would other runs of the same length have given?
 //!
-//! Blocks of neighbouring rounds are drawn with replacement, the last round being followed by the
-//! first (Politis and Romano, *A circular block-resampling procedure*, 1992). A round stays whole:
-//! what both cells saw of it is drawn together, so what moves both cancels as it did in the run.
+//! Blocks of neighbouring rounds are drawn with replacement; the first round follows the last (Politis and Romano, *A
+//! circular block-resampling procedure*, 1992). A round stays whole: both cells' values are drawn together, so that
+//! shared effects cancel as they did in the run.
 
 use super::quantile::{midway, places};
 
-/// Number of resamples for `n` rounds: enough that the ends of an interval vary by 3 to 4 % of its
-/// half width from seed to seed.
+/// Number of resamples for `n` rounds: enough that the ends of an interval vary by 3 to 4 % of its half-width from
+/// seed to seed.
 pub(super) fn resamples(n: usize) -> usize {
     (1_000_000 / n.max(1)).clamp(1_000, 2_000)
 }
 
-/// A series of rounds in ascending order that remembers which round each value is of.
+/// A series of rounds in ascending order, with the round of each value.
 pub(super) struct Ranked {
     /// The values, ascending.
     pub(super) sorted: Vec<f64>,
-    /// The round of each.
+    /// The round of each value.
     round: Vec<u32>,
 }
 
@@ -29,8 +29,8 @@ impl Ranked {
         Self { sorted, round }
     }
 
-    /// The quantiles `of` (places of order statistics, ascending) of a resample in which round r counts
-    /// `times[r]` times.
+    /// The quantiles `of` (indices of order statistics, ascending) of a resample that contains round r `times[r]`
+    /// times.
     pub(super) fn quantiles(&self, times: &[u32], of: &[(usize, usize)]) -> Vec<f64> {
         let mut found = Vec::with_capacity(of.len());
         let (mut seen, mut low) = (0, None);
@@ -53,7 +53,7 @@ impl Ranked {
     }
 }
 
-/// How often each of `n` rounds is in a resample made of blocks of `block` rounds.
+/// Counts how often each of `n` rounds is in a resample made of blocks of `block` rounds.
 pub(super) fn draw(times: &mut [u32], block: usize, random: &mut fastrand::Rng) {
     times.fill(0);
     let n = times.len();

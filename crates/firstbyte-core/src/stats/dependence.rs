@@ -1,7 +1,7 @@
-//! Neighbouring rounds are alike: how much, and what that does to the precision of an average.
+//! Similarity of neighbouring rounds, and its effect on the precision of an average.
 //!
-//! Queues and routes change more slowly than rounds follow each other. What n such rounds tell is
-//! what fewer independent ones would; an interval that ignores it is too narrow.
+//! Queues and routes change more slowly than rounds follow each other. So n such rounds are worth fewer independent
+//! ones, and an interval that ignores this is too narrow.
 
 use super::Spread;
 use super::special::student_critical;
@@ -9,21 +9,23 @@ use super::special::student_critical;
 /// One minus the confidence of every interval; p-values below it count as significant.
 pub const ALPHA: f64 = 0.05;
 
-/// The autocorrelation that is taken for real at most. Beyond, n rounds of a few hundred say too
-/// little about the long run to correct for it.
+/// Largest autocorrelation that is corrected for. Beyond it, a few hundred rounds reveal too little about the long
+/// run.
 const MOST_CORRELATION: f64 = 0.95;
 
-/// Length of the blocks of rounds that stay together: `2·n^(1/3)`, the rate at which the error of
-/// the block bootstrap's variance is least (Künsch 1989; Hall, Horowitz and Jing 1995); at least 1.
+/// Length of the blocks of rounds that stay together, at least 1.
+///
+/// It is `2·n^(1/3)`, the rate that minimises the error of the block bootstrap's variance (Künsch 1989; Hall, Horowitz
+/// and Jing 1995).
 pub fn block_length(n: usize) -> usize {
     ((2.0 * (n as f64).cbrt()).round() as usize).clamp(1, n.max(1))
 }
 
-/// Correlation of each value with the next, `values` being in the order of rounds; absent below
-/// three values or when all are equal.
+/// Correlation of each value with the next, for `values` in the order of rounds; `None` below three values or if all
+/// are equal.
 ///
-/// Values beyond three scaled MADs from the median are taken as three MADs away: a single outlier
-/// would otherwise hide the correlation of all others.
+/// Values beyond three scaled MADs from the median count as three MADs away: a single outlier would otherwise hide the
+/// correlation of all others.
 pub fn lag1_autocorrelation(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -49,24 +51,23 @@ fn autocorrelation(values: &[f64], spread: &Spread, lag: usize) -> Option<f64> {
     (variance > 0.0).then(|| covariance / variance)
 }
 
-/// The autocorrelation from which on it is worth a word: beyond `1.96/√n` chance alone would not
-/// give it (Bartlett 1946), and below 0.1 it hardly matters for any interval.
+/// The autocorrelation from which on it deserves a mention: beyond `1.96/√n` it exceeds chance (Bartlett 1946), and
+/// below 0.1 it hardly matters for any interval.
 pub fn notable_autocorrelation(n: usize) -> f64 {
     (1.96 / (n.max(1) as f64).sqrt()).max(0.1)
 }
 
-/// What the block bootstrap's standard error of a series falls short of the long run's, as a factor
-/// ≥ 1 ("recolouring", after Andrews and Monahan 1992).
+/// Factor ≥ 1 by which the block bootstrap underestimates the long-run standard error of a series ("recolouring",
+/// after Andrews and Monahan 1992).
 ///
-/// Blocks of length l see correlations up to lag l only, and those at lag k with the weight
-/// `1 − k/l`. For correlations that decay geometrically both the variance of the mean and what blocks
-/// see of it have closed forms, and their ratio is made good. What decays is taken to be a slow state
-/// of the path under independent noise (ARMA(1,1)): the first correlation tells how much of the
-/// variance the state has, one a third of a block later how slowly it decays.
+/// Blocks of length l only see correlations up to lag l, and those at lag k with the weight `1 − k/l`. For
+/// geometrically decaying correlations, both the variance of the mean and the blocks' view of it have closed forms;
+/// their ratio corrects the error. The model is a slow state of the path plus independent noise (ARMA(1,1)): the first
+/// correlation gives the state's share of the variance, another one a third of a block later gives its decay.
 pub(super) fn recolouring_of(values: &[f64], spread: &Spread, lag1: f64) -> f64 {
     let n = values.len();
     let block = block_length(n);
-    // Chance correlations have no decay to be read off.
+    // The decay cannot be estimated from chance correlations.
     if lag1 < notable_autocorrelation(n) {
         return recolouring(lag1, n);
     }
@@ -77,13 +78,13 @@ pub(super) fn recolouring_of(values: &[f64], spread: &Spread, lag1: f64) -> f64 
     shortfall(first, decay.clamp(first, MOST_CORRELATION), block)
 }
 
-/// [`recolouring_of`] a series of which only the lag-1 autocorrelation is known: as AR(1).
+/// Like [`recolouring_of`], for a series with only a known lag-1 autocorrelation, modelled as AR(1).
 pub(super) fn recolouring(lag1: f64, n: usize) -> f64 {
     let rho = unbiased(lag1, n);
     shortfall(rho, rho, block_length(n))
 }
 
-/// An autocorrelation estimated from `n` values, its bias of `−(1 + 3r)/n` (Kendall 1954) undone.
+/// An autocorrelation estimated from `n` values, corrected for its bias of `−(1 + 3r)/n` (Kendall 1954).
 fn unbiased(r: f64, n: usize) -> f64 {
     (r + (1.0 + 3.0 * r) / n as f64).clamp(0.0, MOST_CORRELATION)
 }
@@ -96,13 +97,11 @@ fn shortfall(first: f64, decay: f64, block: usize) -> f64 {
     (whole / (whole - unseen)).sqrt()
 }
 
-/// How many standard errors an interval reaches to either side: Student's t with as many degrees of
-/// freedom as there are blocks.
+/// Number of standard errors on either side of an interval: Student's t with one degree of freedom per block.
 ///
-/// The standard error is itself an estimate, from n/l blocks. Kiefer and Vogelsang (*A new
-/// asymptotic theory for heteroskedasticity-autocorrelation robust tests*, 2005) derive the critical
-/// values for fixed l/n; Student's t stays within 0.03 of them up to l/n = 0.14, and has tails for
-/// p-values as well.
+/// The standard error is itself an estimate, from n/l blocks. Kiefer and Vogelsang (*A new asymptotic theory for
+/// heteroskedasticity-autocorrelation robust tests*, 2005) derive the critical values for fixed l/n; Student's t stays
+/// within 0.03 of them up to l/n = 0.14, and also has tails for p-values.
 pub(super) fn critical(degrees: f64) -> f64 {
     student_critical(ALPHA, degrees)
 }
@@ -112,11 +111,11 @@ pub(super) fn blocks(n: usize) -> f64 {
     n as f64 / block_length(n) as f64
 }
 
-/// Long-run variance of `a`, of `b`, and their covariance: mean products of circular block sums, per
-/// value of a block. `b` may be empty, for the variance of `a` alone.
+/// Long-run variance of `a`, of `b`, and their covariance: mean products of circular block sums, per value of a block.
+/// `b` may be empty, for the variance of `a` alone.
 ///
-/// It is what the circular block bootstrap has without drawing any sample (Politis and Romano 1992):
-/// its square root over √n is the bootstrap's standard error of the mean.
+/// This is the limit of the circular block bootstrap without drawing any sample (Politis and Romano 1992): its square
+/// root over √n is the bootstrap's standard error of the mean.
 pub(super) fn long_run_covariances(a: &[f64], b: &[f64], block: usize) -> [f64; 3] {
     let n = a.len();
     let length = block as f64;
@@ -167,7 +166,7 @@ mod tests {
         assert!(lag1_autocorrelation(&values).unwrap() > 0.8);
     }
 
-    /// For independent noise it is the variance; for constant blocks, block length times that.
+    /// For independent noise it is the variance; for constant blocks, the variance times the block length.
     #[test]
     fn long_run_variance_counts_what_moves_together() {
         let mut random = fastrand::Rng::with_seed(5);

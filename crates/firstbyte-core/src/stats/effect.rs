@@ -1,7 +1,7 @@
-//! What changing from one cell to another does to a metric: the whole analysis of one pair.
+//! Effect on a metric of changing from one cell to another: the whole analysis of one pair.
 //!
-//! Input: both cells' values of the same rounds, and a seed. Output: an [`Effect`]. A pure function
-//! of one pair, so that pairs can be analysed side by side.
+//! Input: both cells' values of the same rounds, and a seed. Output: an [`Effect`]. A pure function of one pair, so
+//! that pairs can be analysed in parallel.
 
 use super::bootstrap::{Ranked, resample, resamples};
 use super::dependence::{
@@ -12,42 +12,43 @@ use super::linear::{
 };
 use super::{Estimate, Interval, Spread, hodges_lehmann, quantile, supports_quantile};
 
-/// Standard errors to either side that hold 95 % of the normal distribution.
+/// Standard errors on either side that cover 95 % of the normal distribution.
 const NORMAL_CRITICAL: f64 = 1.959_964;
 
-/// The quantiles that are compared.
+/// Quantiles to compare.
 pub const QUANTILES: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
 
-/// Up to here quantile differences are resampled, beyond they are linearised: both agree there.
+/// Up to this many rounds quantile differences are resampled; beyond, they are linearised. Both agree at this size.
 pub const RESAMPLED_UP_TO: usize = 1_000;
 
 /// A difference between the same quantile of two cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuantileEffect {
-    /// Which quantile.
+    /// The quantile.
     pub q: f64,
-    /// Of the base.
+    /// Value of the base.
     pub base: f64,
-    /// Of the variant.
+    /// Value of the variant.
     pub variant: f64,
     /// Variant minus base.
     pub difference: Estimate,
-    /// How much of that interval, either way, is the steps of the clocks.
+    /// Half-width of the interval that comes from the clocks' resolution.
     pub steps: f64,
 }
 
-/// How far the values of each side may be off, either way, because the clocks that they were read from have steps:
-/// those of a browser, of another program. Zero for clocks whose steps do not matter.
+/// Resolution of the clocks behind each side's values, such as those of a browser or of another program.
+///
+/// A value may be off by this much in either direction. Zero for clocks whose resolution does not matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockSteps {
-    /// Of the base, in the unit of the values.
+    /// Resolution of the base, in the unit of the values.
     pub base: f64,
-    /// Of the variant.
+    /// Resolution of the variant.
     pub variant: f64,
 }
 
 impl ClockSteps {
-    /// How far a difference may be off.
+    /// Largest error of a difference.
     pub fn of_difference(&self) -> f64 {
         self.base + self.variant
     }
@@ -70,20 +71,18 @@ pub struct Effect {
     pub quantiles: Vec<QuantileEffect>,
     /// Lag-1 autocorrelation of the per-round differences.
     pub autocorrelation: Option<f64>,
-    /// The clocks' steps: they are in every interval here.
+    /// Resolution of the clocks, which every interval here includes.
     pub steps: ClockSteps,
-    /// How much of the interval of the relative change, either way, they are.
+    /// Half-width of the relative change's interval that comes from the resolution.
     pub relative_steps: f64,
 }
 
-/// How an interval is found.
+/// Method of computing an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// By drawing resamples.
+    /// Resampling.
     Resampled {
-        /// So many.
         resamples: usize,
-        /// The seed of what is drawn.
         seed: u64,
     },
     /// By linearisation.
@@ -91,7 +90,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// The one for `n` rounds.
+    /// Chooses the method for `n` rounds.
     pub(super) fn for_rounds(n: usize, seed: u64) -> Self {
         match n <= RESAMPLED_UP_TO {
             true => Self::Resampled { resamples: resamples(n), seed },
@@ -100,18 +99,19 @@ impl Method {
     }
 }
 
-/// The effect of changing from `base` to `variant`, where `base[i]` and `variant[i]` are of the same
-/// round, in the order of rounds. Absent without a round. Values must be finite.
+/// The effect of changing from `base` to `variant`, whose values at index `i` are of the same round, in the order of
+/// rounds.
+///
+/// `None` without rounds. Values must be finite.
 pub fn paired_effect(base: &[f64], variant: &[f64], seed: u64) -> Option<Effect> {
     analyse(base, variant, Method::for_rounds(base.len().min(variant.len()), seed))
 }
 
-/// The same, of values that are known only up to the steps of the clocks that they were read from: as intervals.
+/// Like [`paired_effect`], for values known only up to the resolution of their clocks.
 ///
-/// Every interval then holds what the true values can be, whichever they are within their steps: a median of values
-/// that are each off by at most a step is off by at most one. That is wider than chance would have it, and does not
-/// become narrower with more rounds: whole samples can be off the same way. There is no relative change where a
-/// base is not above its step.
+/// Every interval then covers the possible true values: the median of values that are each off by at most one step is
+/// off by at most one step. This is wider than chance requires, and does not narrow with more rounds: whole samples
+/// can be off in the same direction. There is no relative change if a base is not above its step.
 pub fn paired_effect_in_steps(
     base: &[f64],
     variant: &[f64],
@@ -137,7 +137,7 @@ pub fn paired_effect_in_steps(
         (effect.relative, effect.hodges_lehmann_relative) = (None, None);
         return Some(effect);
     };
-    // The least and the most that each change can have been.
+    // Smallest and largest possible value of each change.
     let changes = |sign: f64| -> Vec<f64> {
         let change =
             |(b, v): (&f64, &f64)| (v + sign * steps.variant) / (b - sign * steps.base) - 1.0;
@@ -152,12 +152,12 @@ pub fn paired_effect_in_steps(
     Some(effect)
 }
 
-/// `estimate` of one series of `rounds` values that each may be off by `steps`, either way.
+/// Widens the `estimate` of a series of `rounds` values that each may be off by `steps` in either direction.
 pub fn in_steps(estimate: Estimate, steps: f64, rounds: usize) -> Estimate {
     estimate.off_by(steps, Precision::for_rounds(rounds).degrees)
 }
 
-/// What all intervals of one pair have in common.
+/// Parameters shared by all intervals of one pair.
 pub(crate) struct Precision {
     rounds: usize,
     block: usize,
@@ -171,19 +171,19 @@ impl Precision {
         Self { rounds, block: block_length(rounds), degrees, critical: critical(degrees) }
     }
 
-    /// How many standard errors of the block bootstrap to either side, for a quantile's share with
-    /// this lag-1 autocorrelation, of a series with this recolouring: the wider of both.
+    /// Number of block bootstrap standard errors on either side: the wider of the correction for a quantile's share
+    /// with this lag-1 autocorrelation, and the series' own recolouring.
     fn reach(&self, share_lag1: f64, recolouring_of_series: f64) -> f64 {
         self.critical * recolouring(share_lag1, self.rounds).max(recolouring_of_series)
     }
 
-    /// The interval from resampled values: the percentiles that hold 95 %, their distances from the
-    /// estimate widened from the normal distribution's 1.96 standard errors to `reach`.
+    /// The interval from resampled values: the percentiles that cover 95 %, with their distances from the estimate
+    /// widened from the normal distribution's 1.96 standard errors to `reach`.
     fn estimate(&self, value: f64, draws: &mut [f64], reach: f64) -> Estimate {
         draws.sort_unstable_by(f64::total_cmp);
         let wider = reach / NORMAL_CRITICAL;
         let end = |share: f64| {
-            // In between: as far from one end as the other's is from the other.
+            // Interpolate by the same proportion in both directions.
             let percentile = at_rank(draws, share * (draws.len() as f64 - 1.0));
             value + wider * (percentile - value)
         };
@@ -191,40 +191,42 @@ impl Precision {
     }
 }
 
-/// The median of a series in the order of rounds, with its interval, for which there is one from
-/// [`super::FEWEST_ROUNDS`] on. Absent without values, which must be finite.
+/// The median of a series in the order of rounds, with an interval from [`super::FEWEST_ROUNDS`] values on.
+///
+/// `None` without values, which must be finite.
 pub fn median_estimate(values: &[f64]) -> Option<Estimate> {
     Some(Series::from_values(values)?.median_estimate(&Precision::for_rounds(values.len())))
 }
 
-/// The `q` quantile of a series in the order of rounds, with its
-/// interval where there are rounds enough ([`supports_quantile`]). Absent without values, which must
-/// be finite.
+/// The `q` quantile of a series in the order of rounds, with an interval if there are enough rounds
+/// ([`supports_quantile`]).
+///
+/// `None` without values, which must be finite.
 pub fn quantile_estimate(values: &[f64], q: f64) -> Option<Estimate> {
     Series::from_values(values)?.quantile_estimate(q, &Precision::for_rounds(values.len()))
 }
 
-/// The median of `(variant − base) / base` over rounds with its interval, as in
-/// [`Effect::relative`], without the rest of the analysis: for looking while a run goes on.
+/// The median of `(variant − base) / base` over rounds with its interval, like [`Effect::relative`].
+///
+/// It skips the rest of the analysis, for a preview during a run.
 pub fn median_change(base: &[f64], variant: &[f64]) -> Option<Estimate> {
     median_estimate(&relative_changes(base, variant)?)
 }
 
-/// Absent when a base is not above zero: nothing is relative to it.
+/// `None` if a base is not above zero: a relative change is undefined then.
 fn relative_changes(base: &[f64], variant: &[f64]) -> Option<Vec<f64>> {
     base.iter().zip(variant).map(|(b, v)| (*b > 0.0).then(|| (v - b) / b)).collect()
 }
 
-/// A series in both orders.
+/// A series in time order and sorted.
 pub(crate) struct Series<'a> {
     values: &'a [f64],
-    /// Ascending.
+    /// Values, ascending.
     pub(crate) sorted: Vec<f64>,
-    /// Median and spread.
     pub(crate) spread: Spread,
     /// Lag-1 autocorrelation.
     pub(crate) autocorrelation: Option<f64>,
-    /// What its correlations widen intervals by.
+    /// Factor by which correlations widen intervals.
     recolouring: f64,
 }
 
@@ -237,17 +239,15 @@ impl<'a> Series<'a> {
         Some(Self { values, sorted, spread, autocorrelation, recolouring })
     }
 
-    /// The median with its interval.
     pub(crate) fn median_estimate(&self, precision: &Precision) -> Estimate {
         self.estimate(self.spread.median, 0.5, precision)
     }
 
-    /// The `q` quantile with its interval.
     pub(crate) fn quantile_estimate(&self, q: f64, precision: &Precision) -> Option<Estimate> {
         Some(self.estimate(quantile(&self.sorted, q)?, q, precision))
     }
 
-    /// `value`, which estimates the `q` quantile, with its interval.
+    /// An interval around `value`, an estimate of the `q` quantile.
     fn estimate(&self, value: f64, q: f64, precision: &Precision) -> Estimate {
         if !supports_quantile(precision.rounds, q) {
             return Estimate::alone(value);
@@ -259,8 +259,8 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Sorted by `total_cmp`. Sorting is most of the work on large runs, and whole numbers that order as
-/// the values do sort in two thirds of the time.
+/// Sorts as `total_cmp` does. Sorting is most of the work on large runs, and integers with the same order sort in two
+/// thirds of the time.
 fn ascending(values: &[f64]) -> Vec<f64> {
     const SIGN: u64 = 1 << 63;
     let mut keys: Vec<u64> = values
@@ -274,7 +274,6 @@ fn ascending(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The analysis by `method`.
 pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<Effect> {
     let n = base.len().min(variant.len());
     let (base, variant) = (&base[..n], &variant[..n]);
@@ -301,7 +300,7 @@ pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<E
     })
 }
 
-/// Differences of these `quantiles` (ascending), as [`paired_effect_in_steps`] has them of [`QUANTILES`].
+/// Differences of `quantiles` (ascending), computed like those of [`QUANTILES`] in [`paired_effect_in_steps`].
 pub fn paired_quantile_effects(
     base: &[f64],
     variant: &[f64],

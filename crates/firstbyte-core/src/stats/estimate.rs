@@ -1,4 +1,4 @@
-//! An estimate with its uncertainty, and the rules for when there is none to state.
+//! An estimate with its uncertainty, and the rules for when to omit the uncertainty.
 
 use super::dependence::{ALPHA, critical};
 use super::special::student_two_sided;
@@ -13,32 +13,31 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half of its width.
+    /// Half of the interval's width.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
-    /// Whether it lies on one side of zero.
+    /// Whether the interval lies on one side of zero.
     pub fn excludes_zero(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
 
-    /// The largest effect, either way, that it holds.
+    /// Largest absolute effect in the interval.
     pub fn largest(&self) -> f64 {
         self.low.abs().max(self.high.abs())
     }
 }
 
-/// The fewest rounds that give an interval: four blocks of five. Fewer blocks say next to nothing
-/// about how much blocks vary.
+/// The fewest rounds that give an interval: four blocks of five. Fewer blocks say next to nothing about how much
+/// blocks vary.
 pub const FEWEST_ROUNDS: usize = 20;
 
-/// An interval for the quantile q wants this many values expected on its thinner side.
+/// Fewest values expected on the thinner side of a quantile for an interval.
 ///
-/// The number beyond the quantile varies by about its square root, so the interval's upper end lies
-/// where about 10 − 2·√10 ≈ 4 of 10 values are left: still among the data. With fewer it would be the
-/// largest value whatever that is. Hence p50 from 20 rounds, p75 from 40, p90 from 100, p95 from 200
-/// and p99 from 1,000.
+/// The number beyond the quantile varies by about its square root, so the interval's upper end lies where about 10 −
+/// 2·√10 ≈ 4 of 10 values are left: still among the data. With fewer values it would always be the largest one. Hence
+/// p50 from 20 rounds, p75 from 40, p90 from 100, p95 from 200 and p99 from 1,000.
 pub const FEWEST_BEYOND: f64 = 10.0;
 
 /// Whether `n` rounds are enough for an interval of the quantile `q`.
@@ -53,40 +52,38 @@ pub fn fewest_for_quantile(q: f64) -> usize {
     needed.max(FEWEST_ROUNDS)
 }
 
-/// An estimate, its 95 % interval, and how well it goes with a true value of zero.
+/// An estimate, its 95 % interval, and its compatibility with a true value of zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The estimate.
     pub value: f64,
-    /// Its 95 % interval; absent where there are too few rounds. It always holds the estimate.
+    /// 95 % interval, which always includes the estimate; absent with too few rounds.
     pub interval: Option<Interval>,
-    /// Two-sided p-value of "the true value is zero"; below 5 % exactly when the interval does not
-    /// hold zero.
+    /// Two-sided p-value of "the true value is zero"; below 5 % exactly if the interval excludes zero.
     pub p_value: Option<f64>,
 }
 
 impl Estimate {
-    /// How far the interval reaches from the estimate, on the side where it reaches further: the ± that
-    /// an experiment goes on for.
+    /// Distance from the estimate to the farther end of the interval: the ± that an experiment aims to reduce.
     pub fn reach(&self) -> Option<f64> {
         let interval = self.interval?;
         Some((self.value - interval.low).max(interval.high - self.value))
     }
 
-    /// [`Self::reach`] relative to the estimate. Absent for an estimate of zero.
+    /// [`Self::reach`] relative to the estimate. `None` for an estimate of zero.
     pub fn relative_reach(&self) -> Option<f64> {
         let reach = self.reach()?;
         (self.value != 0.0).then(|| reach / self.value.abs())
     }
 
-    /// The same in units of `unit`, which is positive.
+    /// The estimate divided by `unit`, which is positive.
     pub fn per(&self, unit: f64) -> Self {
         let interval = self.interval.map(|i| Interval { low: i.low / unit, high: i.high / unit });
         Self { value: self.value / unit, interval, p_value: self.p_value }
     }
 
-    /// The same where the true value may lie up to `steps` beside what was read, either way: clocks have steps,
-    /// and no number of rounds makes them smaller. `degrees` are those that the interval was found with.
+    /// Widens the interval for readings that may be off by `steps` in either direction: clocks have steps, and no
+    /// number of rounds makes them smaller. `degrees` are those of the original interval.
     pub(super) fn off_by(self, steps: f64, degrees: f64) -> Self {
         match self.interval {
             Some(i) if steps > 0.0 => {
@@ -96,15 +93,15 @@ impl Estimate {
         }
     }
 
-    /// Without an interval.
+    /// An estimate without an interval.
     pub(super) const fn alone(value: f64) -> Self {
         Self { value, interval: None, p_value: None }
     }
 
-    /// With the interval `low..high`, whose width was found with `degrees` degrees of freedom.
+    /// An estimate with the interval `low..high`, whose width was found with `degrees` degrees of freedom.
     ///
-    /// The p-value is the interval's own: the share of Student's t as far out as zero is, in units of
-    /// the interval's reach towards zero. It needs no second resampling and has no least value.
+    /// The p-value is the interval's own: the share of Student's t as far out as zero is, in units of the interval's
+    /// reach towards zero. It needs no second resampling and has no lower limit.
     pub(super) fn within(value: f64, low: f64, high: f64, degrees: f64) -> Self {
         let interval = Interval { low: low.min(value), high: high.max(value) };
         let reach = if value > 0.0 { value - interval.low } else { interval.high - value };
@@ -115,7 +112,7 @@ impl Estimate {
         } else {
             0.0
         };
-        // On the border rounding must not let the two say different things.
+        // At the border, rounding must not make the two disagree.
         let p_value = match interval.excludes_zero() {
             true => p_value.min(ALPHA - f64::EPSILON),
             false => p_value.max(ALPHA),

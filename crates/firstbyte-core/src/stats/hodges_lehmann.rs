@@ -1,15 +1,17 @@
 //! The Hodges–Lehmann estimate: the median of the means of all pairs (Walsh averages).
 //!
-//! Hodges and Lehmann, *Estimates of location based on rank tests* (1963). Where differences are
-//! symmetric it estimates their centre with 95 % of the mean's efficiency, against the median's 64 %;
-//! where they are not it and the median part, which is why both are shown.
+//! Hodges and Lehmann, *Estimates of location based on rank tests* (1963). If differences are symmetric it estimates
+//! their centre with 95 % of the mean's efficiency, compared with the median's 64 %; if they are not, it and the
+//! median differ, which is why both are shown.
 
-/// Up to here all pairs count. Beyond, the sample is first reduced to this many means of
-/// neighbouring order statistics: the reduction moves each Walsh average by less than the distance
-/// between neighbouring groups, which is far below the estimate's own uncertainty (tested).
+/// Largest sample for which all pairs count.
+///
+/// A larger sample is first reduced to this many means of neighbouring order statistics: the reduction moves each
+/// Walsh average by less than the distance between neighbouring groups, which is far below the estimate's own
+/// uncertainty (tested).
 const ALL_PAIRS_UP_TO: usize = 4_096;
 
-/// The Hodges–Lehmann estimate of `sorted` (ascending). Absent for an empty sample.
+/// The Hodges–Lehmann estimate of `sorted` (ascending). `None` for an empty sample.
 pub fn hodges_lehmann(sorted: &[f64]) -> Option<f64> {
     if sorted.len() <= ALL_PAIRS_UP_TO {
         return median_of_walsh_averages(sorted);
@@ -18,18 +20,18 @@ pub fn hodges_lehmann(sorted: &[f64]) -> Option<f64> {
     let reduced: Vec<f64> = (0..ALL_PAIRS_UP_TO)
         .map(|i| {
             let group = &sorted[i * n / ALL_PAIRS_UP_TO..(i + 1) * n / ALL_PAIRS_UP_TO];
-            // Around the first, so that equal values stay exactly what they are.
+            // Relative to the first value, so that the mean of equal values is exact.
             group[0] + group.iter().map(|x| x - group[0]).sum::<f64>() / group.len() as f64
         })
         .collect();
     median_of_walsh_averages(&reduced)
 }
 
-/// The median of `(x[i] + x[j]) / 2` over i ≤ j, without writing the averages down.
+/// The median of `(x[i] + x[j]) / 2` over i ≤ j, without storing the averages.
 ///
-/// Row i of the triangle is ascending, so the averages below a pivot are counted by a staircase in
-/// linear time. The pivot is the weighted median of the rows' remaining middles (Johnson and
-/// Mizoguchi 1978): each step discards a quarter or more of what remains.
+/// Row i of the triangle is ascending, so a staircase counts the averages below a pivot in linear time. The pivot is
+/// the weighted median of the middles of the rows' remaining parts (Johnson and Mizoguchi 1978): each step discards a
+/// quarter or more of the rest.
 fn median_of_walsh_averages(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     let pairs = n.checked_mul(n + 1)? / 2;
@@ -48,7 +50,7 @@ fn median_of_walsh_averages(sorted: &[f64]) -> Option<f64> {
 fn select_walsh(sorted: &[f64], rank: usize) -> f64 {
     let n = sorted.len();
     let average = |i: usize, j: usize| sorted[i] + (sorted[j] - sorted[i]) / 2.0;
-    // Of row i the candidates left are the columns low[i]..high[i].
+    // The remaining candidates in row i are the columns low[i]..high[i].
     let mut low: Vec<usize> = (0..n).collect();
     let mut high = vec![n; n];
     let mut below = 0;
@@ -69,8 +71,7 @@ fn select_walsh(sorted: &[f64], rank: usize) -> f64 {
             return *value;
         }
         let pivot = weighted_median(&mut middles, left);
-        // Columns of each row that are below, and not above, the pivot. Both ends move left as rows
-        // go down.
+        // Columns of each row that are below, and not above, the pivot. Both ends move left in lower rows.
         let (mut less, mut not_more) = (n, n);
         let (mut count_less, mut count_not_more) = (0, 0);
         let mut ends = Vec::with_capacity(n);
@@ -101,7 +102,7 @@ fn select_walsh(sorted: &[f64], rank: usize) -> f64 {
     }
 }
 
-/// The value at which half of the weight is reached.
+/// The value at which half of the total weight is reached.
 fn weighted_median(values: &mut [(f64, usize)], total: usize) -> f64 {
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut weight = 0;

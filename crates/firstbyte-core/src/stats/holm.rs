@@ -1,8 +1,9 @@
 //! Several tests at once.
 
-/// Holm's step-down adjustment (*A simple sequentially rejective multiple test procedure*, 1979):
-/// with all adjusted values below 5 % taken for real, the chance that any of them is not is at most
-/// 5 %, however the tests depend on each other. The order of the input is kept.
+/// Holm's step-down adjustment (*A simple sequentially rejective multiple test procedure*, 1979).
+///
+/// If all adjusted values below 5 % are accepted as real, the chance that any of them is not is at most 5 %, whatever
+/// the dependence between the tests. The order of the input is kept.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -19,7 +20,7 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// By hand; the same as R's `p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")`.
+    /// Computed by hand; R's `p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")` gives the same.
     #[test]
     fn steps_down() {
         let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);

@@ -1,20 +1,20 @@
 //! Intervals without resampling: through the empirical distribution function.
 //!
-//! The share of values below a quantile is a mean, and the circular block bootstrap's standard error
-//! of a mean is a sum over blocks ([`long_run_covariances`]). Woodruff (*Confidence intervals for
-//! medians and other position measures*, 1952) carries the interval of that share over to the
-//! quantile by way of the order statistics. It costs one pass, and assumes no density.
+//! The share of values below a quantile is a mean, and the circular block bootstrap's standard error of a mean is a
+//! sum over blocks ([`long_run_covariances`]). Woodruff (*Confidence intervals for medians and other position
+//! measures*, 1952) translates the interval of that share to the quantile through the order statistics. It costs one
+//! pass, and assumes no density.
 
 use super::Interval;
 use super::dependence::long_run_covariances;
 
-/// For each of `values` 1 below `value`, 0 above, ½ at it: ties count half on either side.
+/// Share of each value below `value`: 1 below, 0 above, ½ for a tie.
 fn shares(values: &[f64], value: f64) -> Vec<f64> {
-    // Without branches: which way they go is as random as the data.
+    // Branchless: the branches would be as random as the data.
     values.iter().map(|x| 0.5 * (f64::from(*x < value) + f64::from(*x <= value))).collect()
 }
 
-/// The value at the fractional rank `rank` (from 0), held within the sample.
+/// The value at the fractional rank `rank` (from 0), clamped to the sample.
 pub(super) fn at_rank(sorted: &[f64], rank: f64) -> f64 {
     let last = sorted.len() - 1;
     let rank = rank.clamp(0.0, last as f64);
@@ -23,7 +23,7 @@ pub(super) fn at_rank(sorted: &[f64], rank: f64) -> f64 {
     sorted[lower] + (sorted[upper] - sorted[lower]) * (rank - lower as f64)
 }
 
-/// The interval of the `q` quantile of a series, `reach` standard errors to either side.
+/// The interval of the `q` quantile of a series, `reach` standard errors on either side.
 pub(super) fn quantile_interval(side: &Side<'_>, q: f64, block: usize, reach: f64) -> Interval {
     let n = side.values.len() as f64;
     let shares = shares(side.values, side.quantile);
@@ -36,21 +36,20 @@ pub(super) fn quantile_interval(side: &Side<'_>, q: f64, block: usize, reach: f6
     }
 }
 
-/// A series in both orders, with a quantile of it.
+/// A series in time order and sorted, with one of its quantiles.
 pub(super) struct Side<'a> {
     /// In the order of rounds.
     pub(super) values: &'a [f64],
     /// Ascending.
     pub(super) sorted: &'a [f64],
-    /// The estimate of the quantile.
     pub(super) quantile: f64,
 }
 
-/// How far the interval of the difference between two quantiles of the same rounds reaches to either
-/// side. `reach` is in standard errors, by the lag-1 autocorrelation of what is averaged.
+/// Half-width of the interval of the difference between two quantiles of the same rounds.
 ///
-/// Both shares' variances and covariance are taken over blocks, and carried over to the quantiles by
-/// the distance between order statistics around them.
+/// `reach` gives the number of standard errors for the lag-1 autocorrelation of the averaged values. Both shares'
+/// variances and covariance are taken over blocks, and translated to the quantiles by the distance between the order
+/// statistics around them.
 pub(super) fn difference_reach(
     base: &Side<'_>,
     variant: &Side<'_>,
@@ -62,8 +61,8 @@ pub(super) fn difference_reach(
     let (base_shares, variant_shares) =
         (shares(base.values, base.quantile), shares(variant.values, variant.quantile));
     let [vv, bb, vb] = long_run_covariances(&variant_shares, &base_shares, block);
-    // Values per unit of share within a standard error of the quantile, at least a rank to either side.
-    // Further out the tail's own growth would be taken for uncertainty: by half at p99 of 1,000.
+    // Values per unit of share within a standard error of the quantile, at least one rank on either side. Further out
+    // the tail's own growth would be mistaken for uncertainty: by half at p99 of 1,000.
     let per_share = |side: &Side<'_>, variance: f64| {
         let ranks = (size * variance.max(0.0)).sqrt().max(1.0);
         let middle = size * q - 0.5;
@@ -87,8 +86,8 @@ pub(super) fn difference_autocorrelation(base: &Side<'_>, variant: &Side<'_>) ->
     if of(now) > 0.0 { of(next) / of(now) } else { 0.0 }
 }
 
-/// Products of both series with themselves and each other (variant², base², both), in the same round
-/// and from one round to the next: enough for the autocorrelation of any weighted difference.
+/// Products of both series with themselves and each other (variant², base², both), within a round and from one round
+/// to the next: enough for the autocorrelation of any weighted difference.
 fn lag1_products(variant: &[f64], base: &[f64]) -> ([f64; 3], [f64; 3]) {
     let n = base.len() as f64;
     let (mean_v, mean_b) = (variant.iter().sum::<f64>() / n, base.iter().sum::<f64>() / n);

@@ -1,12 +1,12 @@
-//! Values far from the rest: flagged, counted, never left out.
+//! Values far from the rest: flagged and counted, never left out.
 
 use super::quantile;
 
-/// For normal noise the standard deviation is this many times the median absolute deviation.
+/// For normal noise, the standard deviation is this multiple of the median absolute deviation.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// A value this many scaled MADs from the median is flagged (Leys et al., *Detecting outliers*,
-/// J. Exp. Soc. Psych. 49, 2013, "very conservative"); of normal noise 1 in 370.
+/// Number of scaled MADs from the median beyond which a value is flagged (Leys et al., *Detecting outliers*, J. Exp.
+/// Soc. Psych. 49, 2013, "very conservative"); with normal noise 1 in 370.
 pub const OUTLIER_MADS: f64 = 3.0;
 
 /// Median and scaled median absolute deviation of a sample.
@@ -14,15 +14,15 @@ pub const OUTLIER_MADS: f64 = 3.0;
 pub struct Spread {
     /// Median.
     pub median: f64,
-    /// Median absolute deviation times 1.4826; zero when more than half of the values are equal.
+    /// Median absolute deviation times 1.4826; zero if more than half of the values are equal.
     pub mad: f64,
 }
 
 impl Spread {
-    /// Of `sorted` (ascending). Absent for an empty sample.
+    /// Computes the spread of `sorted` (ascending). `None` for an empty sample.
     pub fn from_sorted(sorted: &[f64]) -> Option<Self> {
         let median = quantile(sorted, 0.5)?;
-        // Deviations grow to both sides of the median: merging the sides gives them in order.
+        // Deviations grow on both sides of the median: merging the sides sorts them.
         let split = sorted.partition_point(|x| *x < median);
         let (mut left, mut right) = (split, split);
         let mut next = || {
@@ -51,13 +51,13 @@ impl Spread {
         Some(Self { median, mad: MAD_TO_SIGMA * deviation })
     }
 
-    /// Whether `value` is flagged. With a MAD of zero the scale is unknown and nothing is: calling
-    /// every value that differs an outlier would flag up to half of the sample.
+    /// Whether `value` is flagged. With a MAD of zero the scale is unknown, so nothing is flagged: flagging every
+    /// value that differs would flag up to half of the sample.
     pub fn flags(&self, value: f64) -> bool {
         self.mad > 0.0 && (value - self.median).abs() > OUTLIER_MADS * self.mad
     }
 
-    /// How many values of `sorted` are flagged.
+    /// Number of flagged values in `sorted`.
     pub fn count(&self, sorted: &[f64]) -> usize {
         sorted.iter().filter(|x| self.flags(**x)).count()
     }

@@ -1,11 +1,10 @@
-//! Quantiles of a sample: values that were measured, not mixtures of them.
+//! Quantiles of a sample: measured values, not mixtures of them.
 //!
-//! A mean of order statistics (Harrell and Davis 1982, or definition 7 of Hyndman and Fan 1996) gives the
-//! largest value a part in every percentile above it: with 59 times 20 ms and once 30 s it makes a p95 of
-//! 2.2 s that nobody has waited for.
+//! A mean of order statistics (Harrell and Davis 1982, or definition 7 of Hyndman and Fan 1996) lets the largest value
+//! influence percentiles below it: 59 times 20 ms and once 30 s give a p95 of 2.2 s that nobody has waited for.
 
-/// The places, from 0, of the order statistics of `n` ≥ 1 values whose mean is the `q` quantile: one, or for
-/// the median of an even number the two in the middle.
+/// Indices, from 0, of the order statistics of `n` ≥ 1 values whose mean is the `q` quantile: the same one twice, or
+/// the two in the middle for the median of an even number.
 pub(super) fn places(n: usize, q: f64) -> (usize, usize) {
     if (q - 0.5).abs() < 1e-9 {
         return ((n - 1) / 2, n / 2);
@@ -16,9 +15,10 @@ pub(super) fn places(n: usize, q: f64) -> (usize, usize) {
     (place, place)
 }
 
-/// The `q` quantile of `sorted` (ascending): the median is the value in the middle, or midway between the
-/// two there; any other the least value that at least the share `q` does not exceed (definition 1 of Hyndman
-/// and Fan). Absent for an empty sample.
+/// The `q` quantile of `sorted` (ascending), or `None` for an empty sample.
+///
+/// The median is the value in the middle, or midway between the two there. Any other quantile is the smallest value
+/// that at least the share `q` does not exceed (definition 1 of Hyndman and Fan).
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     if sorted.is_empty() {
         return None;
@@ -27,19 +27,20 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(midway(*sorted.get(low)?, *sorted.get(high)?))
 }
 
-/// Halfway; of equal values exactly that value.
+/// The midpoint, exact for equal values.
 pub(super) fn midway(a: f64, b: f64) -> f64 {
     a + (b - a) / 2.0
 }
 
-/// The least of `sorted` (ascending) that at least so many percent do not exceed: definition 1 of Hyndman
-/// and Fan, also for the median, where it has to be one that was there. Absent for an empty sample.
+/// The smallest of `sorted` (ascending) that at least `percent` percent do not exceed, or `None` for an empty sample.
+///
+/// This is definition 1 of Hyndman and Fan, also for the median if it must be a measured value.
 pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// The median of `values`, which need not be sorted.
+/// The median of `values`, in any order.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

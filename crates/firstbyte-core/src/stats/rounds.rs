@@ -1,17 +1,17 @@
-//! How many more rounds: intervals shrink with the square root of the number of rounds.
+//! Forecasts the number of further rounds: intervals shrink with the square root of the number of rounds.
 //!
-//! A forecast from the rounds so far, which is why it is told as "about". Stopping when an interval
-//! is *narrow* enough leaves its coverage nearly alone; stopping when it *excludes zero* does not
-//! (looking again and again finds a difference in one of five runs without any), so only the width
-//! may end a run.
+//! The forecast extrapolates from the rounds so far, so it is reported as "about". Stopping once an interval is
+//! *narrow* enough barely changes its coverage; stopping once it *excludes zero* does (repeated looks find a
+//! difference in one of five runs without any). So only the width may end a run.
 
 use super::Estimate;
 
-/// Forecasts do not go beyond this many rounds in all.
+/// Longest forecast, rounds in all.
 pub const FORESEEABLE_ROUNDS: usize = 100_000;
 
-/// How many rounds more than `rounds` shrink `half_width` to `target`; zero when it is there already.
-/// Absent when it is out of sight: beyond [`FORESEEABLE_ROUNDS`] in all, or `target` is not positive.
+/// Number of rounds beyond `rounds` that shrink `half_width` to `target`; zero if it is there already.
+///
+/// `None` if that takes more than [`FORESEEABLE_ROUNDS`] in all, or if `target` is not positive.
 pub fn rounds_needed(rounds: usize, half_width: f64, target: f64) -> Option<usize> {
     if half_width <= target {
         return Some(0);
@@ -20,31 +20,32 @@ pub fn rounds_needed(rounds: usize, half_width: f64, target: f64) -> Option<usiz
     (target > 0.0 && in_all <= FORESEEABLE_ROUNDS as f64).then(|| in_all as usize - rounds)
 }
 
-/// What more rounds would do for an interval that holds zero.
+/// Effect of more rounds on an interval that includes zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outlook {
     /// At the present effect and spread the interval would exclude zero.
     Settles {
-        /// After so many more.
+        /// Number of further rounds.
         more: usize,
     },
     /// At the present effect and spread the interval would exclude everything beyond the margin.
     Excludes {
-        /// After so many more.
+        /// Number of further rounds.
         more: usize,
         /// The margin: the largest difference that is negligible.
         margin: f64,
     },
-    /// Neither within [`FORESEEABLE_ROUNDS`].
+    /// Neither happens within [`FORESEEABLE_ROUNDS`].
     Narrows {
-        /// The largest difference that would then be left possible.
+        /// Largest difference that would then remain possible.
         margin: f64,
     },
 }
 
-/// The outlook of `estimate` after `rounds`, where differences up to `negligible` do not matter:
-/// whichever comes first. Absent without an interval. `steps` of the interval, either way, are the clocks': these
-/// stay.
+/// The outlook of `estimate` after `rounds`, if differences up to `negligible` do not matter: whichever comes first.
+///
+/// `None` without an interval. `steps` of the interval, in either direction, come from the clocks' resolution and do
+/// not shrink.
 pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64, steps: f64) -> Option<Outlook> {
     let interval = estimate.interval?;
     let effect = estimate.value.abs();
@@ -53,7 +54,7 @@ pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64, steps: f64) 
     } else {
         interval.high - estimate.value
     };
-    // An interval that ends at zero takes one more, not none.
+    // An interval that ends exactly at zero takes one more round.
     let more = |half_width, target| Some(rounds_needed(rounds, half_width, target)?.max(1));
     let reach = estimate.reach()? - steps;
     let settles = more(towards_zero - steps, effect - steps);
@@ -104,12 +105,12 @@ mod tests {
     #[test]
     fn rounds_do_not_make_the_steps_of_clocks_smaller() {
         let estimate = Estimate::within(0.01, -0.02, 0.04, 10.0);
-        // Of the 0.03 to either side 0.008 are steps: 0.022 have to become 0.002.
+        // Of the 0.03 on either side, 0.008 are steps: 0.022 must shrink to 0.002.
         let Some(Outlook::Settles { more }) = outlook(&estimate, 100, 0.005, 0.008) else {
             panic!("the effect is larger than the steps");
         };
         assert_eq!(more, 12_000);
-        // An effect within the steps is settled by no number of them.
+        // No number of rounds settles an effect smaller than the steps.
         let Some(Outlook::Narrows { margin }) = outlook(&estimate, 100, 0.005, 0.02) else {
             panic!("steps stay");
         };

@@ -1,27 +1,28 @@
-//! Intervals held against simulated rounds whose true effects are known, and laws of the analysis.
+//! Tests of intervals on simulated rounds with known effects, and laws of the analysis.
 //!
-//! `cargo test -p firstbyte-core --release -- --ignored --nocapture coverage_table` prints the table
-//! of `docs/statistics.md`; it takes some minutes.
+//! `cargo test -p firstbyte-core --release -- --ignored --nocapture coverage_table` prints the table of
+//! `docs/statistics.md`; it takes some minutes.
 
 use proptest::prelude::*;
 
 use super::effect::{Method, analyse};
 use super::*;
 
-/// How the noise of neighbouring rounds hangs together.
+/// Dependence of the noise in neighbouring rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Noise {
     /// Independent.
     Independent,
-    /// Of both cells alike, AR(1) with this coefficient; independent noise of each comes on top and
-    /// makes a third of the variance.
+    /// Shared by both cells, AR(1) with this coefficient; independent noise of each cell adds a third of the variance.
     Shared(f64),
-    /// Of each cell by itself, AR(1) with this coefficient.
+    /// Separate for each cell, AR(1) with this coefficient.
     PerPath(f64),
-    /// Of each cell by itself, two levels that change every 25 rounds on average, as routes do, and
-    /// independent noise. Not what recolouring assumes. Its quantiles are not [`true_difference`].
+    /// Separate for each cell: two levels that change every 25 rounds on average, as routes do, plus independent
+    /// noise.
+    ///
+    /// This violates the assumptions of recolouring. Its quantiles are not [`true_difference`].
     Steps,
-    /// Independent, a tenth of the rounds four deviations late.
+    /// Independent, with a tenth of the rounds four deviations late.
     Outliers,
 }
 
@@ -56,12 +57,12 @@ fn with_outliers(n: usize, random: &mut fastrand::Rng) -> Vec<f64> {
     (0..n).map(|_| normal(random) + if random.u8(0..10) == 0 { 4.0 } else { 0.0 }).collect()
 }
 
-/// A skewed latency in milliseconds of a standard normal value: 20 ms, and 2 ms of log-normal noise.
+/// Converts a standard normal value to a skewed latency in milliseconds: 20 ms plus log-normal noise of 2 ms.
 fn latency(z: f64) -> f64 {
     20.0 + 2.0 * (0.8 * z).exp()
 }
 
-/// What the variant's latencies are of what they would be as base.
+/// Ratio of the variant's latencies to the base's.
 const RATIO: f64 = 0.9;
 
 /// A run of `n` rounds. Both cells' noise is exchangeable, so the median of the relative change is
@@ -87,7 +88,6 @@ fn simulate(n: usize, noise: Noise, random: &mut fastrand::Rng) -> (Vec<f64>, Ve
     )
 }
 
-/// The true difference between q quantiles.
 fn true_difference(q: f64) -> f64 {
     let z = match q {
         0.5 => 0.0,
@@ -99,15 +99,15 @@ fn true_difference(q: f64) -> f64 {
     (RATIO - 1.0) * latency(z)
 }
 
-/// Shares of runs, and mean half widths.
+/// Shares of runs, and mean half-widths.
 #[derive(Clone, Copy, Debug, Default)]
 struct Coverage {
-    /// Runs whose interval of the relative change holds the true one; also one minus the share of
-    /// false positives, since it is the same to shift all changes so that the true one is zero.
+    /// Share of runs whose interval of the relative change covers the true one. It also equals one minus the share of
+    /// false positives, because shifting all changes makes the true one zero.
     median: f64,
-    /// The same for the difference of each quantile; zero where the rounds support no interval.
+    /// The same share for the difference of each quantile; zero if the rounds support no interval.
     quantiles: [f64; 5],
-    /// Mean half widths of those.
+    /// Mean half-widths of those intervals.
     widths: [f64; 5],
 }
 
@@ -130,7 +130,7 @@ fn coverage(n: usize, noise: Noise, runs: u64, method: impl Fn(u64) -> Method) -
     coverage
 }
 
-/// What the comparison of two benchmarks usually does: each cell resampled by itself, value by value.
+/// The usual comparison of two benchmarks: each cell is resampled separately, value by value.
 fn unpaired_coverage(n: usize, noise: Noise, runs: u64) -> f64 {
     let mut random = fastrand::Rng::with_seed(n as u64);
     let mut held = 0;
@@ -149,12 +149,12 @@ fn unpaired_coverage(n: usize, noise: Noise, runs: u64) -> f64 {
     f64::from(held) / runs as f64
 }
 
-/// Few resamples keep this affordable without optimisation; the table below uses as many as runs do.
+/// Few resamples keep this affordable without optimisation; the table below uses as many as real runs.
 fn quick(seed: u64) -> Method {
     Method::Resampled { resamples: 200, seed }
 }
 
-/// The standard error of a share near 0.95 of 800 runs is 0.8 percentage points.
+/// With 800 runs, the standard error of a share near 0.95 is 0.8 percentage points.
 #[test]
 fn nominal_95_percent_are_95_percent() {
     for (noise, least) in
@@ -164,7 +164,7 @@ fn nominal_95_percent_are_95_percent() {
         assert!(coverage.median >= least, "{noise:?}: {coverage:?}");
         assert!(coverage.quantiles[..3].iter().all(|c| *c >= least), "{noise:?}: {coverage:?}");
         assert_eq!(coverage.quantiles[3..], [0.0, 0.0], "p95 needs 200 rounds");
-        // Nor does width alone do it: an interval that holds everything says nothing.
+        // Width alone is not enough: an interval that covers everything is useless.
         assert!(coverage.median <= 0.985, "{noise:?}: {coverage:?}");
     }
 }
@@ -175,7 +175,7 @@ fn unpaired_and_independent_resampling_would_not_be() {
     assert!((0.45..0.72).contains(&coverage), "{coverage}");
 }
 
-/// Where one takes over from the other, resampling and linearisation say the same.
+/// At the size where linearisation takes over from resampling, the two agree.
 #[test]
 fn linearisation_agrees_with_resampling() {
     for noise in [Noise::Independent, Noise::PerPath(0.8)] {
@@ -216,8 +216,8 @@ fn coverage_table() {
     println!("widths linearised to resampled, {n}: {:.2?}", ratios.collect::<Vec<f64>>());
 }
 
-/// Runs that go on until the interval is ±1 % of the median, looked at every twenty rounds, against runs
-/// that go on until it excludes zero: the first leave coverage nearly alone, the second do not.
+/// Compares runs that continue until the interval is ±1 % of the median, checked every twenty rounds, with runs that
+/// continue until it excludes zero: the first barely change coverage, the second do.
 #[test]
 fn stopping_on_precision_is_harmless_and_on_significance_is_not() {
     let mut random = fastrand::Rng::with_seed(12);
@@ -258,7 +258,7 @@ fn one_cells_quantiles_are_covered() {
     assert_eq!(quantile_estimate(&[2.0; 50], 0.9).unwrap(), Estimate::alone(2.0));
 }
 
-/// Noise that is not what recolouring assumes; only the median's truth is known.
+/// Noise that violates the assumptions of recolouring; only the median's true value is known.
 #[test]
 fn other_noise_is_covered_too() {
     for (noise, least) in [(Noise::Steps, 0.89), (Noise::Outliers, 0.93)] {
@@ -287,7 +287,7 @@ fn what_rounds_do_not_support_is_absent() {
     assert_eq!(effect.difference.p_value, None);
     assert!(effect.quantiles.iter().all(|q| q.difference.interval.is_none()));
     assert_eq!(paired_effect(&[], &[], 1), None);
-    // Nothing is relative to zero.
+    // A change relative to zero is undefined.
     assert_eq!(paired_effect(&[0.0, 1.0], &[1.0, 1.0], 1).unwrap().relative, None);
 }
 
@@ -353,7 +353,7 @@ proptest! {
 
     #[test]
     fn what_both_cells_pay_cancels((base, variant) in any_rounds()) {
-        // Whole numbers, so that adding is exact.
+        // Use integers, so that addition is exact.
         let whole = |values: &[f64]| -> Vec<f64> { values.iter().map(|x| x.round()).collect() };
         let shifted = |values: &[f64]| -> Vec<f64> { values.iter().map(|x| x + 4096.0).collect() };
         let (base, variant) = (whole(&base), whole(&variant));
@@ -402,7 +402,7 @@ proptest! {
     }
 }
 
-/// What a clock with these steps reads of times that begin and end anywhere in a step.
+/// Reads of times by a clock with this resolution; times begin and end anywhere within a step.
 fn read_in_steps(times: &[f64], step: f64, random: &mut fastrand::Rng) -> Vec<f64> {
     let read = |time: &f64| {
         let begin = random.f64() * step;

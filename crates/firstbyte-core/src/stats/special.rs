@@ -41,7 +41,7 @@ pub(super) fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    // The fraction converges fast on this side of the mean; on the other I_x(a,b) = 1 − I_1−x(b,a).
+    // The fraction converges fast on this side of the mean; on the other use I_x(a,b) = 1 − I_1−x(b,a).
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - lower_tail(1.0 - x, b, a);
     }
@@ -55,7 +55,7 @@ fn lower_tail(x: f64, a: f64, b: f64) -> f64 {
     let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut c = 1.0;
     let mut fraction = d;
-    // √max(a, b) terms are needed; 10,000 serve samples far beyond a million.
+    // √max(a, b) terms are needed; 10,000 suffice for samples far beyond a million.
     for m in 1..10_000 {
         let m = f64::from(m);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
@@ -72,7 +72,7 @@ fn lower_tail(x: f64, a: f64, b: f64) -> f64 {
     (front * fraction).clamp(0.0, 1.0)
 }
 
-/// P(|T| ≥ t) of Student's t with `df` degrees of freedom (which need not be whole).
+/// P(|T| ≥ t) of Student's t with `df` degrees of freedom (not necessarily an integer).
 pub(super) fn student_two_sided(t: f64, df: f64) -> f64 {
     if t.is_infinite() {
         return 0.0;
@@ -80,7 +80,7 @@ pub(super) fn student_two_sided(t: f64, df: f64) -> f64 {
     incomplete_beta(df / (df + t * t), df / 2.0, 0.5)
 }
 
-/// The t beyond which, on both sides, lie `alpha` of Student's t with `df` degrees of freedom.
+/// The t with the probability `alpha` beyond ±t, for Student's t with `df` degrees of freedom.
 pub(super) fn student_critical(alpha: f64, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 2.0);
     while student_two_sided(high, df) > alpha && high < 1e6 {
@@ -113,8 +113,8 @@ mod tests {
         close(ln_gamma(171.0), ln_factorial, 1e-10);
     }
 
-    /// Closed forms: I_x(1, b) = 1 − (1−x)^b; I_x(a, 1) = x^a; I_x(2, 2) = x²(3 − 2x); and for whole
-    /// a and b the binomial tail.
+    /// Closed forms: I_x(1, b) = 1 − (1−x)^b; I_x(a, 1) = x^a; I_x(2, 2) = x²(3 − 2x); and for integer a and b the
+    /// binomial tail.
     #[test]
     fn incomplete_beta_has_its_closed_forms() {
         for x in [0.001, 0.1, 0.35, 0.5, 0.8, 0.99] {

@@ -1,11 +1,11 @@
-//! Differences between two series that have no rounds in common, like compared with like: shares and medians
-//! within strata, put together.
+//! Differences between two series without common rounds, comparing like with like: shares and medians within strata,
+//! combined.
 //!
-//! Input: the values of each stratum on both sides, with their places in the side's order of time, and what the
-//! stratum weighs. Output: both sides with the same weights, and an [`Estimate`] of second minus first. Each
-//! stratum's own interval respects that neighbours are alike, and their sum that strata are: a path that is
-//! slow for one is slow for all. Intervals are put together by the method of variance estimates recovery (Zou
-//! and Donner 2008), of which Newcombe's interval for a difference of shares (1998, method 10) is one case.
+//! Input: the values of each stratum on both sides, with their positions in the side's time order, and the stratum's
+//! weight. Output: both sides with the same weights, and an [`Estimate`] of second minus first. The interval of each
+//! stratum accounts for similar neighbours, and the interval of their sum for similar strata: a path that is slow for
+//! one is slow for all. The method of variance estimates recovery combines the intervals (Zou and Donner 2008);
+//! Newcombe's interval for a difference of shares (1998, method 10) is a special case.
 
 use super::dependence::{block_length, blocks, critical, long_run_covariances, recolouring};
 use super::{Estimate, FEWEST_ROUNDS, Interval, median, median_estimate};
@@ -13,26 +13,26 @@ use super::{Estimate, FEWEST_ROUNDS, Interval, median, median_estimate};
 /// The values of one stratum.
 #[derive(Clone, Debug)]
 pub struct Stratum<T> {
-    /// What it weighs, on both sides; only ratios matter.
+    /// Weight on both sides; only ratios matter.
     pub weight: f64,
-    /// Of either side, each with its place among all values of the side, ascending.
+    /// Values of each side, each with its position among all values of the side, ascending.
     pub sides: [Vec<(usize, T)>; 2],
 }
 
-/// Both sides with the same weights, and how much they differ.
+/// Both sides with the same weights, and their difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stratified {
-    /// The weighted mean over strata, of each side.
+    /// Weighted mean over strata, of each side.
     pub sides: [f64; 2],
     /// Second minus first.
     pub difference: Estimate,
-    /// The standard error of the difference, as the quarters of each side differ among themselves: what lasts for
-    /// long is in it, and seen in no interval. Absent where the difference has none.
+    /// Standard error of the difference, from the differences between each side's quarters. It includes long-lasting
+    /// effects that no interval shows. Absent if the difference has none.
     pub wander: Option<f64>,
 }
 
-/// The difference between shares of `true`. Absent without strata, or when one has no values on a side; without
-/// an interval when one has fewer than [`FEWEST_ROUNDS`].
+/// The difference between shares of `true`. `None` without strata, or if one has no values on a side; without an
+/// interval if one has fewer than [`FEWEST_ROUNDS`].
 pub fn stratified_shares(strata: &[Stratum<bool>]) -> Option<Stratified> {
     let figure = |values: &[bool], degrees| {
         let share = Share::estimate_share(values, degrees)?;
@@ -42,15 +42,16 @@ pub fn stratified_shares(strata: &[Stratum<bool>]) -> Option<Stratified> {
     combine(strata, figure, share)
 }
 
-/// A share of `true` of one series, with Wilson's interval for as many independent values as these are worth. Absent
-/// without values; without an interval when there are fewer than [`FEWEST_ROUNDS`].
+/// A share of `true` in one series, with Wilson's interval for the equivalent number of independent values.
+///
+/// `None` without values; without an interval if there are fewer than [`FEWEST_ROUNDS`].
 pub fn share_estimate(values: &[bool]) -> Option<Estimate> {
     let Share { value, interval } = Share::estimate_share(values, blocks(values.len().max(1)))?;
     let interval = Some(interval).filter(|_| values.len() >= FEWEST_ROUNDS);
     Some(Estimate { value, interval, p_value: None })
 }
 
-/// The difference between medians, as for [`stratified_shares`]. Values must be finite.
+/// The difference between medians, like [`stratified_shares`]. Values must be finite.
 pub fn stratified_medians(strata: &[Stratum<f64>]) -> Option<Stratified> {
     let figure = |values: &[f64], _| {
         let Estimate { value, interval, .. } = median_estimate(values)?;
@@ -67,7 +68,7 @@ pub fn stratified_medians(strata: &[Stratum<f64>]) -> Option<Stratified> {
 struct Figure {
     value: f64,
     interval: Interval,
-    /// By how much each value moves it, in units of its own.
+    /// Influence of each value on the figure, in the figure's unit.
     centred: Vec<f64>,
 }
 
@@ -112,10 +113,10 @@ fn combine<T: Copy>(
     })
 }
 
-/// Parts of a side that are held against each other.
+/// Number of parts of a side to compare with each other.
 const QUARTERS: usize = 4;
 
-/// The standard error of a side's weighted mean, as its quarters have it.
+/// Standard error of a side's weighted mean, from its quarters.
 fn wander<T: Copy>(
     strata: &[Stratum<T>],
     side: usize,
@@ -151,7 +152,7 @@ fn wander<T: Copy>(
     (squares / (n - 1.0).max(1.0) / n).sqrt()
 }
 
-/// How far a side's weighted mean may be off.
+/// Uncertainty of a side's weighted mean in each direction.
 struct Reach {
     down: f64,
     up: f64,
@@ -172,7 +173,7 @@ fn reach<T>(strata: &[Stratum<T>], side: usize, weights: &[f64], figures: &[Figu
         });
         squares.sum::<f64>().max(0.0).sqrt()
     };
-    // Satterthwaite (1946): what reaches further has more of a say.
+    // Satterthwaite (1946): wider intervals have more influence.
     let degrees = {
         let parts = strata.iter().zip(down.iter().zip(&up));
         let parts: Vec<(f64, f64)> = parts
@@ -188,7 +189,7 @@ fn reach<T>(strata: &[Stratum<T>], side: usize, weights: &[f64], figures: &[Figu
     Reach { down: sum(&down), up: sum(&up), degrees }
 }
 
-/// How much strata of a side move together, from 0 to 1, each with each: the correlation of the sums of blocks.
+/// How much the strata of a side move together, from 0 to 1, for each pair: the correlation of their block sums.
 fn alike<T>(strata: &[Stratum<T>], side: usize, figures: &[Figure]) -> Vec<Vec<f64>> {
     let places = strata.iter().flat_map(|stratum| stratum.sides[side].last()).map(|(at, _)| at + 1);
     let length = places.max().unwrap_or(0);
@@ -220,7 +221,6 @@ fn alike<T>(strata: &[Stratum<T>], side: usize, figures: &[Figure]) -> Vec<Vec<f
     alike
 }
 
-/// A share and its interval.
 struct Share {
     value: f64,
     interval: Interval,
@@ -232,7 +232,7 @@ fn share(values: &[bool]) -> Option<f64> {
 }
 
 impl Share {
-    /// Wilson's interval (1927) for as many independent values as these are worth.
+    /// Wilson's interval (1927) for the equivalent number of independent values.
     fn estimate_share(values: &[bool], degrees: f64) -> Option<Self> {
         let value = share(values)?;
         let n = worth(values, value);
@@ -244,8 +244,8 @@ impl Share {
     }
 }
 
-/// As many independent values would tell as much of the share: the number of values over the ratio
-/// between the long run's variance and that of independent ones, which is not taken below one.
+/// Equivalent number of independent values for the share: the number of values divided by the ratio of the long-run
+/// variance to that of independent values, which is at least one.
 fn worth(values: &[bool], share: f64) -> f64 {
     let n = values.len() as f64;
     let independent = share * (1.0 - share);
@@ -265,7 +265,7 @@ fn worth(values: &[bool], share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// One stratum, and nothing else.
+    /// A single stratum.
     fn alone<T: Copy>(before: &[T], after: &[T]) -> [Stratum<T>; 1] {
         let side = |values: &[T]| values.iter().copied().enumerate().collect();
         [Stratum { weight: 1.0, sides: [side(before), side(after)] }]
@@ -290,12 +290,12 @@ mod tests {
     }
 
     fn flags(ones: usize, all: usize) -> Vec<bool> {
-        // Spread evenly, so that neighbours tell nothing of each other beyond chance.
+        // Spread evenly, so that neighbours are not correlated beyond chance.
         (0..all).map(|i| (i + 1) * ones / all > i * ones / all).collect()
     }
 
-    /// Newcombe (1998), Table II, 56/70 against 48/80 by method 10: 0.0524 to 0.3339 at 1.96. Ours
-    /// takes Student's t, and so must reach a little further, and hold it.
+    /// Newcombe (1998), Table II, 56/70 against 48/80 by method 10: 0.0524 to 0.3339 at 1.96. Our interval uses
+    /// Student's t, so it must reach slightly further, and cover Newcombe's.
     #[test]
     fn holds_newcombes_interval() {
         let difference = share_difference(&flags(48, 80), &flags(56, 70)).unwrap();
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(median_difference(&[], &[1.0]), None);
     }
 
-    /// The share of pairs without a difference whose interval does not hold zero.
+    /// The share of pairs without a difference whose interval excludes zero.
     fn false_positives(mut series: impl FnMut(&mut fastrand::Rng) -> Vec<bool>) -> f64 {
         let mut random = fastrand::Rng::with_seed(3);
         let runs = 1_000;
@@ -335,7 +335,7 @@ mod tests {
             let wrong = false_positives(|r| (0..n).map(|_| r.f64() < share).collect());
             assert!(wrong <= 0.055, "n {n} share {share}: {wrong}");
         }
-        // Each value is the one before with probability one half.
+        // Each value repeats the previous one with probability one half.
         let wrong = false_positives(|r| {
             let mut last = r.f64() < 0.7;
             (0..400)
@@ -363,7 +363,7 @@ mod tests {
         assert!(difference.interval.unwrap().low > 0.7, "{difference:?}");
     }
 
-    /// Two kinds of connections whose mix changes, and nothing else; a part of the noise lasts, for both.
+    /// Two kinds of connections of which only the mix changes; part of the noise is persistent, for both.
     fn mixes(random: &mut fastrand::Rng, n: usize, lasting: f64, add: f64) -> [Stratum<f64>; 2] {
         let mut sides: [[Vec<(usize, f64)>; 2]; 2] = Default::default();
         for (side, fast) in [(0, 0.8), (1, 0.3)] {
@@ -398,7 +398,7 @@ mod tests {
         assert!(found.difference.interval.unwrap().low > 0.5, "{found:?}");
     }
 
-    /// Where everything is the same twice, two strata tell no more than one.
+    /// If everything occurs twice, two strata are worth no more than one.
     #[test]
     fn strata_that_move_together_count_once() {
         let mut random = fastrand::Rng::with_seed(4);

@@ -5,51 +5,51 @@ use std::time::Duration;
 
 use super::{Cause, Direction, Facts, Failure, Flight, LastSeen, Marks, Offset, PhaseName};
 
-/// Everything that is known about one connection.
+/// All data on one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// The URL asked for; empty where the source knows none.
+    /// The requested URL; empty if the source does not know it.
     pub url: String,
     /// Wall-clock time of the origin, nanoseconds since the Unix epoch.
     pub started_unix_ns: Option<u64>,
     /// Named points in time.
     pub marks: Marks,
-    /// DNS lookups, in the order in which they were begun.
+    /// DNS lookups, in the order in which they began.
     pub lookups: Vec<Lookup>,
-    /// Connection attempts, in the order in which they were begun; losing ones included (RFC 8305).
+    /// Connection attempts, in the order in which they began; losing ones included (RFC 8305).
     pub attempts: Vec<Attempt>,
     /// Runs of bytes, in time order.
     pub flights: Vec<Flight>,
-    /// What was negotiated and proven.
+    /// Negotiated parameters and proven properties.
     pub facts: Facts,
-    /// Why it did not come to its end, if it did not.
+    /// Why it did not complete, if it did not.
     pub failure: Option<Failure>,
-    /// Where what is known of it ends before it does, which is no failure.
+    /// Where the record ends, if it ends before the connection; this is not a failure.
     pub open_end: Option<OpenEnd>,
 }
 
-/// The point up to which a connection was seen, where its end was not: a capture may end first, or miss the rest.
+/// The last observed point of a connection whose end was not observed: a capture may end first, or miss the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenEnd {
-    /// The phase it was in.
+    /// Phase at that point.
     pub phase: PhaseName,
-    /// When the last that is known of it happened.
+    /// Time of the last known event.
     pub at: Option<Offset>,
 }
 
-/// How a connection stops that has no end: it failed, or was not seen further.
+/// Premature end of a connection: it failed, or was not observed any further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenOff {
-    /// In which phase.
+    /// Phase in which it ended.
     pub phase: PhaseName,
-    /// When.
+    /// Time of the end.
     pub at: Option<Offset>,
-    /// In words.
+    /// Description for people.
     pub message: String,
 }
 
 impl Connection {
-    /// How it stops, if it has no end.
+    /// The premature end, if the connection did not complete.
     pub fn broken_off(&self) -> Option<BrokenOff> {
         if let Some(failure) = &self.failure {
             let Failure { phase, cause, at } = failure;
@@ -60,13 +60,13 @@ impl Connection {
         Some(BrokenOff { phase, at, message: format!("{phase}: its end was not seen") })
     }
 
-    /// In which phase it stops, and when, if it has no end.
+    /// Phase and time of the premature end, if the connection did not complete.
     pub fn stops_in(&self) -> Option<(PhaseName, Option<Offset>)> {
         let failed = self.failure.as_ref().map(|failure| (failure.phase, failure.at));
         failed.or_else(|| self.open_end.map(|end| (end.phase, end.at)))
     }
 
-    /// Bytes of the ClientHello over TCP, if the client sent one.
+    /// Size of the ClientHello over TCP, bytes, if the client sent one.
     pub fn client_hello_bytes(&self) -> Option<u64> {
         let first = self.flights.first().filter(|_| self.facts.quic.is_none())?;
         let is_hello = first.messages.first().is_some_and(|message| message == "ClientHello");
@@ -78,7 +78,7 @@ impl Connection {
         Some(first.bytes().saturating_sub(early_bytes))
     }
 
-    /// Bytes of an unanswered ClientHello that is larger than a segment: its size may be the reason.
+    /// Size of an unanswered ClientHello that is larger than a segment, bytes: its size may be the reason.
     pub fn unanswered_large_hello(&self) -> Option<u64> {
         let failure = self.failure.as_ref().filter(|failure| failure.phase == PhaseName::Tls)?;
         let is_unanswered = match failure.cause {
@@ -95,28 +95,28 @@ impl Connection {
     }
 }
 
-/// TCP payload of an IPv4 packet of 1,500 bytes with the timestamp option (RFC 7323 §3.2). The segments of loopback are
-/// larger; that a server reads one at a time shows there too.
+/// TCP payload of an IPv4 packet of 1,500 bytes with the timestamp option (RFC 7323 §3.2). Loopback segments are
+/// larger, but a server that reads one segment at a time is recognised there too.
 const ETHERNET_SEGMENT: u64 = 1_448;
 
-/// Type of a DNS question.
+/// Type of a DNS query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordType {
     /// IPv4 addresses.
     A,
     /// IPv6 addresses.
     Aaaa,
-    /// Both at once: the system resolver does not tell them apart.
+    /// Both at once: the system resolver does not distinguish them.
     Any,
 }
 
 impl RecordType {
-    /// The type with this name.
+    /// Finds a type by its name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::A, Self::Aaaa, Self::Any].into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::A => "A",
@@ -126,25 +126,25 @@ impl RecordType {
     }
 }
 
-/// One DNS question and its answer.
+/// One DNS query and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// What was asked for.
+    /// Requested record type.
     pub record_type: RecordType,
-    /// When the question was handed to the resolver.
+    /// When the query was passed to the resolver.
     pub start: Offset,
-    /// When the answer, or the refusal, was there; absent if it was not waited for.
+    /// When the answer, or the refusal, arrived; absent if the client did not wait for it.
     pub end: Option<Offset>,
-    /// The addresses, in the order of the answer.
+    /// Addresses, in the order of the answer.
     pub addresses: Vec<IpAddr>,
-    /// What went wrong, if it did.
+    /// The error, if the lookup failed.
     pub error: Option<String>,
-    /// The tries that it took, in order; empty where only the resolver knows them.
+    /// Tries, in order; empty if only the resolver knows them.
     pub tries: Vec<LookupTry>,
 }
 
 impl Lookup {
-    /// The name servers that `lookups` asked, and how often each: A and AAAA, asked side by side, count once.
+    /// The name servers queried in `lookups`, and how often each: parallel A and AAAA queries count once.
     pub fn servers_asked(lookups: &[Self]) -> Vec<(SocketAddr, u32)> {
         let mut asked: Vec<(SocketAddr, u32)> = Vec::new();
         for lookup in lookups {
@@ -161,22 +161,22 @@ impl Lookup {
     }
 }
 
-/// How a DNS question travels.
+/// Transport of a DNS query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DnsTransport {
     /// In a datagram.
     Udp,
-    /// Over a connection, for answers that a datagram cannot hold.
+    /// Over a connection, for answers too large for a datagram.
     Tcp,
 }
 
 impl DnsTransport {
-    /// The transport with this name.
+    /// Finds a transport by its name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Udp, Self::Tcp].into_iter().find(|transport| transport.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -185,26 +185,26 @@ impl DnsTransport {
     }
 }
 
-/// One DNS question, put to one name server.
+/// One DNS query to one name server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupTry {
     /// The name server.
     pub server: SocketAddr,
-    /// How the question travelled.
+    /// Transport of the query.
     pub transport: DnsTransport,
-    /// When the question was sent.
+    /// When the query was sent.
     pub start: Offset,
-    /// When the server answered or was given up; absent if the visit ended before.
+    /// When the server answered or was given up; absent if the visit ended earlier.
     pub end: Option<Offset>,
-    /// Why this try gave no addresses, if so.
+    /// Why this try gave no addresses, if it did not.
     pub error: Option<String>,
 }
 
 impl LookupTry {
-    /// The error where the server was silent.
+    /// Error text for a server that did not answer.
     pub const NO_ANSWER: &'static str = "no answer";
 
-    /// How long the server was waited for in vain.
+    /// How long the client waited for a server that did not answer.
     pub fn silence(&self) -> Option<Duration> {
         let end = self.end.filter(|_| self.error.as_deref() == Some(Self::NO_ANSWER))?;
         Some(end.since(self.start))
@@ -214,19 +214,19 @@ impl LookupTry {
 /// How a connection attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// This one carried the connection.
+    /// This attempt carried the connection.
     Won,
-    /// Another was faster; this one was given up.
+    /// Another attempt was faster; this one was given up.
     Lost,
-    /// It failed.
+    /// The attempt failed.
     Failed {
-        /// Why, in the kernel's words.
+        /// The kernel's error text.
         error: String,
     },
 }
 
 impl AttemptOutcome {
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Won => "won",
@@ -239,12 +239,12 @@ impl AttemptOutcome {
 /// One attempt to open a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Where to.
+    /// Remote address.
     pub remote: SocketAddr,
     /// When its SYN left.
     pub start: Offset,
-    /// When it was connected, failed or was given up.
+    /// When it connected, failed or was given up.
     pub end: Option<Offset>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: AttemptOutcome,
 }

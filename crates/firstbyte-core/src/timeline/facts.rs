@@ -1,4 +1,4 @@
-//! Facts: what was negotiated and what was proven. Unknown is `None`, never zero.
+//! Facts: negotiated parameters and proven properties. Unknown is `None`, never zero.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,43 +6,44 @@ use std::time::Duration;
 
 use super::{Direction, Offset, QuicLog};
 
-/// What is known about a connection besides its times.
+/// Everything known about a connection besides its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Which program made it, where that is not the one that recorded it.
+    /// Program that made the connection, if it is not the one that recorded it.
     pub client: Option<ClientFacts>,
-    /// The address connected to: with a proxy, the proxy's.
+    /// Address connected to: with a proxy, the proxy's.
     pub remote: Option<SocketAddr>,
-    /// The local address of the winning attempt.
+    /// Local address of the winning attempt.
     pub local: Option<SocketAddr>,
-    /// Whether the connection was open before, and only the exchange is new (keep-alive).
+    /// Whether the connection was already open and only the exchange is new (keep-alive).
     pub reused: bool,
     /// The proxy that the connection went through.
     pub proxy: Option<ProxyFacts>,
-    /// What the kernel says about the TCP connection.
+    /// The kernel's data on the TCP connection.
     pub tcp: Option<TcpFacts>,
-    /// What is known about the QUIC connection; absent over TCP.
+    /// Data on the QUIC connection; absent over TCP.
     pub quic: Option<QuicFacts>,
-    /// What the TLS handshake settled.
+    /// Outcome of the TLS handshake.
     pub tls: Option<TlsFacts>,
-    /// What the HTTP exchange was.
+    /// The HTTP exchange.
     pub http: Option<HttpFacts>,
-    /// What the client's own network panel shows of the exchange, in its words and its order; empty where it has none.
+    /// Times of the exchange in the client's own network panel, with its labels and in its order; empty if it has no
+    /// panel.
     pub panel: Vec<PanelTime>,
-    /// What it took of the client's processor; absent where that cannot be told.
+    /// Processor time of the client; absent if unknown.
     pub processor: Option<ProcessorTime>,
 }
 
 /// The proxy of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProxyFacts {
-    /// What it speaks.
+    /// Protocol of the proxy.
     pub kind: ProxyKind,
-    /// Its host and port, without a user.
+    /// Host and port, without user information.
     pub authority: String,
-    /// Whether a tunnel was asked of it; otherwise it answered the request itself.
+    /// Whether the client requested a tunnel; otherwise the proxy answered the request itself.
     pub tunnel: bool,
-    /// Status of its answer to CONNECT.
+    /// Status of the answer to CONNECT.
     pub status: Option<u16>,
 }
 
@@ -52,20 +53,20 @@ impl fmt::Display for ProxyFacts {
     }
 }
 
-/// What a proxy speaks.
+/// Protocol spoken by a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyKind {
     /// HTTP.
     Http,
     /// HTTP over TLS.
     Https,
-    /// SOCKS 4, with addresses.
+    /// SOCKS 4: the client resolves names.
     Socks4,
-    /// SOCKS 4a, with names.
+    /// SOCKS 4a: the proxy resolves names.
     Socks4a,
-    /// SOCKS 5 (RFC 1928), with addresses.
+    /// SOCKS 5 (RFC 1928): the client resolves names.
     Socks5,
-    /// SOCKS 5, with names.
+    /// SOCKS 5: the proxy resolves names.
     Socks5h,
 }
 
@@ -73,12 +74,12 @@ impl ProxyKind {
     const ALL: [Self; 6] =
         [Self::Http, Self::Https, Self::Socks4, Self::Socks4a, Self::Socks5, Self::Socks5h];
 
-    /// The kind with this name.
+    /// Finds a kind by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The scheme of its URL, and the name used in every output.
+    /// Scheme of the proxy's URL, and the name used in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -90,49 +91,49 @@ impl ProxyKind {
         }
     }
 
-    /// Whether it speaks HTTP; otherwise SOCKS.
+    /// Whether the proxy speaks HTTP; otherwise it speaks SOCKS.
     pub const fn is_http(self) -> bool {
         matches!(self, Self::Http | Self::Https)
     }
 }
 
-/// What something took of a processor, as `time` tells it.
+/// Processor time, split as the `time` command reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// In the program itself.
+    /// Time in the program itself.
     pub user: Duration,
-    /// In the kernel on its behalf.
+    /// Time in the kernel on the program's behalf.
     pub system: Duration,
 }
 
 impl ProcessorTime {
-    /// Both together.
+    /// User and system time together.
     pub const fn sum(self) -> Duration {
         self.user.saturating_add(self.system)
     }
 }
 
-/// A time that a browser's network panel shows.
+/// A time shown in a browser's network panel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PanelTime {
-    /// What the panel calls it.
+    /// Label in the panel.
     pub label: String,
-    /// How long.
+    /// Duration.
     pub took: Duration,
 }
 
 /// The program that made a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientFacts {
-    /// Its name: "curl", "Chromium".
+    /// Name: "curl", "Chromium".
     pub name: String,
-    /// Its version, as it says itself.
+    /// Version, as the program reports it.
     pub version: Option<String>,
-    /// Its TLS library with the version, where it says so: "OpenSSL/3.0.15".
+    /// TLS library with version, if the program reports it: "OpenSSL/3.0.15".
     pub tls_library: Option<String>,
 }
 
-/// What the kernel says about a TCP connection.
+/// The kernel's data on a TCP connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpFacts {
     /// Round-trip time of the SYN exchange (`TCP_INFO` read right after connect).
@@ -143,25 +144,25 @@ pub struct TcpFacts {
     pub retransmits: Option<u32>,
     /// Maximum segment size towards the server, bytes.
     pub send_mss: Option<u32>,
-    /// Payload of the largest segment from the server, bytes, where it was a full one (`TCP_INFO.tcpi_rcv_mss`).
+    /// Payload of the largest segment from the server, bytes, if it was full-sized (`TCP_INFO.tcpi_rcv_mss`).
     pub receive_mss: Option<u32>,
-    /// Segments from the server that arrived before one that they follow (`TCP_INFO.tcpi_rcv_ooopack`).
+    /// Segments from the server that arrived ahead of an earlier one (`TCP_INFO.tcpi_rcv_ooopack`).
     pub out_of_order: Option<u32>,
-    /// How long the server's receive window kept data from being sent (`tcpi_rwnd_limited`); absent up to two ticks.
+    /// How long the server's receive window blocked sending (`tcpi_rwnd_limited`); absent up to two ticks.
     pub receive_window_limited: Option<Duration>,
     /// Congestion control algorithm of the client's socket.
     pub congestion_control: Option<String>,
-    /// How long after connect was called, at the latest, the SYN may have left: the uncertainty of
-    /// every mark derived from the SYN's departure.
+    /// Latest time after the connect call at which the SYN may have left: the uncertainty of every mark derived from
+    /// the SYN's departure.
     pub syn_departure_uncertainty: Option<Duration>,
 }
 
-/// What is known about a QUIC connection (RFC 9000).
+/// Data on a QUIC connection (RFC 9000).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuicFacts {
-    /// Version spoken: "1" (RFC 9000) or "2" (RFC 9369).
+    /// Negotiated version: "1" (RFC 9000) or "2" (RFC 9369).
     pub version: Option<String>,
-    /// Smallest round-trip time the client's path saw (RFC 9002 §5.2).
+    /// Smallest round-trip time on the client's path (RFC 9002 §5.2).
     pub min_rtt: Option<Duration>,
     /// Datagrams sent.
     pub datagrams_sent: Option<u32>,
@@ -169,64 +170,64 @@ pub struct QuicFacts {
     pub datagrams_received: Option<u32>,
     /// Packets declared lost by the client (RFC 9002 §6).
     pub lost_packets: Option<u64>,
-    /// The server asked for proof of the address first (Retry, RFC 9000 §8.1.2).
+    /// Whether the server first validated the client's address (Retry, RFC 9000 §8.1.2).
     pub retry: bool,
-    /// Bytes received before anything from the client could validate its address.
+    /// Bytes received before any data from the client could validate its address.
     pub bytes_before_validation: Option<u64>,
-    /// How long the server's first flight stood still at its limit of three times what it had
-    /// received (RFC 9000 §8.1), until more from the client arrived; absent when it never did.
+    /// How long the server's first flight stalled at the anti-amplification limit of three times the bytes received
+    /// (RFC 9000 §8.1), until more arrived from the client; absent if it never stalled.
     pub amplification_stall: Option<Duration>,
     /// Congestion control of the client.
     pub congestion_control: Option<String>,
-    /// The datagrams, in order, as the client's own keys show them; none where it has none (captures).
+    /// Datagrams in order, read with the client's own keys; empty if it has none (captures).
     pub datagrams: Vec<QuicDatagram>,
-    /// Its packets; absent where they were not noted.
+    /// Packets of the connection; absent if not logged.
     pub log: Option<Box<QuicLog>>,
 }
 
-/// What a datagram was. What counts are bytes of the handshake and of the exchange.
+/// A datagram. Only bytes of the handshake and of the exchange count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuicDatagram {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// When it left or arrived.
+    /// When the datagram left or arrived.
     pub at: Offset,
-    /// It has bytes that had not left, or come, before.
+    /// Whether it carries bytes not sent or received before.
     pub new: bool,
-    /// It is to be acknowledged (RFC 9002 §2).
+    /// Whether it is ack-eliciting (RFC 9002 §2).
     pub elicits: bool,
-    /// Of one sent: when what it has had left first. Of one received: since when it was seen, by what came behind
-    /// it in the stream, that its bytes were missing.
+    /// Sent: when its data first left. Received: since when later data in the stream had shown that its bytes were
+    /// missing.
     pub missing_since: Option<Offset>,
-    /// Packet numbers before those of one received that had not come.
+    /// Received: lower packet numbers that had not arrived.
     pub skipped: u32,
-    /// Of one sent: when the first acknowledgement of it arrived.
+    /// Sent: when its first acknowledgement arrived.
     pub acknowledged: Option<Offset>,
-    /// How long the server held that back, as it says itself (RFC 9000 §13.2.5).
+    /// How long the server reports having delayed that acknowledgement (RFC 9000 §13.2.5).
     pub acknowledgement_delay: Option<Duration>,
 }
 
-/// How a session is taken up again.
+/// How a session is resumed.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SessionMechanism {
-    /// The server kept it under an identifier (RFC 5246 §7.4.1.2).
+    /// The server stored the session under an identifier (RFC 5246 §7.4.1.2).
     SessionId,
-    /// The client kept it for the server (RFC 5077).
+    /// The client stored the session for the server (RFC 5077).
     Ticket,
-    /// As a pre-shared key (RFC 8446 §2.2).
+    /// The session is a pre-shared key (RFC 8446 §2.2).
     Psk,
 }
 
 impl SessionMechanism {
-    /// The mechanism with this name.
+    /// Finds a mechanism by its name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::SessionId, Self::Ticket, Self::Psk].into_iter().find(|m| m.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SessionId => "session-id",
@@ -236,37 +237,36 @@ impl SessionMechanism {
     }
 }
 
-/// What became of data sent before the handshake was complete (RFC 8446 §2.3, RFC 9001 §4.6).
+/// Fate of the early data (RFC 8446 §2.3, RFC 9001 §4.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyData {
-    /// Bytes that left before anything of the server's handshake had arrived: on TCP those of the
-    /// records after the ClientHello, on QUIC those of 0-RTT packets. Absent where a client says that some did, and not
-    /// how many.
+    /// Bytes sent before any of the server's handshake arrived: on TCP, the records after the ClientHello; on QUIC,
+    /// 0-RTT packets. Absent if the client reports early data but not how much.
     pub bytes_before_server_hello: Option<u64>,
-    /// Whether the server took it; absent when the handshake did not come so far.
+    /// Whether the server accepted it; absent if the handshake did not get that far.
     pub accepted: Option<bool>,
 }
 
-/// How a TLS handshake went.
+/// Kind of a TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
     /// Certificates were exchanged.
     Full,
-    /// Full, after the server asked for another ClientHello (RFC 8446 §4.1.4).
+    /// Full, after a HelloRetryRequest (RFC 8446 §4.1.4).
     FullWithHelloRetryRequest,
     /// The server accepted an offered session.
     Resumed,
 }
 
 impl Handshake {
-    /// The kind with this name.
+    /// Finds a kind by its name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Full, Self::FullWithHelloRetryRequest, Self::Resumed]
             .into_iter()
             .find(|handshake| handshake.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -276,7 +276,7 @@ impl Handshake {
     }
 }
 
-/// What a TLS handshake settled.
+/// Outcome of a TLS handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFacts {
     /// "TLSv1.3" or "TLSv1.2".
@@ -285,26 +285,26 @@ pub struct TlsFacts {
     pub cipher_suite: Option<String>,
     /// Key-exchange group, as in the IANA registry ("X25519MLKEM768", "secp256r1").
     pub group: Option<String>,
-    /// Full, or resumed.
+    /// Full or resumed.
     pub handshake: Option<Handshake>,
-    /// The session that the ClientHello offered to resume; absent when it offered none.
+    /// Session that the ClientHello offered to resume; absent if it offered none.
     pub session_offered: Option<SessionMechanism>,
-    /// Whether that session allows early data (RFC 8446 §4.2.10); absent where none was to be sent.
+    /// Whether that session allows early data (RFC 8446 §4.2.10); absent if the client had none to send.
     pub early_data_allowed: Option<bool>,
-    /// What became of early data; absent when none was sent.
+    /// Fate of the early data; absent if none was sent.
     pub early_data: Option<EarlyData>,
-    /// Protocol chosen by ALPN.
+    /// Protocol selected by ALPN.
     pub alpn: Option<String>,
     /// The server's certificates, leaf first.
     pub certificates: Vec<Certificate>,
-    /// Whether the certificate was checked and found good (it can be left unchecked).
+    /// Whether the client verified the certificate successfully; verification can be disabled.
     pub verified: Option<bool>,
     /// NewSessionTicket messages received.
     pub tickets_received: Option<u32>,
 }
 
 impl TlsFacts {
-    /// Sum of the DER lengths of the certificates the server sent; absent when it sent none.
+    /// Sum of the DER lengths of the server's certificates; absent if it sent none.
     pub fn certificate_chain_bytes(&self) -> Option<u64> {
         (!self.certificates.is_empty()).then(|| self.certificates.iter().map(|c| c.der_bytes).sum())
     }
@@ -321,7 +321,7 @@ pub struct Certificate {
     pub key: String,
     /// End of validity, seconds since the Unix epoch.
     pub not_after_unix: Option<i64>,
-    /// Length of its DER form, bytes.
+    /// Length in DER, bytes.
     pub der_bytes: u64,
 }
 
@@ -330,11 +330,11 @@ pub struct Certificate {
 pub struct Header {
     /// Field name, lower case.
     pub name: String,
-    /// Field value; bytes that are not UTF-8 replaced.
+    /// Field value; bytes that are not UTF-8 are replaced.
     pub value: String,
 }
 
-/// What the HTTP exchange was.
+/// Facts about the HTTP exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpFacts {
     /// Method of the request.
@@ -345,30 +345,30 @@ pub struct HttpFacts {
     pub status: Option<u16>,
     /// Response header fields in order.
     pub headers: Vec<Header>,
-    /// Bytes written before the response began, before encryption: the request with its body, and
-    /// with HTTP/2 the preface and settings.
+    /// Bytes written before the response began, before encryption: the request with its body and, with HTTP/2, the
+    /// preface and settings.
     pub request_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,
-    /// How many of them were sent, where the response came before the last; about, as some may wait in the kernel.
+    /// Upload bytes sent, if the response came before the last one; approximate, as some may wait in the kernel.
     pub upload_sent_bytes: Option<u64>,
-    /// Bytes of the response up to the body, before encryption.
+    /// Bytes of the response before its body, before encryption.
     pub header_bytes: Option<u64>,
     /// Bytes of the body as received, before content decoding.
     pub body_bytes: Option<u64>,
-    /// Bytes of the body after content decoding; absent where it was not decoded.
+    /// Bytes of the body after content decoding; absent if it was not decoded.
     pub decoded_bytes: Option<u64>,
-    /// Bytes behind the end of the coded body, which nothing is decoded of.
+    /// Bytes after the end of the encoded body, which the decoder ignores.
     pub undecoded_bytes: Option<u64>,
-    /// From the first byte of the final response's head to its last, where they could not be read at once.
+    /// Time from the first to the last byte of the final response's head, if the client could not read them at once.
     pub head_took: Option<Duration>,
-    /// The body's length was not announced, and the connection ended without close_notify
-    /// (RFC 8446 §6.1): nothing shows that it is whole.
+    /// Whether the body may be truncated: its length was not announced, and the connection ended without close_notify
+    /// (RFC 8446 §6.1).
     pub may_be_cut_short: bool,
 }
 
 impl HttpFacts {
-    /// The first value of the header field `name` (case-insensitive).
+    /// First value of the header field `name` (case-insensitive).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name)).map(|h| h.value.as_str())
     }

@@ -1,5 +1,5 @@
-//! Failures: in which phase, of which type, whose fault. A failed connection is data. What to do about one is
-//! for those to say who know what can be asked of them: nothing here names a flag.
+//! Connection failures: the phase, the type and whose fault it is. A failed connection is data. Callers that know the
+//! available options give the advice: nothing here names a flag.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::{Connection, FailureType, Offset};
 /// A phase of a connection. Phases are derived from marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PhaseName {
-    /// Name to address.
+    /// Name resolution.
     Resolve,
     /// TCP handshake.
     Connect,
@@ -22,16 +22,16 @@ pub enum PhaseName {
     Tls,
     /// QUIC handshake: transport and TLS in one.
     Quic,
-    /// Handing the request over, from the end of the handshake to its last byte.
+    /// Sending the request, from the end of the handshake to the request's last byte.
     Send,
-    /// From the last byte of the request to the first of the response.
+    /// From the last byte of the request to the first byte of the response.
     Wait,
-    /// From the first byte of the response to its last.
+    /// From the first byte of the response to the last.
     Receive,
 }
 
 impl PhaseName {
-    /// The phase with this name.
+    /// Finds a phase by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
@@ -49,7 +49,7 @@ impl PhaseName {
         Self::Receive,
     ];
 
-    /// The name used in every output for programs.
+    /// Name used in every machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Resolve => "resolve",
@@ -64,7 +64,7 @@ impl PhaseName {
         }
     }
 
-    /// The name used in text for people.
+    /// Name used in text for people.
     pub const fn label(self) -> &'static str {
         match self {
             Self::ProxyTls => "proxy tls",
@@ -79,29 +79,29 @@ impl fmt::Display for PhaseName {
     }
 }
 
-/// Who has to act for a failure to go away.
+/// Who has to act to fix a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// This machine.
     Local,
-    /// The path between the two, or the name service.
+    /// The path between client and server, or the name service.
     Network,
     /// The server.
     Peer,
-    /// What was asked for.
+    /// The options that the user chose.
     Configuration,
 }
 
 impl Fault {
-    /// Every fault.
+    /// All faults.
     pub const ALL: [Self; 4] = [Self::Local, Self::Network, Self::Peer, Self::Configuration];
 
-    /// The fault with this name.
+    /// Finds a fault by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.name() == name)
     }
 
-    /// The name used in every output.
+    /// Name used in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -118,19 +118,19 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Why a connection did not come to its end.
+/// Why a connection did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The phase it happened in.
+    /// Phase in which the connection failed.
     pub phase: PhaseName,
     /// What happened.
     pub cause: Cause,
-    /// When it was noticed.
+    /// When the client noticed the failure.
     pub at: Option<Offset>,
 }
 
 impl Failure {
-    /// What it is called, among the failures of whatever source.
+    /// Type of this failure, in the vocabulary shared by all sources.
     pub const fn failure_type(&self) -> FailureType {
         FailureType::from_cause(&self.cause, self.phase)
     }
@@ -144,72 +144,72 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What was seen of the peer when the time ran out.
+/// State of the peer when the time ran out, as the client saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LastSeen {
-    /// Nothing shows that it received what was sent.
+    /// Nothing shows that the peer received anything.
     #[default]
     Nothing,
-    /// It acknowledged all that was sent, and did not answer.
+    /// The peer acknowledged everything but did not answer.
     Acknowledged,
-    /// It began to answer, and then nothing more came.
+    /// The peer began to answer, then went silent.
     Stopped,
-    /// Its answer was still arriving.
+    /// The answer was still arriving.
     Sending,
-    /// The time ran out so soon after the last that was sent or came, that nothing can be told.
+    /// The time ran out too soon after the last byte sent or received to tell.
     TooSoon,
-    /// Part of its answer arrived, and the segments before that never did.
+    /// Part of the answer arrived, but the segments before it never did.
     Hole,
-    /// It never acknowledged a ClientHello that takes more than one segment.
+    /// The peer never acknowledged a ClientHello that spans several segments.
     HelloStuck {
-        /// Bytes of the ClientHello.
+        /// Size of the ClientHello, bytes.
         hello_bytes: u64,
-        /// What one segment carries of them.
+        /// ClientHello bytes that fit into one segment.
         segment_bytes: u32,
-        /// Segments that were sent again.
+        /// Retransmitted segments.
         retransmits: u32,
-        /// It has a later segment of it.
+        /// Whether the peer received a later segment of the ClientHello.
         end_arrived: bool,
     },
-    /// It did not read the data: its receive window was full.
+    /// The peer did not read the data: its receive window was full.
     WindowFull,
 }
 
-/// Within so short a time nobody's silence means anything.
+/// Silence shorter than this means nothing.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A limit that was set to the time.
+/// Which time limit ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLimit {
-    /// For coming to a connection: name, handshakes.
+    /// Limit for setting up the connection: name resolution and handshakes.
     Connection,
-    /// For the whole visit.
+    /// Limit for the whole visit.
     Visit,
 }
 
-/// Why a client offered the groups that it did.
+/// Why a client offered the groups it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OfferedGroups {
-    /// It always offers them.
+    /// The client always offers them.
     #[default]
     Usual,
-    /// It was asked to.
+    /// The user chose them.
     Chosen,
-    /// It is another client, which does not say.
+    /// Unknown: another program made the connection and does not say.
     Unknown,
 }
 
-/// Redirects that lead back to where they began.
+/// A redirect loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectCircle {
-    /// URLs in it.
+    /// Number of URLs in the loop.
     pub urls: usize,
-    /// One of them sets a cookie, which may be what ends it.
+    /// One of the URLs sets a cookie, which may end the loop.
     pub sets_cookie: bool,
 }
 
 impl RedirectCircle {
-    /// The circle that `connections`, each redirected to the next, make with `next`, to which the last one redirects.
+    /// Finds the loop in `connections`, each redirected to the one after it; the last one redirects to `next`.
     pub fn find<'a>(
         connections: impl DoubleEndedIterator<Item = &'a Connection>,
         next: &str,
@@ -233,62 +233,62 @@ impl RedirectCircle {
 pub enum Cause {
     /// DNS says that the name does not exist (NXDOMAIN).
     NameNotFound { name: String },
-    /// The name exists but has no address of a family that is allowed.
+    /// The name exists but has no address of an allowed family.
     NoAddresses { name: String, family: &'static str },
     /// The resolver could not answer.
     ResolverFailed { name: String, detail: String },
-    /// The resolver did not answer in time; `asked` are name servers, and how often each was asked.
+    /// The resolver did not answer in time; `asked` lists name servers and how often each was queried.
     ResolverTimedOut { name: String, after: Duration, asked: Vec<(SocketAddr, u32)> },
     /// The peer answered the SYN with a reset.
     Refused { remote: SocketAddr },
-    /// No route, or a router said so.
+    /// No route to the host, or a router reported it unreachable.
     Unreachable { remote: SocketAddr, detail: String },
     /// No address answered in time.
     ConnectTimedOut { remote: SocketAddr, after: Duration },
-    /// The same over QUIC: no datagram came back.
+    /// No datagram came back from the QUIC peer in time.
     QuicConnectTimedOut { remote: SocketAddr, after: Duration },
-    /// The socket could not be made or bound as asked.
+    /// The socket could not be created or bound as requested.
     SocketSetup { detail: String },
-    /// The proxy opens no tunnel: it answered CONNECT with `status`, or refused in SOCKS.
+    /// The proxy opened no tunnel: it answered CONNECT with `status`, or refused in SOCKS.
     ProxyRefused { authority: String, detail: String, status: Option<u16> },
-    /// The proxy's answer breaks its protocol, or is cut short.
+    /// The proxy's answer violates its protocol or is truncated.
     ProxyMisbehaved { authority: String, detail: String },
-    /// The certificate's validity has ended; or, with `authority`, that of one which the server sends of its issuers.
+    /// The certificate has expired; with `authority`, an issuer's certificate that the server sent has.
     CertificateExpired { not_after: Option<String>, authority: Option<String> },
-    /// The certificate's validity has not begun.
+    /// The certificate is not valid yet.
     CertificateNotYetValid { not_before: Option<String> },
-    /// The certificate is for other names. With `as_dns_name` it has the address, but as a DNS name, which does not count
-    /// (RFC 6125 §1.7.2).
+    /// The certificate is for other names. With `as_dns_name` it lists the address, but as a DNS name, which does not
+    /// count (RFC 6125 §1.7.2).
     CertificateWrongName { host: String, names: Vec<String>, as_dns_name: bool },
-    /// No trust anchor issued the certificate; with `alone` the server has sent nobody's but its own.
+    /// No trust anchor issued the certificate; with `alone` the server sent its own certificate and no issuer's.
     CertificateUnknownIssuer { issuer: Option<String>, alone: bool },
-    /// Nobody but itself has signed the certificate, and it is no trust anchor.
+    /// The certificate is self-signed and is not a trust anchor.
     CertificateSelfSigned { subject: String },
-    /// The certificate is bad in another way.
+    /// The certificate is invalid for another reason.
     CertificateInvalid { detail: String },
-    /// The server speaks none of the TLS versions that are allowed.
+    /// The server supports none of the allowed TLS versions.
     ProtocolVersionRefused { offered: String },
-    /// The two sides have no cipher suite or group in common.
+    /// Client and server have no cipher suite or group in common.
     NoCommonParameters { detail: String, groups: OfferedGroups },
-    /// The server wants to negotiate the session anew (RFC 5246 §7.4.1.1), which the client does not do.
+    /// The server requested renegotiation (RFC 5246 §7.4.1.1), which the client does not support.
     RenegotiationRefused,
-    /// The server chose none of the application protocols offered.
+    /// The server chose none of the offered application protocols.
     AlpnMismatch { offered: String },
-    /// The server wants a client certificate.
+    /// The server requires a client certificate.
     ClientCertificateRequired,
-    /// The server does not take the client certificate it was shown.
+    /// The server rejected the client certificate.
     ClientCertificateRefused { alert: String },
     /// The server ended the handshake with an alert.
     TlsAlert { alert: String },
     /// The server broke the TLS protocol.
     TlsMisbehaved { detail: String },
-    /// What answered was not TLS. `server` is host and port, if the client knows them.
+    /// The peer did not answer with TLS. `server` is host and port, if the client knows them.
     NotTls { looks_like: Option<&'static str>, server: Option<String> },
-    /// The TLS stack could not be set up as asked.
+    /// The TLS stack could not be set up as requested.
     TlsSetup { detail: String },
-    /// The server closed the connection in the middle of the handshake.
+    /// The server closed the connection during the handshake.
     ClosedInHandshake,
-    /// The server reset the connection in the middle of the handshake.
+    /// The server reset the connection during the handshake.
     ResetInHandshake,
     /// The server closed the connection before it sent a response.
     ClosedBeforeResponse,
@@ -296,55 +296,54 @@ pub enum Cause {
     Reset,
     /// The response ended within its status line or header fields.
     HeadCutShort,
-    /// The response's head is larger than the client takes.
+    /// The response's head exceeds the client's limit.
     HeadTooLarge { limit_bytes: u64 },
     /// The response ended before its announced length.
     BodyCutShort { received: u64 },
     /// The body's transfer coding (RFC 9112 §7) is broken.
     BadTransferCoding { detail: String },
-    /// The response is not HTTP, but TLS, where `tls` is set.
+    /// The response is not HTTP; with `tls` it is TLS.
     NotHttp { detail: String, tls: bool },
-    /// The server ended the connection, which it `reset` or closed, without a word, because it speaks TLS.
+    /// The server closed (or `reset`) the connection without sending anything, because it expects TLS.
     SpeaksTls { reset: bool },
-    /// The server broke HTTP/2, or ended the connection with an error.
+    /// The server violated HTTP/2, or ended the connection with an error.
     Http2 { detail: String },
-    /// The server takes no more requests on the connection (GOAWAY without an error, RFC 9113 §6.8), and has not processed
-    /// all that there were.
+    /// The server accepts no more requests on the connection (GOAWAY without an error, RFC 9113 §6.8), and has not
+    /// processed all of them.
     ShutDown { answered: usize, asked: usize },
-    /// The QUIC handshake or connection came to an end of its own (RFC 9000 §20).
+    /// The QUIC handshake or connection failed at the QUIC layer (RFC 9000 §20).
     Quic {
         /// What happened.
         detail: String,
-        /// Of QUIC's own.
+        /// The QUIC-specific type.
         failure_type: FailureType,
     },
-    /// The server broke HTTP/3, or ended the stream (RFC 9114 §8).
+    /// The server violated HTTP/3, or ended the stream (RFC 9114 §8).
     Http3 {
         /// What happened.
         detail: String,
     },
     /// The server ended the HTTP/2 stream with an error.
     Http2Stream { detail: String },
-    /// The body's encoding does not decode.
+    /// The body could not be decoded.
     BadContentEncoding { encoding: String, detail: String },
-    /// The response's status counts as an error, as was asked for.
+    /// The response's status counts as an error, as the user requested.
     HttpStatus { status: u16 },
     /// The time allowed by `limit` ran out.
     TimedOut { after: Duration, limit: TimeLimit, peer: LastSeen },
-    /// The user ended it.
+    /// The user interrupted the run.
     Interrupted,
-    /// Sending or receiving failed in the kernel.
+    /// A send or receive call failed in the kernel.
     Io { operation: &'static str, detail: String },
-    /// The body could not be written where it was asked to go.
+    /// The body could not be written to the requested output.
     WriteOutput { path: String, detail: String },
     /// More redirects than allowed.
     TooManyRedirects { limit: u32, circle: Option<RedirectCircle> },
-    /// The redirect leads to something that is no http or https URL.
+    /// The redirect target is not an http or https URL.
     BadRedirect { location: String },
-    /// What a capture shows: who has to act cannot be seen.
+    /// A failure seen in a capture, which cannot show who has to act.
     Captured { name: &'static str, failure_type: FailureType, message: String },
-    /// Any of the above, or of a later version's, read back from where it was recorded: `advice` is what was said
-    /// then of what to do.
+    /// Any failure read back from a recording, possibly of a later version: `advice` is the advice given at the time.
     Recorded {
         name: String,
         failure_type: FailureType,
@@ -355,7 +354,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Who has to act for this to go away.
+    /// Who has to act to fix this.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Recorded { fault, .. } => *fault,
@@ -363,7 +362,7 @@ impl Cause {
                 peer: LastSeen::Acknowledged | LastSeen::Stopped | LastSeen::WindowFull,
                 ..
             } => Fault::Peer,
-            // Nothing is wrong but that it takes longer than it may.
+            // Nothing is wrong except that it takes longer than the limit allows.
             Self::TimedOut { peer: LastSeen::Sending | LastSeen::TooSoon, .. } => {
                 Fault::Configuration
             }
@@ -386,7 +385,7 @@ impl Cause {
             | Self::HeadTooLarge { .. }
             | Self::WriteOutput { .. }
             | Self::Io { .. } => Fault::Local,
-            // With nothing ruled out it is the server that is out of the ordinary.
+            // The client excluded nothing, so the server is the unusual side.
             Self::ProtocolVersionRefused { .. } | Self::AlpnMismatch { .. }
                 if !self.was_narrowed() =>
             {
@@ -435,7 +434,7 @@ impl Cause {
         }
     }
 
-    /// Whether a limit of one's own kept the server from choosing: a TLS version or an application protocol.
+    /// Whether the client's own restriction of TLS versions or application protocols kept the server from choosing.
     pub fn was_narrowed(&self) -> bool {
         match self {
             Self::ProtocolVersionRefused { offered } => narrowed_versions(offered),
@@ -444,9 +443,9 @@ impl Cause {
         }
     }
 
-    /// Whether it ended a wait for the peer: up to then the client had nothing to do.
+    /// Whether this ended a wait for the peer, during which the client had nothing to do.
     pub fn ends_a_wait(&self) -> bool {
-        // By name, as it is known of what was recorded too.
+        // Matches by name, so that it covers recorded failures too.
         let waits = [
             "resolver-timed-out",
             "connect-timed-out",
@@ -463,7 +462,7 @@ impl Cause {
         matches!(self, Self::Captured { .. }) || waits.contains(&self.name())
     }
 
-    /// A stable name for stored forms and scripts.
+    /// Stable name for stored forms and scripts.
     pub fn name(&self) -> &str {
         match self {
             Self::Recorded { name, .. } => name,
@@ -731,15 +730,15 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Names of a certificate that are shown, at most: some have hundreds.
+/// Maximum number of a certificate's names to show: some certificates have hundreds.
 const NAMES_SHOWN: usize = 8;
 
-/// Whether a TLS version was kept from being offered.
+/// Whether the user excluded a TLS version.
 fn narrowed_versions(offered: &str) -> bool {
     !offered.contains("and")
 }
 
-/// Whether an application protocol was kept from being offered.
+/// Whether the user excluded an application protocol.
 fn narrowed_protocols(offered: &str) -> bool {
     !offered.contains(", ")
 }

@@ -1,8 +1,8 @@
-//! What a failure is called: one bounded vocabulary for whatever sees failures.
+//! Names of failures: one bounded vocabulary for all sources.
 //!
-//! The names are those of W3C Network Error Logging (§6, "Predefined network error types"), which browsers
-//! report in the field, and a few of our own in its grammar (`group.name`), each for what it has no name for.
-//! They are labels: a name never holds a value, and there is none besides [`FailureType::ALL`].
+//! The names are those of W3C Network Error Logging (§6, "Predefined network error types"), which browsers report in
+//! the field, and a few of our own in the same grammar (`group.name`) for failures without a name there. They are
+//! labels: a name never contains a value, and none exists outside [`FailureType::ALL`].
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ macro_rules! failure_types {
         }
 
         impl FailureType {
-            /// Every type.
+            /// All types.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name used in every output.
+            /// Name used in every output.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -31,13 +31,13 @@ macro_rules! failure_types {
 }
 
 failure_types! {
-    /// The name server cannot be reached, or does not answer.
+    /// The name server is unreachable or does not answer.
     DnsUnreachable = "dns.unreachable";
-    /// The name server answered that there is no such name, or no address.
+    /// The name server answered that the name, or an address for it, does not exist.
     DnsNameNotResolved = "dns.name_not_resolved";
     /// The lookup failed for another reason.
     DnsFailed = "dns.failed";
-    /// A report about another address than the policy's: says nothing about DNS (field data only).
+    /// A report about another address than the policy's, which says nothing about DNS (field data only).
     DnsAddressChanged = "dns.address_changed";
     /// The server did not answer the SYN in time.
     TcpTimedOut = "tcp.timed_out";
@@ -47,95 +47,95 @@ failure_types! {
     TcpReset = "tcp.reset";
     /// The server answered the SYN with a reset.
     TcpRefused = "tcp.refused";
-    /// The client's host gave the connection up (field data only).
+    /// The client's host aborted the connection (field data only).
     TcpAborted = "tcp.aborted";
-    /// The address is none that can be connected to (field data only).
+    /// The address cannot be connected to (field data only).
     TcpAddressInvalid = "tcp.address_invalid";
-    /// No route to the address, or a router said so.
+    /// No route to the address, or a router reported it unreachable.
     TcpAddressUnreachable = "tcp.address_unreachable";
     /// TCP failed for another reason.
     TcpFailed = "tcp.failed";
     /// No TLS version, cipher suite or group in common.
     TlsVersionOrCipherMismatch = "tls.version_or_cipher_mismatch";
-    /// The server wants a client certificate, or does not take the one it was shown.
+    /// The server requires a client certificate, or rejected the one it received.
     TlsBadClientAuthCert = "tls.bad_client_auth_cert";
     /// The server's certificate is for other names.
     TlsCertNameInvalid = "tls.cert.name_invalid";
     /// The server's certificate has expired, or is not valid yet.
     TlsCertDateInvalid = "tls.cert.date_invalid";
-    /// Nobody who is trusted signed the server's certificate.
+    /// No trusted authority signed the server's certificate.
     TlsCertAuthorityInvalid = "tls.cert.authority_invalid";
-    /// The server's certificate is bad in another way.
+    /// The server's certificate is invalid for another reason.
     TlsCertInvalid = "tls.cert.invalid";
     /// The server's certificate was revoked.
     TlsCertRevoked = "tls.cert.revoked";
-    /// The server's certificates do not have the key that is pinned (field data only).
+    /// The server's certificates lack the pinned key (field data only).
     TlsCertPinnedKeyNotInCertChain = "tls.cert.pinned_key_not_in_cert_chain";
-    /// TLS was broken, or ended by another alert.
+    /// The peer violated TLS, or ended it with another alert.
     TlsProtocolError = "tls.protocol.error";
     /// TLS failed for another reason.
     TlsFailed = "tls.failed";
-    /// The time that was allowed ran out in the handshake. Not of NEL.
+    /// The time limit ran out during the handshake. Not in NEL.
     TlsTimedOut = "tls.timed_out";
-    /// The response has a status of 4xx or 5xx, and that counts as a failure.
+    /// The response has a 4xx or 5xx status, which counts as a failure.
     HttpError = "http.error";
-    /// The server broke HTTP, or what answered does not speak it.
+    /// The server violated HTTP, or the peer does not speak it.
     HttpProtocolError = "http.protocol.error";
-    /// The response is empty, cut short, or cannot be decoded.
+    /// The response is empty, truncated, or cannot be decoded.
     HttpResponseInvalid = "http.response.invalid";
     /// Too many redirects.
     HttpResponseRedirectLoop = "http.response.redirect_loop";
     /// The exchange failed for another reason.
     HttpFailed = "http.failed";
-    /// The time that was allowed ran out in the exchange. Not of NEL.
+    /// The time limit ran out during the exchange. Not in NEL.
     HttpTimedOut = "http.timed_out";
-    /// No datagram came back in time, or no more of them. Not of NEL, as all of `quic.`
+    /// No datagram, or no further one, came back in time. Not in NEL, like all of `quic.`
     QuicTimedOut = "quic.timed_out";
-    /// The server's host says that nothing listens on the UDP port.
+    /// The server's host reports that nothing listens on the UDP port.
     QuicRefused = "quic.refused";
-    /// No route to the address for UDP, or a router said so.
+    /// No route to the address for UDP, or a router reported it unreachable.
     QuicAddressUnreachable = "quic.address_unreachable";
     /// The server closed the connection (RFC 9000 §10.2).
     QuicClosed = "quic.closed";
     /// The server has forgotten the connection (stateless reset, RFC 9000 §10.3).
     QuicReset = "quic.reset";
-    /// The server broke QUIC (RFC 9000 §11).
+    /// The server violated QUIC (RFC 9000 §11).
     QuicProtocolError = "quic.protocol.error";
     /// QUIC failed for another reason.
     QuicFailed = "quic.failed";
-    /// The client's own machine could not do its part. Not of NEL: a browser that cannot, does not report.
+    /// The client's own machine could not do its part. Not in NEL: a browser in that state does not report.
     ClientFailed = "client.failed";
-    /// The user ended it, or the client left before anything failed.
+    /// The user interrupted the run, or the client left before anything failed.
     Abandoned = "abandoned";
-    /// Why is not known.
+    /// The reason is unknown.
     Unknown = "unknown";
     // Rollups store a type by its place in this list: append new ones.
-    /// The proxy opens no tunnel. Not of NEL, as all of `proxy.`
+    /// The proxy opened no tunnel. Not in NEL, like all of `proxy.`
     ProxyRefused = "proxy.refused";
-    /// The proxy did not answer in time whether the tunnel is open.
+    /// The proxy did not answer the tunnel request in time.
     ProxyTimedOut = "proxy.timed_out";
-    /// The proxy broke its protocol.
+    /// The proxy violated its protocol.
     ProxyProtocolError = "proxy.protocol.error";
     /// Opening the tunnel failed for another reason.
     ProxyFailed = "proxy.failed";
 }
 
 impl FailureType {
-    /// The type with this name; none for a name of no type here.
+    /// Finds a type by its name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|known| known.as_str() == name)
     }
 
-    /// The type for a name that another program uses: NEL lets everybody add names, and labels stay bounded.
+    /// Maps another program's name to a type: NEL lets anybody add names, but labels must stay bounded.
     ///
-    /// A name that goes on behind a known one is that one (`http.response.invalid.empty`); other names of a group
-    /// are its `failed`; anything else is unknown.
+    /// A name that extends a known one maps to that one (`http.response.invalid.empty`); other names of a group map to
+    /// its `failed`; anything else is unknown.
     pub fn nearest(name: &str) -> Self {
-        // What Chromium adds that its name does not give away (net/network_error_logging).
+        // Chromium's additional names whose group does not reveal the type (net/network_error_logging).
         match name {
             "dns.timed_out" => return Self::DnsUnreachable,
             "h2.protocol.error" | "h2.ping_failed" => return Self::HttpProtocolError,
-            // Its net error is the one of QUIC.
+            // Chromium reports QUIC's net error under this name.
             "h3.protocol.error" => return Self::QuicProtocolError,
             _ => {}
         }
@@ -152,7 +152,7 @@ impl FailureType {
         Self::parse(&format!("{known}.failed")).unwrap_or(Self::Unknown)
     }
 
-    /// The type of `cause` in `phase`.
+    /// Type of `cause` in `phase`.
     pub(super) const fn from_cause(cause: &Cause, phase: PhaseName) -> Self {
         let quic = matches!(phase, PhaseName::Quic);
         match cause {
@@ -215,7 +215,7 @@ impl FailureType {
         }
     }
 
-    /// The time that was allowed ran out in `phase`.
+    /// Type for a time limit that ran out in `phase`.
     pub const fn timed_out(phase: PhaseName) -> Self {
         match phase {
             PhaseName::Resolve => Self::DnsUnreachable,
@@ -227,7 +227,7 @@ impl FailureType {
         }
     }
 
-    /// Something failed in `phase` that has no name of its own.
+    /// Type for a failure in `phase` without a name of its own.
     pub const fn failed(phase: PhaseName) -> Self {
         match phase {
             PhaseName::Resolve => Self::DnsFailed,
@@ -239,8 +239,8 @@ impl FailureType {
         }
     }
 
-    /// What a TLS alert says, by its number (RFC 8446 §6.2): of a client, what is wrong with the server's
-    /// certificate; of a server, what is wrong with the client's.
+    /// Type for a TLS alert by its number (RFC 8446 §6.2): a client's alert complains about the server's certificate,
+    /// a server's about the client's.
     pub const fn from_alert(description: u8, by_client: bool) -> Self {
         match (description, by_client) {
             // handshake_failure, protocol_version, insufficient_security, inappropriate_fallback.
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn every_type_of_nel_is_there() {
-        // W3C Network Error Logging, 2026-01-28, §6; "ok" is no failure.
+        // W3C Network Error Logging, 2026-01-28, §6; "ok" is not a failure.
         let predefined = "dns.unreachable dns.name_not_resolved dns.failed dns.address_changed tcp.timed_out \
                           tcp.closed tcp.reset tcp.refused tcp.aborted tcp.address_invalid \
                           tcp.address_unreachable tcp.failed tls.version_or_cipher_mismatch \

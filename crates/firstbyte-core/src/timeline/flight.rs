@@ -2,7 +2,7 @@
 
 use super::{Offset, Stamp};
 
-/// Which way bytes went, seen from the client.
+/// Direction of bytes, seen from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the client to the server.
@@ -16,20 +16,19 @@ pub enum Direction {
 pub struct Chunk {
     /// When the last of these bytes left or arrived.
     pub stamp: Stamp,
-    /// How many bytes, on the TCP stream.
+    /// Number of bytes on the TCP stream.
     pub bytes: u64,
-    /// When the peer's TCP acknowledged the last of these bytes, where the kernel said so.
+    /// When the peer's TCP acknowledged the last of these bytes, if the kernel reported it.
     pub acknowledged: Option<Offset>,
-    /// When the client's process took received bytes from its kernel, where it said so: from then on the kernel may
+    /// When the client's process read received bytes from its kernel, if known: from then on the kernel may
     /// acknowledge small segments.
     pub read: Option<Offset>,
-    /// How many TCP segments end within these bytes, where that was counted: none, when they are part of one that
-    /// ends later.
+    /// Number of TCP segments that end within these bytes, if counted; zero for bytes of a segment that ends later.
     pub segments: Option<u32>,
 }
 
 impl Chunk {
-    /// A chunk of which nothing else is known.
+    /// A chunk without further information.
     pub const fn new(stamp: Stamp, bytes: u64) -> Self {
         Self { stamp, bytes, acknowledged: None, read: None, segments: None }
     }
@@ -46,12 +45,12 @@ impl Chunk {
 /// A run of bytes in one direction, until the other side answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// Its parts in order; at least one.
+    /// Chunks in order; at least one.
     pub chunks: Vec<Chunk>,
-    /// The messages in it, by their names in RFC 8446, RFC 5246 and RFC 9113. Those sent encrypted
-    /// are named from the state of the TLS stack, and in braces as in RFC 8446 figure 1.
+    /// Names of the messages in RFC 8446, RFC 5246 and RFC 9113. Encrypted messages are named from the state of the
+    /// TLS stack, and in braces as in RFC 8446 figure 1.
     pub messages: Vec<String>,
 }
 

@@ -40,18 +40,18 @@ pub enum Mark {
     /// The head of the first interim response (100, 103) could be read (W3C firstInterimResponseStart). With
     /// `Expect: 100-continue` it comes before `RequestEnd`.
     InterimResponseStart,
-    /// The first packet of the final response arrived. Absent if `ResponseStart` is the same time: this packet begins a
-    /// TLS record whose end came later.
+    /// The first packet of the final response arrived. Absent if `ResponseStart` has the same time. This packet begins
+    /// a TLS record that ended later.
     ResponseFirstPacket,
-    /// The first byte of the final response's head could be read (W3C finalResponseHeadersStart): the TLS record that
-    /// holds it was whole. Session tickets, HTTP/2 settings and interim responses are not the response.
+    /// The first byte of the final response's head could be read (W3C finalResponseHeadersStart): its TLS record was
+    /// complete. Session tickets, HTTP/2 settings and interim responses are not the response.
     ResponseStart,
     /// The last byte of the response arrived.
     ResponseEnd,
 }
 
 impl Mark {
-    /// Every mark, in order.
+    /// All marks, in order.
     pub const ALL: [Self; 17] = [
         Self::DomainLookupStart,
         Self::DomainLookupEnd,
@@ -72,12 +72,12 @@ impl Mark {
         Self::ResponseEnd,
     ];
 
-    /// The mark with this name.
+    /// Finds a mark by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mark| mark.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DomainLookupStart => "domain_lookup_start",
@@ -131,13 +131,13 @@ impl Marks {
         self.at(Mark::ResponseFirstPacket).or_else(|| self.at(Mark::ResponseStart))
     }
 
-    /// The largest steps of the clocks that another program read the marks from: each stretch between two of them
-    /// is off by up to that, either way. Absent where no clock was reported.
+    /// Coarsest resolution of another program's clocks behind the marks: each stretch between two of them may be off
+    /// by this much in either direction. `None` if no such clock was reported.
     pub fn resolution(&self) -> Option<Duration> {
         self.0.iter().flatten().filter_map(|stamp| stamp.clock.resolution()).max()
     }
 
-    /// The first pair of marks that is out of order, if any.
+    /// The first pair of marks out of order, if any.
     pub fn disorder(&self) -> Option<(Mark, Mark)> {
         let mut previous: Option<(Mark, Stamp)> = None;
         // An interim response may come before the whole request has left.

@@ -1,6 +1,6 @@
-//! The one model: what happened on a connection, as points in time, runs of bytes and facts.
+//! The one model: the events of a connection, as points in time, runs of bytes and facts.
 //!
-//! Sources fill it in, views read it. Nothing here knows which source or view there is.
+//! Sources fill it in, views read it. Nothing here depends on a particular source or view.
 
 mod connection;
 mod facts;

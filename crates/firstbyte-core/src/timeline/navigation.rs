@@ -1,9 +1,10 @@
-//! A page load: its document, and what was loaded besides.
+//! A page load: its document and its other resources.
 //!
-//! The document is a [`Sample`], like any other visit. The other resources stand beside it, each with the connection
-//! that it used; set-up belongs to connections, exchanges to resources, so that a [`Connection`](super::Connection)
-//! stays what it is: from a name to the last byte of one response. Times count from the navigation's own origin.
-//! What a source does not say is absent: some have no connections (WebDriver BiDi, beacons), most no priorities.
+//! The document is a [`Sample`], like any other visit. The other resources are stored next to it, each with the
+//! connection it used. Set-up belongs to connections and exchanges belong to resources, so that a
+//! [`Connection`](super::Connection) still runs from a name to the last byte of one response. Times count from the
+//! navigation's own origin. Data that a source does not report is absent: some sources have no connections (WebDriver
+//! BiDi, beacons), most have no priorities.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,84 +15,83 @@ use super::{Failure, Mark, Marks, Offset, Sample, Stamp, TlsFacts};
 /// One page load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Navigation {
-    /// The load of the document, with the redirects that led to it. Its times count from its connections' origins.
+    /// Load of the document, with the redirects that led to it. Its times count from its connections' origins.
     pub main: Sample,
-    /// Where the origin of `main.connection` lies: redirects and what the client did before come first.
+    /// Origin of `main.connection` on the navigation's clock, after redirects and the client's earlier work.
     pub main_at: Offset,
-    /// The place of the document's connection among `connections`; absent where none is known.
+    /// Index of the document's connection in `connections`; absent if unknown.
     pub main_connection: Option<usize>,
-    /// How the document came by that.
+    /// How the document got that connection.
     pub main_use: Option<ConnectionUse>,
-    /// Every connection that the page used, or that was opened for it and not used, in the order in which they were
-    /// wanted.
+    /// Connections that the page used, or that were opened for it but not used, in the order of demand.
     pub connections: Vec<PageConnection>,
-    /// The other resources, in the order in which they were asked for.
+    /// Other resources, in the order of their requests.
     pub resources: Vec<Resource>,
-    /// When the document was parsed, and the scripts that hold it up had run (DOMContentLoaded).
+    /// When the document was parsed and its blocking scripts had run (DOMContentLoaded).
     pub content_loaded: Option<Stamp>,
-    /// When everything was there that the page waits for (the event `load`).
+    /// When everything the page waits for had loaded (the `load` event).
     pub loaded: Option<Stamp>,
 }
 
 /// A connection of a page: how it began, and its set-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageConnection {
-    /// The host and the port that it was opened for, as in a URL: "example.org:443".
+    /// Host and port that it was opened for, as in a URL: "example.org:443".
     pub authority: String,
-    /// What the client calls it.
+    /// Identifier in the client's records.
     pub client_id: Option<String>,
-    /// Where to.
+    /// Remote address.
     pub remote: Option<SocketAddr>,
-    /// Where from: what a capture of the same page knows it by.
+    /// Local address, by which a capture of the same page identifies it.
     pub local: Option<SocketAddr>,
-    /// How it began; absent where the source does not say.
+    /// How it began; absent if the source does not say.
     pub beginning: Option<Beginning>,
-    /// The connection that it was opened beside, or in the place of, where only one of them was needed.
+    /// Connection that it raced with or replaced, if only one of the two was needed.
     pub race: Option<Race>,
-    /// The protocol spoken on it, by its ALPN name: "h2", "h3", "http/1.1".
+    /// Protocol by its ALPN name: "h2", "h3", "http/1.1".
     pub protocol: Option<String>,
-    /// What its TLS handshake settled.
+    /// Outcome of its TLS handshake.
     pub tls: Option<TlsFacts>,
-    /// Its set-up: marks up to [`Mark::HandshakeConfirmed`].
+    /// Set-up marks, up to [`Mark::HandshakeConfirmed`].
     pub marks: Marks,
-    /// When the first packet of the server's had come. Over TCP that is [`Mark::TcpConnected`], and this is absent.
+    /// Arrival of the server's first packet; absent over TCP, whose [`Mark::TcpConnected`] is that arrival.
     pub first_answer: Option<Stamp>,
-    /// When it was given up: it was not there yet, or nothing had gone over it.
+    /// When the client gave it up: before it was established, or before anything was sent over it.
     pub given_up: Option<Stamp>,
-    /// Why it could not be used, if it could not.
+    /// Why it could not be used.
     pub failure: Option<Failure>,
 }
 
-/// How a page came to have a connection.
+/// How a page got a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// It was opened during the page load.
+    /// Opened during the page load.
     Opened,
-    /// It was open when the page load began.
+    /// Already open when the page load began.
     OpenBefore {
-        /// How long nothing had gone over it.
+        /// How long it had been idle.
         idle: Option<Duration>,
     },
 }
 
-/// Two connections for the same purpose (HTTP/3 beside HTTP/2, a second attempt where the first one took long, or
-/// failed).
+/// A race of two connections for the same purpose: HTTP/3 next to HTTP/2, or a second attempt after a slow or failed
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Race {
-    /// The place of the other one among the page's connections; of one that won against several, the first of them.
+    /// Index of the other connection among the page's; for a winner against several, the first of them.
     pub against: usize,
     /// Whether this one was used.
     pub won: bool,
 }
 
-/// How a resource came by its connection.
+/// How a resource got its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionUse {
-    /// It was opened for this resource, which waited for it.
+    /// Opened for this resource, which waited for it.
     Opened,
-    /// It was there, opened for the same host.
+    /// Already open for the same host.
     Reused,
-    /// It was there, opened for another host, whose certificate covers this one (RFC 9113 §9.1.1, RFC 9114 §3.3).
+    /// Already open for another host whose certificate covers this one (RFC 9113 §9.1.1, RFC 9114 §3.3).
     Coalesced,
 }
 
@@ -100,41 +100,41 @@ pub enum ConnectionUse {
 pub enum DeliveredFrom {
     /// The server.
     Network,
-    /// A cache, after the server said that it is still good (304).
+    /// A cache, after the server confirmed the entry (304).
     Validated,
-    /// A cache; which one is not known.
+    /// A cache of unknown kind.
     Cache,
     /// The cache in memory.
     MemoryCache,
     /// The cache on disk.
     DiskCache,
-    /// What was fetched ahead.
+    /// A prefetched response.
     PrefetchCache,
-    /// A service worker, which may have asked a server itself.
+    /// A service worker, which may itself have queried a server.
     ServiceWorker,
 }
 
-/// What had a resource loaded.
+/// What triggered the load of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Initiator {
-    /// In the client's word: "parser", "script", "img".
+    /// Kind, in the client's term: "parser", "script", "img".
     pub kind: String,
-    /// The URL of what asked for it, where that is known.
+    /// URL of the initiator, if known.
     pub url: Option<String>,
 }
 
 /// Bytes of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceSizes {
-    /// What was transferred, head and body, as received.
+    /// Bytes transferred, head and body, as received.
     pub transferred_bytes: Option<u64>,
-    /// The body before content decoding.
+    /// Bytes of the body before content decoding.
     pub body_bytes: Option<u64>,
-    /// The body after content decoding.
+    /// Bytes of the body after content decoding.
     pub decoded_bytes: Option<u64>,
 }
 
-/// A resource that is not the document.
+/// A resource other than the document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     /// Its URL.
@@ -143,61 +143,62 @@ pub struct Resource {
     pub method: Option<String>,
     /// Status code of the final response.
     pub status: Option<u16>,
-    /// What had it loaded.
+    /// What triggered the load.
     pub initiator: Option<Initiator>,
-    /// The place of its connection among the page's; absent where it used none, or none is known.
+    /// Index of its connection among the page's; absent if it used none or the connection is unknown.
     pub connection: Option<usize>,
-    /// How it came by that.
+    /// How it got that connection.
     pub connection_use: Option<ConnectionUse>,
     /// Where the response came from.
     pub delivered_from: Option<DeliveredFrom>,
-    /// The protocol that it came by, by its ALPN name. A cached one has that of when it was fetched.
+    /// Protocol by its ALPN name. A cached resource has the protocol of the original fetch.
     pub protocol: Option<String>,
-    /// Its priority, in the client's word: "VeryHigh", "u=1, i".
+    /// Priority, in the client's term: "VeryHigh", "u=1, i".
     pub priority: Option<String>,
-    /// When it was asked for: what lies between that and the request it waited for (a connection, its turn).
+    /// When the client wanted it. From then until its request, it waited for a connection or for its turn.
     pub asked: Option<Stamp>,
-    /// Its exchange: marks from [`Mark::RequestStart`] on. The response begins with the final one.
+    /// Marks of its exchange, from [`Mark::RequestStart`] on. The response begins with the final one.
     pub marks: Marks,
     /// When the first interim response (103 Early Hints) began.
     pub interim: Option<Stamp>,
-    /// What was transferred.
+    /// Sizes of the response.
     pub sizes: ResourceSizes,
-    /// Why it did not come to its end, if it did not.
+    /// Why it did not complete, if it did not.
     pub failure: Option<Failure>,
 }
 
-/// What is wrong with a navigation: two things in it contradict each other.
+/// A contradiction within a navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say what the variants' docs say, by name")]
 pub enum NavigationFlaw {
-    /// The document used a connection that is not there.
+    /// The document refers to a connection that does not exist.
     NoMainConnection { connection: usize },
-    /// It is said how the document came by its connection, and not which.
+    /// The document has a connection use but no connection.
     MainUseOfNone,
-    /// A resource used a connection that is not there.
+    /// A resource refers to a connection that does not exist.
     NoSuchConnection { resource: usize, connection: usize },
-    /// A connection raced with one that is not there, or with itself.
+    /// A connection raced with itself or with a connection that does not exist.
     NoSuchRival { connection: usize },
     /// Both sides of a race were used.
     BothWon { connection: usize },
-    /// Several resources say that a connection was opened for them, or one says so of a connection that was open.
+    /// Several resources claim to have opened a connection, or one claims to have opened a connection that was already
+    /// open.
     OpenedTwice { connection: usize },
-    /// A resource says how it came by a connection, and has none.
+    /// A resource has a connection use but no connection.
     UseOfNone { resource: usize },
-    /// A resource came out of a cache of the client's, over a connection.
+    /// A resource came from one of the client's caches, but has a connection.
     CachedOverConnection { resource: usize },
-    /// A connection has marks that are not of its set-up, or that was open before has any.
+    /// A connection has marks outside its set-up, or was already open and has marks.
     ForeignMark { connection: usize, mark: Mark },
-    /// A resource has marks that are not of its exchange.
+    /// A resource has marks outside its exchange.
     SetUpMark { resource: usize, mark: Mark },
-    /// A connection was given up, or answered, before it was begun.
+    /// A connection was given up, or answered, before it began.
     EndBeforeBegin { connection: usize },
     /// Marks of a connection are out of order.
     ConnectionDisorder { connection: usize },
     /// Times of a resource are out of order.
     ResourceDisorder { resource: usize },
-    /// A request left before its connection was begun.
+    /// A request left before its connection began.
     BeforeItsConnection { resource: usize },
 }
 
@@ -251,12 +252,12 @@ impl fmt::Display for NavigationFlaw {
 impl std::error::Error for NavigationFlaw {}
 
 impl Navigation {
-    /// The connection that `resource` used, where it used one that is known.
+    /// The connection that `resource` used, if known.
     pub fn connection_of(&self, resource: &Resource) -> Option<&PageConnection> {
         self.connections.get(resource.connection?)
     }
 
-    /// The first contradiction in it, if any: what every source has to leave out, and every view may rely on.
+    /// First contradiction found, if any. Every source must avoid these, and every view may rely on their absence.
     ///
     /// # Errors
     /// The contradiction.
@@ -360,15 +361,15 @@ impl Resource {
 }
 
 impl ConnectionUse {
-    /// Every way.
+    /// All uses.
     pub const ALL: [Self; 3] = [Self::Opened, Self::Reused, Self::Coalesced];
 
-    /// The one with this name.
+    /// Finds a use by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opened => "opened",
@@ -379,7 +380,7 @@ impl ConnectionUse {
 }
 
 impl DeliveredFrom {
-    /// Every place.
+    /// All origins of a response.
     pub const ALL: [Self; 7] = [
         Self::Network,
         Self::Validated,
@@ -390,12 +391,12 @@ impl DeliveredFrom {
         Self::ServiceWorker,
     ];
 
-    /// The one with this name.
+    /// Finds an origin by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -408,7 +409,7 @@ impl DeliveredFrom {
         }
     }
 
-    /// Whether the client had it: no connection was used.
+    /// Whether a local cache delivered the response, without a connection.
     pub const fn is_local(self) -> bool {
         matches!(self, Self::Cache | Self::MemoryCache | Self::DiskCache | Self::PrefetchCache)
     }

@@ -1,116 +1,115 @@
-//! What a QUIC connection's own keys show of its packets, and what its stack says of itself.
+//! Packets of a QUIC connection, decrypted with its own keys, and the recovery state of its stack.
 
 use std::time::Duration;
 
 use super::{Direction, Offset, Stamp};
 use crate::wire::quic::PacketKind;
 
-/// The packets of a connection in order, as far as they were noted.
+/// Packets of a connection in order, as far as they were logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuicLog {
     /// The connection ID that the client first sent to (RFC 9000 §7.3), as hexadecimal digits: servers name their logs
     /// by it.
     pub original_connection_id: Option<String>,
-    /// Transport parameters of the client, as far as they are numbers.
+    /// The client's numeric transport parameters.
     pub client_parameters: Vec<TransportParameter>,
-    /// Those of the server.
+    /// The server's numeric transport parameters.
     pub server_parameters: Vec<TransportParameter>,
-    /// When the latter had come.
+    /// When the server's parameters arrived.
     pub server_parameters_at: Option<Offset>,
     /// Packets, in the order in which they left and arrived.
     pub packets: Vec<QuicPacket>,
-    /// Packets beyond those that are noted.
+    /// Number of packets not logged.
     pub left_out: u64,
-    /// What the stack took the path for, whenever that changed.
+    /// The stack's estimates of the path, one entry per change.
     pub recovery: Vec<QuicRecovery>,
 }
 
-/// A transport parameter (RFC 9000 §18.2) that is a number. One without a value is there, or not: 1.
+/// A numeric transport parameter (RFC 9000 §18.2). A parameter without a value is 1 if present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportParameter {
     /// Its number in IANA's registry.
     pub id: u64,
-    /// Its value, as it was sent.
+    /// Value, as sent.
     pub value: u64,
 }
 
-/// A packet.
+/// A QUIC packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuicPacket {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// When its datagram left or arrived.
     pub stamp: Stamp,
-    /// The number of that datagram among those of its direction, from 0.
+    /// Index of that datagram among those of its direction, from 0.
     pub datagram: u32,
-    /// Its type.
+    /// Packet type.
     pub kind: PacketKind,
-    /// Its length with its header, bytes.
+    /// Length including the header, bytes.
     pub bytes: u32,
-    /// What was in it; absent where it was not opened: it has nothing that is encrypted, there were no keys for it, or
-    /// it was no valid one.
+    /// Decrypted contents; absent if the packet carries no encrypted data, lacked keys or was invalid.
     pub opened: Option<OpenedPacket>,
 }
 
-/// What was in a packet.
+/// Decrypted contents of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenedPacket {
-    /// Its number.
+    /// Packet number.
     pub number: u64,
-    /// Its frames in order, padding in a row as one.
+    /// Frames in order; consecutive padding counts as one frame.
     pub frames: Vec<QuicFrame>,
 }
 
-/// A frame (RFC 9000 §19), without what it carries.
+/// A frame (RFC 9000 §19), without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuicFrame {
-    /// So many bytes of nothing.
+    /// Run of padding bytes.
     Padding(u64),
-    /// Asks to be acknowledged.
+    /// Elicits an acknowledgement.
     Ping,
     /// Acknowledges packets.
     Ack {
-        /// How long the largest one had waited for that, as its sender says.
+        /// How long the largest packet waited for its acknowledgement, as the sender reports.
         delay: Duration,
-        /// From and to, both included, the largest first.
+        /// First and last packet number of each range, inclusive, largest range first.
         ranges: Vec<(u64, u64)>,
     },
-    /// Bytes of the handshake.
+    /// Handshake bytes.
     Crypto {
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Bytes of a stream.
+    /// Stream bytes.
     Stream {
-        /// Which.
+        /// Stream ID.
         id: u64,
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// The stream ends with them.
+        /// Whether the stream ends with these bytes.
         fin: bool,
     },
-    /// Of another type: the numbers in it, in order, as far as they are known.
+    /// Any other type: its numeric fields in order, as far as they are known.
     Other {
-        /// Its type.
+        /// Frame type.
         kind: u64,
-        /// The numbers.
+        /// Numeric fields.
         numbers: Vec<u64>,
-        /// The connection ID in it as hexadecimal digits; empty where it has none.
+        /// Connection ID in the frame as hexadecimal digits; empty if it has none.
         id: String,
     },
 }
 
-/// What the stack took the path for (RFC 9002), from here on.
+/// The stack's recovery state (RFC 9002), valid from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuicRecovery {
-    /// Since when: the arrival of what told it.
+    /// Start of validity: the arrival of the packet that changed it.
     pub at: Offset,
-    /// The smoothed round-trip time.
+    /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
-    /// Bytes that may be under way.
+    /// Congestion window, bytes.
     pub congestion_window: u64,
 }

@@ -1,7 +1,7 @@
-//! Several requests of one sample: what a user waits for N of them.
+//! Several requests of one sample: how long a user waits for N of them.
 //!
-//! All times count from the sample's origin, those of further connections too. The first connection with its first
-//! exchange is the sample's own; what is here is what stands beside it.
+//! All times count from the sample's origin, including those of additional connections. The first connection with its
+//! first exchange is the sample's own; this module holds the others.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Connection, Failure, Offset, Stamp};
 
-/// How the requests of a sample are made.
+/// How a sample makes its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Parallel {
-    /// On so many HTTP/1.1 connections, on each one after the other: a request goes to the next that is free.
+    /// On this many HTTP/1.1 connections, sequentially on each: a request goes to the next free connection.
     Connections(u16),
     /// All at once, as streams of one HTTP/2 connection.
     Http2,
@@ -23,10 +23,10 @@ pub enum Parallel {
 }
 
 impl Parallel {
-    /// The most connections that can be asked for.
+    /// Largest number of connections that can be requested.
     pub const MOST_CONNECTIONS: u16 = 64;
 
-    /// Reads `1`, `6`, `h2`, `h3`.
+    /// Parses `1`, `6`, `h2`, `h3`.
     pub fn named(text: &str) -> Option<Self> {
         match text {
             "h2" => Some(Self::Http2),
@@ -40,7 +40,7 @@ impl Parallel {
         }
     }
 
-    /// How many connections that are.
+    /// Number of connections.
     pub const fn connections(self) -> u16 {
         match self {
             Self::Connections(connections) => connections,
@@ -48,7 +48,7 @@ impl Parallel {
         }
     }
 
-    /// The version of HTTP that it is, as facts have it.
+    /// The version of HTTP, as in facts.
     pub const fn http_version(self) -> &'static str {
         match self {
             Self::Connections(_) => "1.1",
@@ -57,7 +57,7 @@ impl Parallel {
         }
     }
 
-    /// What it is called in a table or a sentence.
+    /// Label in a table or a sentence.
     pub fn label(self) -> String {
         match self {
             Self::Connections(1) => "one after the other".into(),
@@ -68,7 +68,7 @@ impl Parallel {
     }
 }
 
-/// As people write it.
+/// The form that users write.
 impl fmt::Display for Parallel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,21 +100,21 @@ impl TryFrom<String> for Parallel {
 /// The requests of one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requests {
-    /// How they were to be made.
+    /// How to make them.
     pub parallel: Parallel,
-    /// How many were to be made.
+    /// Number of requests to make.
     pub asked: u32,
-    /// The connections after the first, as far as they were set up: their marks up to their first exchange's, attempts
-    /// and facts; no flights.
+    /// The connections after the first, as far as they were set up: marks up to their first exchange's, attempts and
+    /// facts; no flights.
     pub further: Vec<Connection>,
-    /// Those that were begun, in the order in which they were handed out. The first is the sample's connection's.
+    /// Exchanges that began, in the order of assignment. The first belongs to the sample's connection.
     pub exchanges: Vec<Exchange>,
 }
 
 /// One request and its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// On which connection: 0 is the sample's own, 1 the first of the further ones.
+    /// Index of the connection: 0 is the sample's own, 1 the first additional one.
     pub connection: u16,
     /// When its first byte left.
     pub request_start: Option<Stamp>,
@@ -128,24 +128,24 @@ pub struct Exchange {
     pub status: Option<u16>,
     /// Bytes of its response's body as received.
     pub body_bytes: Option<u64>,
-    /// Why it did not come to its end, if it did not.
+    /// Why it did not complete, if it did not.
     pub failure: Option<Failure>,
 }
 
 impl Exchange {
-    /// Whether its response came, to its end.
+    /// Whether its response arrived completely.
     pub const fn is_answered(&self) -> bool {
         self.response_end.is_some() && self.failure.is_none()
     }
 }
 
 impl Requests {
-    /// How many were answered.
+    /// Number of answered requests.
     pub fn answered(&self) -> usize {
         self.exchanges.iter().filter(|exchange| exchange.is_answered()).count()
     }
 
-    /// How many connections carried them.
+    /// Number of connections that carried them.
     pub fn connections(&self) -> usize {
         let mut carried: Vec<u16> = self.exchanges.iter().map(|e| e.connection).collect();
         carried.sort_unstable();
@@ -153,7 +153,7 @@ impl Requests {
         carried.len()
     }
 
-    /// How many of them were under way at once, at most: from the first byte of the request to the last of the response.
+    /// Largest number of simultaneous requests: from the first byte of the request to the last of the response.
     pub fn most_at_once(&self) -> usize {
         let mut changes: Vec<(Offset, i32)> = Vec::new();
         for exchange in self.exchanges.iter().filter(|exchange| exchange.is_answered()) {
@@ -162,7 +162,7 @@ impl Requests {
                 changes.extend([(begin.at, 1), (end.at, -1)]);
             }
         }
-        // Of two at the same time, the end comes first: one that follows another is not beside it.
+        // For equal times the end comes first: consecutive requests are not simultaneous.
         changes.sort_unstable();
         let mut under_way = 0;
         let counts = changes.iter().map(|(_, change)| {
@@ -172,7 +172,7 @@ impl Requests {
         usize::try_from(counts.max().unwrap_or(0)).unwrap_or(0)
     }
 
-    /// When the last byte of the last response arrived; absent where one of those asked for was not answered.
+    /// When the last byte of the last response arrived; `None` if a request was not answered.
     pub fn end(&self) -> Option<Offset> {
         if self.answered() < usize::try_from(self.asked).unwrap_or(usize::MAX) {
             return None;
@@ -180,12 +180,12 @@ impl Requests {
         self.exchanges.iter().filter_map(|exchange| exchange.response_end).map(|end| end.at).max()
     }
 
-    /// Why the first of those failed that did.
+    /// Why the first failed request failed.
     pub fn failure(&self) -> Option<&Failure> {
         self.exchanges.iter().find_map(|exchange| exchange.failure.as_ref())
     }
 
-    /// How long the others took beyond `first`, the end of the first response.
+    /// How long the other requests took beyond `first`, the end of the first response.
     pub fn time_after(&self, first: Offset) -> Duration {
         self.end().map_or(Duration::ZERO, |end| end.since(first))
     }

@@ -7,35 +7,35 @@ use super::{Connection, Failure, Mark, Requests};
 /// One visit to a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Its number within the run, from 0, warm-up included.
+    /// Index within the run, from 0, warm-up included.
     pub sequence: u32,
-    /// Whether it was measured to warm up: shown apart, never pooled.
+    /// Whether it was a warm-up: shown separately, never pooled.
     pub warmup: bool,
-    /// The URL that was asked for.
+    /// The requested URL.
     pub requested_url: String,
     /// Connections whose responses redirected, in order; empty without redirects.
     pub redirects: Vec<Connection>,
     /// The last connection: the one that answered, or failed.
     pub connection: Connection,
-    /// Where several requests were made: all of them, and the connections beside. `connection` is then the first of
-    /// these, with the first exchange.
+    /// With several requests: all of them, and the additional connections. `connection` is then the first connection,
+    /// with the first exchange.
     pub requests: Option<Box<Requests>>,
 }
 
 impl Sample {
-    /// Why it did not come to its end, if it did not.
+    /// Why it did not complete, if it did not.
     pub fn failure(&self) -> Option<&Failure> {
         let of_requests = || self.requests.as_ref().and_then(|requests| requests.failure());
         self.connection.failure.as_ref().or_else(of_requests)
     }
 
-    /// Every connection that the visit's answer came over: one, unless several requests were made.
+    /// All connections that carried the visit's answer: one, unless several requests were made.
     pub fn connections(&self) -> impl Iterator<Item = &Connection> {
         let further = self.requests.iter().flat_map(|requests| &requests.further);
         std::iter::once(&self.connection).chain(further)
     }
 
-    /// How long the last of several responses came after the first; nothing where there was one request.
+    /// Time from the end of the first response to the end of the last; zero with a single request.
     pub fn time_after_first_response(&self) -> Duration {
         let first = self.connection.marks.at(Mark::ResponseEnd);
         let requests = self.requests.as_ref().zip(first);

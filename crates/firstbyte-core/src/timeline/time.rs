@@ -1,12 +1,12 @@
-//! Time as data: offsets from a connection's origin, and which clock they were read from.
+//! Time as data: offsets from a connection's origin, and the clock they were read from.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since the connection's origin (the moment the attempt was begun).
+/// Nanoseconds since the connection's origin (the moment the attempt began).
 ///
-/// Signed, so that a kernel stamp that maps to just before the origin stays representable.
+/// Signed, so that a kernel timestamp that maps to just before the origin remains representable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offset(i64);
 
@@ -24,7 +24,7 @@ impl Offset {
         self.0
     }
 
-    /// Time from `earlier` to `self`; zero when `earlier` is the later one.
+    /// Time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -44,27 +44,28 @@ impl Sub<Duration> for Offset {
     }
 }
 
-/// Where a time was read.
+/// Source of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {
-    /// The kernel stamped the packet as it passed the device (`SO_TIMESTAMPING`, or a capture).
+    /// The kernel timestamped the packet as it passed the device (`SO_TIMESTAMPING`, or a capture).
     Kernel,
-    /// Derived from kernel measurements without a stamp of its own: the arrival of the SYN/ACK,
-    /// as the departure of the SYN plus the kernel's round-trip time for it.
+    /// Derived from kernel measurements without a timestamp of its own: the arrival of the SYN/ACK, as the departure
+    /// of the SYN plus the kernel's round-trip time for it.
     KernelDerived,
-    /// The process read the monotonic clock: includes the wait to be scheduled.
+    /// The process read the monotonic clock: includes scheduling delay.
     User,
     /// No clock: virtual time of a prediction.
     Simulated,
-    /// Another program read a clock of its own and says what it said: a browser, another client.
+    /// Another program, such as a browser or another client, reported a time from its own clock.
     Reported {
-        /// The clock's steps, nanoseconds: a time is off by up to that, either way. A browser's are 100 µs or 1 ms.
+        /// Resolution of the clock, nanoseconds: a time may be off by this much in either direction. A browser's is
+        /// 100 µs or 1 ms.
         resolution_ns: u32,
     },
 }
 
 impl Clock {
-    /// The name used in stored forms.
+    /// Name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -75,7 +76,7 @@ impl Clock {
         }
     }
 
-    /// The steps of a clock that another program read; absent where they are too small to matter.
+    /// Resolution of another program's clock; `None` if it is too small to matter.
     pub const fn resolution(self) -> Option<Duration> {
         match self {
             Self::Reported { resolution_ns: ns @ 1.. } => Some(Duration::from_nanos(ns as u64)),
@@ -93,9 +94,9 @@ impl fmt::Display for Clock {
 /// A point in time and the clock it was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// When.
+    /// Point in time.
     pub at: Offset,
-    /// Read from which clock.
+    /// Clock it was read from.
     pub clock: Clock,
 }
 
@@ -105,7 +106,7 @@ impl Stamp {
         Self { at, clock: Clock::User }
     }
 
-    /// A time stamped by the kernel.
+    /// A time from a kernel timestamp.
     pub const fn kernel(at: Offset) -> Self {
         Self { at, clock: Clock::Kernel }
     }

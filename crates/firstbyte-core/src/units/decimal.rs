@@ -5,7 +5,7 @@
 pub(super) struct Decimal<'a> {
     text: &'a str,
     digits: u128,
-    /// How many of the digits are decimals.
+    /// Number of decimal places.
     decimals: u32,
 }
 
@@ -13,14 +13,14 @@ pub(super) struct Decimal<'a> {
 const MOST_DIGITS: usize = 20;
 
 impl<'a> Decimal<'a> {
-    /// The number that `text` begins with, and what follows it, spaces apart. `None` where there is no
-    /// number or one of too many digits to be meant.
+    /// Reads the number at the start of `text`, and returns the text after it, without spaces in between. `None`
+    /// without a number, or if it has too many digits to be intended.
     pub(super) fn read(text: &'a str) -> Option<(Self, &'a str)> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // Zeros at either end say nothing.
+        // Zeros at either end do not matter.
         let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
         let any_digit = number.bytes().any(|b| b.is_ascii_digit());
         if !any_digit || fraction.contains('.') || whole.len() + fraction.len() > MOST_DIGITS {
@@ -32,14 +32,14 @@ impl<'a> Decimal<'a> {
         Some((Self { text: number, digits, decimals }, unit.trim_start()))
     }
 
-    /// So many times `unit`, to the nearest whole number, halves up; `None` above 2^64 - 1.
+    /// Multiplies by `unit` and rounds to the nearest integer, halves up; `None` above 2^64 - 1.
     pub(super) fn times_rounded(self, unit: u64) -> Option<u64> {
         let scale = 10_u128.pow(self.decimals);
         let product = self.digits.checked_mul(u128::from(unit))?;
         u64::try_from(product.checked_add(scale / 2)? / scale).ok()
     }
 
-    /// So many times `unit`: `Some(None)` where that is no whole number, `None` above 2^64 - 1.
+    /// Multiplies by `unit`: `Some(None)` if the result is not an integer, `None` above 2^64 - 1.
     pub(super) fn times_exact(self, unit: u64) -> Option<Option<u64>> {
         let scale = 10_u128.pow(self.decimals);
         let product = self.digits.checked_mul(u128::from(unit))?;

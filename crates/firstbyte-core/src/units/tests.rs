@@ -92,7 +92,7 @@ fn nothing_overflows() {
     assert_eq!(size(&format!("{most}")), Ok(most));
     assert!(size("18446744073709551616").is_err() && size("99999999999999999999TiB").is_err());
     assert!(parse_rate("99999999999999999999tbit").is_err());
-    // As many digits as one likes to type: refused, or read; never a panic.
+    // Any number of digits is refused or read, and never panics.
     for digits in 1..200 {
         let text = format!("{}.{}", "9".repeat(digits), "9".repeat(digits));
         for unit in ["ns", "d", "TiB", "Gbit/s", "%"] {
@@ -107,7 +107,7 @@ fn nothing_overflows() {
 fn what_is_printed_is_read_back() {
     let mut random = fastrand::Rng::with_seed(17);
     for _ in 0..50_000 {
-        // Numbers of every length, and whole ones of every unit.
+        // Numbers of every length, and whole multiples of every unit.
         let number = random.u64(..) >> random.u32(0..64);
         let tens = 10_u64.pow(random.u32(0..19));
         for number in [number, number / tens * tens, number & !0xF_FFFF] {

@@ -1,23 +1,23 @@
-//! What a ClientHello offers to take up again.
+//! Resumption offers of a ClientHello.
 //!
-//! Input: the bytes of a TLS stream from its beginning. Output: the offers that decide whether a
-//! handshake can be a short one. Hostile bytes give `None`, never a panic.
+//! Input: the bytes of a TLS stream from its beginning. Output: the offers that decide whether a handshake can be
+//! abbreviated. Hostile bytes give `None`, never a panic.
 
 use super::cursor::ByteCursor;
 
 /// The offers of a ClientHello (RFC 8446 §4.1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
-    /// Length of `legacy_session_id`, bytes. A client of TLS 1.3 fills it with random bytes
-    /// (RFC 8446 §D.4): alone it offers nothing.
+    /// Length of `legacy_session_id`, bytes. A TLS 1.3 client fills it with random bytes (RFC 8446 §D.4): on its own
+    /// it offers nothing.
     pub session_id_bytes: u8,
     /// Length of the ticket in the `session_ticket` extension (RFC 5077 §3.2).
     pub ticket_bytes: u16,
-    /// There is a `pre_shared_key` extension (RFC 8446 §4.2.11).
+    /// Whether the `pre_shared_key` extension is present (RFC 8446 §4.2.11).
     pub pre_shared_key: bool,
-    /// There is an `early_data` extension (RFC 8446 §4.2.10).
+    /// Whether the `early_data` extension is present (RFC 8446 §4.2.10).
     pub early_data: bool,
-    /// Length of the records that hold the message, with their headers, bytes.
+    /// Length of the records that contain the message, including their headers, bytes.
     pub record_bytes: usize,
 }
 
@@ -26,7 +26,7 @@ const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 
 impl ClientHello {
-    /// Reads the ClientHello that `stream` begins with, if it is there as a whole.
+    /// Parses the ClientHello at the start of `stream`, if it is complete.
     pub fn at_start_of(stream: &[u8]) -> Option<Self> {
         let (message, record_bytes) = first_message(stream)?;
         let mut reader = ByteCursor::new(&message);

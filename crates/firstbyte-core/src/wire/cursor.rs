@@ -1,25 +1,25 @@
-//! Bytes taken from the front, numbers in network byte order.
+//! A cursor that takes bytes from the front and reads numbers in network byte order.
 //!
-//! The one reader of TLS messages, QUIC packets and frames, here, in `passive` and in the lab's server. What
-//! is not there is `None`, and then nothing more is taken on trust: a cursor never panics.
+//! The one reader of TLS messages, QUIC packets and frames, here, in `passive` and in the lab's server. Missing bytes
+//! yield `None`, and the cursor never panics.
 //!
-//! Readers that are not this one, and why: `passive::layers` looks at fixed places of headers of which a
-//! capture may have kept only a part, and has to tell that from a header that is wrong; `passive::pcap`
-//! reads in the byte order of the file; `passive::packed` reads its own LEB128, which never leaves the
-//! process; `wire::tls` and `wire::http2` are fed any pieces of a stream, and keep state instead.
+//! Other readers, and why they exist: `passive::layers` reads fixed offsets of headers that a capture may have
+//! truncated, and must tell that from a wrong header; `passive::pcap` reads in the byte order of the file;
+//! `passive::packed` reads its own LEB128, which never leaves the process; `wire::tls` and `wire::http2` accept
+//! arbitrary pieces of a stream, and keep state instead.
 
 /// Takes bytes from the front.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteCursor<'a>(&'a [u8]);
 
 impl<'a> ByteCursor<'a> {
-    /// At the beginning of `bytes`.
+    /// Creates a cursor at the beginning of `bytes`.
     #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// What has not been taken.
+    /// Bytes not taken yet.
     #[inline]
     pub const fn rest(&self) -> &'a [u8] {
         self.0
@@ -31,7 +31,7 @@ impl<'a> ByteCursor<'a> {
         self.0.is_empty()
     }
 
-    /// So many bytes.
+    /// Takes `bytes` bytes.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
@@ -46,38 +46,38 @@ impl<'a> ByteCursor<'a> {
         Some(*taken)
     }
 
-    /// A number of one byte.
+    /// Reads a one-byte number.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }
 
-    /// A number of two bytes.
+    /// Reads a two-byte number.
     #[inline]
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// A number of three bytes.
+    /// Reads a three-byte number.
     #[inline]
     pub fn u24(&mut self) -> Option<u32> {
         self.array().map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
     }
 
-    /// A number of four bytes.
+    /// Reads a four-byte number.
     #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A number of so many bytes, eight at most.
+    /// Reads a number of `bytes` bytes, at most eight.
     #[inline]
     pub fn number(&mut self, bytes: usize) -> Option<u64> {
         debug_assert!(bytes <= 8, "a number of {bytes} bytes");
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// A number whose first two bits say how long it is (RFC 9000 §16).
+    /// Reads a number whose first two bits encode its length (RFC 9000 §16).
     #[inline]
     pub fn quic_number(&mut self) -> Option<u64> {
         let length = 1 << (self.0.first()? >> 6);
@@ -85,21 +85,21 @@ impl<'a> ByteCursor<'a> {
         Some(number & (u64::MAX >> (64 - 8 * length + 2)))
     }
 
-    /// Bytes behind their number, which takes one byte.
+    /// Reads bytes prefixed by a one-byte length.
     #[inline]
     pub fn block8(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(length.into())
     }
 
-    /// Bytes behind their number, which takes two bytes.
+    /// Reads bytes prefixed by a two-byte length.
     #[inline]
     pub fn block16(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(length.into())
     }
 
-    /// As [`Self::block16`], or as much of it as there is; and whether the end was cut off.
+    /// Like [`Self::block16`], but returns a truncated block too, and whether it was truncated.
     #[inline]
     pub fn block16_or_rest(&mut self) -> Option<(&'a [u8], bool)> {
         let length = usize::from(self.u16()?);
@@ -107,7 +107,7 @@ impl<'a> ByteCursor<'a> {
         Some((self.take(length.min(self.0.len()))?, cut))
     }
 
-    /// Bytes behind their number, as [`Self::quic_number`] reads it.
+    /// Reads bytes prefixed by a length, encoded as for [`Self::quic_number`].
     #[inline]
     pub fn quic_block(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.quic_number()?).ok()?;

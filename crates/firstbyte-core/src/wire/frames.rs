@@ -1,12 +1,12 @@
-//! Bytes to the frames of QUIC packets that were opened (RFC 9000 §19).
+//! Parses the frames of decrypted QUIC packets (RFC 9000 §19).
 //!
-//! Input: what a packet holds, in the clear. Output: its frames, as far as it matters here which bytes they
-//! carry and what they acknowledge. Hostile bytes end the list, never panic.
+//! Input: a packet's plaintext payload. Output: its frames, reduced to the bytes they carry and the packets they
+//! acknowledge. Hostile bytes end the list and never panic.
 
 use super::cursor::ByteCursor;
 use super::quic::PacketKind;
 
-/// Packets are numbered apart in each of these (RFC 9000 §12.3).
+/// Packet number space (RFC 9000 §12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// Initial packets.
@@ -18,7 +18,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// Where packets of this kind are numbered, if they are.
+    /// The space for packets of this kind, if they have numbers.
     pub const fn for_packet(kind: PacketKind) -> Option<Self> {
         match kind {
             PacketKind::Initial => Some(Self::Initial),
@@ -29,51 +29,51 @@ impl Space {
     }
 }
 
-/// A frame.
+/// A QUIC frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// So many bytes of nothing.
+    /// Run of padding bytes.
     Padding(u64),
-    /// Asks to be acknowledged.
+    /// Elicits an acknowledgement.
     Ping,
     /// Acknowledges packets.
     Ack {
-        /// From and to, both included, the largest first.
+        /// First and last packet number of each range, inclusive, largest range first.
         ranges: Vec<(u64, u64)>,
-        /// As it was sent: to be multiplied by two to the power of the sender's exponent, microseconds.
+        /// Delay as sent, to be multiplied by two to the power of the sender's exponent, microseconds.
         delay: u64,
     },
-    /// Bytes of the handshake.
+    /// Handshake bytes.
     Crypto {
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// What they are.
+        /// The bytes.
         data: &'a [u8],
     },
-    /// Bytes of a stream.
+    /// Stream bytes.
     Stream {
-        /// Which.
+        /// Stream ID.
         id: u64,
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// The stream ends with them.
+        /// Whether the stream ends with these bytes.
         fin: bool,
     },
-    /// Of another type.
+    /// Any other type.
     Other {
-        /// Its type.
+        /// Frame type.
         kind: u64,
-        /// The numbers that it begins with, in order: of one with a text or a token behind them, how long that is too.
+        /// Leading numeric fields, in order, including the length of a text or token that follows them.
         numbers: Vec<u64>,
-        /// The connection ID in it, where it has one.
+        /// Connection ID, if the frame has one.
         id: &'a [u8],
     },
 }
 
 impl Frame<'_> {
-    /// Whether it asks for an acknowledgement (RFC 9002 §2).
+    /// Whether the frame is ack-eliciting (RFC 9002 §2).
     pub const fn elicits(&self) -> bool {
         const CLOSE: u64 = 0x1c;
         const CLOSE_APPLICATION: u64 = 0x1d;
@@ -82,7 +82,7 @@ impl Frame<'_> {
     }
 }
 
-/// The frames of a packet, in order.
+/// Iterates over the frames of a packet, in order.
 pub fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut reader = ByteCursor::new(payload);
     std::iter::from_fn(move || frame(&mut reader))
@@ -157,7 +157,7 @@ fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
             numbered(reader, 1)?;
             reader.quic_block()?;
         }
-        // What is behind a frame that is not known cannot be read: it is the last.
+        // An unknown frame has unknown length, so nothing after it can be parsed: it is the last.
         _ => {
             let rest = reader.rest().len();
             reader.take(rest)?;

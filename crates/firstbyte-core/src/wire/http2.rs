@@ -1,7 +1,7 @@
 //! HTTP/2 frame headers (RFC 9113 §4.1).
 //!
-//! Input: the decrypted bytes of one direction, in order, in pieces of any size. Output: the type
-//! and place of each frame. Payloads are skipped, not kept.
+//! Input: the decrypted bytes of one direction, in order, in pieces of any size. Output: the type and offset of each
+//! frame. Payloads are skipped, not kept.
 
 /// Type of a frame (RFC 9113 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl FrameType {
         }
     }
 
-    /// The name in the RFC.
+    /// Name in the RFC.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Data => "DATA",
@@ -55,14 +55,14 @@ impl FrameType {
     }
 }
 
-/// A frame's header and where it stood.
+/// A frame's header and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What it is.
+    /// Frame type.
     pub frame_type: FrameType,
     /// Flags, as on the wire.
     pub flags: u8,
-    /// Stream; 0 is the connection.
+    /// Stream ID; 0 is the connection.
     pub stream: u32,
     /// Payload length, bytes.
     pub payload_bytes: u32,
@@ -71,13 +71,13 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// SETTINGS and PING acknowledgements (RFC 9113 §6.5, §6.7).
+    /// Whether this is a SETTINGS or PING acknowledgement (RFC 9113 §6.5, §6.7).
     pub const fn is_ack(&self) -> bool {
         matches!(self.frame_type, FrameType::Settings | FrameType::Ping) && self.flags & 1 != 0
     }
 }
 
-/// What a client sends before its first frame (RFC 9113 §3.4).
+/// Connection preface, which a client sends before its first frame (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Reads the frame headers of one direction.

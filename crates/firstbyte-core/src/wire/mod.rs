@@ -1,4 +1,4 @@
-//! Bytes to messages. Incremental, bounded in memory, never panics.
+//! Parses messages from bytes. Incremental, bounded in memory, never panics.
 
 pub mod client_hello;
 pub mod cursor;

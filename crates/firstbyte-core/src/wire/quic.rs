@@ -1,7 +1,7 @@
-//! QUIC packets, as far as they can be told apart without keys (RFC 9000 §17, RFC 9369 §3.2).
+//! QUIC packets, as far as they are distinguishable without keys (RFC 9000 §17, RFC 9369 §3.2).
 //!
-//! Input: one UDP datagram. Output: the kinds and lengths of the packets in it. Nothing is decrypted.
-//! Hostile bytes end the list, never panic.
+//! Input: one UDP datagram. Output: the kinds and lengths of its packets. Nothing is decrypted. Hostile bytes end the
+//! list and never panic.
 
 use super::cursor::ByteCursor;
 
@@ -14,11 +14,11 @@ pub enum PacketKind {
     ZeroRtt,
     /// Carries the rest of the handshake.
     Handshake,
-    /// The server asks for proof of the address.
+    /// The server validates the client's address.
     Retry,
-    /// The server names the versions it speaks.
+    /// The server lists the versions it supports.
     VersionNegotiation,
-    /// With a short header: all that follows the handshake.
+    /// Packet with a short header: everything after the handshake.
     OneRtt,
 }
 
@@ -32,7 +32,7 @@ impl PacketKind {
         Self::OneRtt,
     ];
 
-    /// The kind with this name.
+    /// Finds a kind by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -50,14 +50,14 @@ impl PacketKind {
     }
 }
 
-/// The name in flights of a datagram that only acknowledges.
+/// Name, in flights, of a datagram that only acknowledges.
 pub const ACKNOWLEDGMENT: &str = "(acknowledgment)";
-/// The least that a datagram with an Initial packet is filled up to, from a server one that is to be
-/// acknowledged (RFC 9000 §14.1).
+/// Minimum size of a datagram with an Initial packet; from a server, only if the packet is ack-eliciting (RFC 9000
+/// §14.1).
 pub const SMALLEST_INITIAL: usize = 1_200;
 
-/// Whether `datagram` only acknowledges Initial packets, coming from a server: one that held more of
-/// the handshake would be filled up to [`SMALLEST_INITIAL`].
+/// Whether `datagram`, sent by a server, only acknowledges Initial packets: with more of the handshake it would be
+/// padded to [`SMALLEST_INITIAL`].
 pub fn only_acknowledges(datagram: &[u8]) -> bool {
     let mut kinds = packets(datagram).map(|packet| packet.kind).peekable();
     datagram.len() < SMALLEST_INITIAL
@@ -68,11 +68,11 @@ pub fn only_acknowledges(datagram: &[u8]) -> bool {
 /// A packet in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its kind.
+    /// Packet kind.
     pub kind: PacketKind,
-    /// Its version; absent with a short header.
+    /// QUIC version; absent with a short header.
     pub version: Option<u32>,
-    /// Its length with its header, bytes.
+    /// Length including the header, bytes.
     pub bytes: usize,
 }
 
@@ -81,8 +81,7 @@ const FIXED_BIT: u8 = 0x40;
 /// RFC 9369 §3.1.
 const VERSION_2: u32 = 0x6b33_43cf;
 
-/// The packets of `datagram`, in order. What is no packet, such as padding behind the last one, is
-/// left out.
+/// The packets of `datagram`, in order. Other bytes, such as padding after the last packet, are left out.
 pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet> + '_ {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -92,7 +91,7 @@ pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet> + '_ {
     })
 }
 
-/// The connection ID that `datagram` is for, where it begins with a long header (RFC 8999 §5.1).
+/// Destination connection ID of `datagram`, if it begins with a long header (RFC 8999 §5.1).
 pub fn destination(datagram: &[u8]) -> Option<&[u8]> {
     let mut reader = ByteCursor::new(datagram);
     let is_long = reader.u8()? & LONG_HEADER != 0;
@@ -100,14 +99,14 @@ pub fn destination(datagram: &[u8]) -> Option<&[u8]> {
     reader.block8().filter(|_| is_long)
 }
 
-/// The packet that `bytes` begin with, which `lead` the datagram or follow another.
+/// Parses the packet at the start of `bytes`; `lead` tells whether it is the datagram's first.
 fn first_packet(bytes: &[u8], lead: bool) -> Option<Packet> {
     let first = *bytes.first()?;
     let whole = bytes.len();
     if first & LONG_HEADER == 0 {
         // A packet with a short header takes the rest of the datagram.
         let short = Packet { kind: PacketKind::OneRtt, version: None, bytes: whole };
-        // The fixed bit may be greased (RFC 9287); behind a packet, without it, there is padding.
+        // The fixed bit may be greased (RFC 9287); after another packet, bytes without it are padding.
         return (lead || first & FIXED_BIT != 0).then_some(short);
     }
     let mut reader = ByteCursor::new(&bytes[1..]);

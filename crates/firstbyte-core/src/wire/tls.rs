@@ -1,10 +1,9 @@
-//! TLS records and handshake messages, as far as they can be read without keys.
+//! TLS records and handshake messages, as far as they are readable without keys.
 //!
-//! Input: the bytes of one direction of a connection, in order, in pieces of any size. Output:
-//! one name per record or handshake message. Nothing is decrypted; what is encrypted is counted.
+//! Input: the bytes of one direction of a connection, in order, in pieces of any size. Output: one event per record or
+//! handshake message. Nothing is decrypted; encrypted records are only counted.
 
-/// Whether `version` is TLS 1.3 in any of its drafts and experiments, in which an echoed session ID
-/// means nothing.
+/// Whether `version` is TLS 1.3 or one of its drafts and experiments, in which an echoed session ID means nothing.
 pub const fn is_tls13(version: u16) -> bool {
     matches!(version, 0x0304 | 0x7f00..=0x7fff | 0x7e00..=0x7eff | 0xfb00..=0xfbff)
 }
@@ -22,21 +21,21 @@ pub enum ContentType {
     ApplicationData,
 }
 
-/// Something that was read from the byte stream.
+/// An item parsed from the byte stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A handshake message in the clear.
+    /// A plaintext handshake message.
     Handshake {
-        /// Its name in RFC 8446 or RFC 5246.
+        /// Name in RFC 8446 or RFC 5246.
         name: &'static str,
-        /// Its length with its four-byte header.
+        /// Length including the four-byte header.
         bytes: u32,
     },
-    /// A record that is encrypted, or is no handshake record.
+    /// An encrypted record, or one that is not a handshake record.
     Record {
-        /// Its type as the header says (TLS 1.3 says ApplicationData for all that is encrypted).
+        /// Type in the header (in TLS 1.3 ApplicationData for everything encrypted).
         content_type: ContentType,
-        /// Its payload's length.
+        /// Length of the payload.
         bytes: u16,
     },
 }
@@ -44,7 +43,7 @@ pub enum Event {
 /// The bytes are not TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotTls {
-    /// Offset in the stream at which they stopped being it.
+    /// Offset in the stream of the first invalid byte.
     pub offset: u64,
 }
 
@@ -55,13 +54,13 @@ pub struct RecordScanner {
     record_start: u64,
     header: [u8; 5],
     header_len: usize,
-    /// Payload bytes of the current record still to come.
+    /// Payload bytes of the current record not yet received.
     payload_left: u16,
     content_type: Option<ContentType>,
     handshake: HandshakeScanner,
     /// After ChangeCipherSpec, TLS 1.2 handshake records are encrypted.
     encrypted: bool,
-    /// The first bytes of a handshake record that should be encrypted.
+    /// First bytes of a handshake record that should be encrypted.
     opening: [u8; 4],
     opening_len: usize,
 }
@@ -71,12 +70,11 @@ struct HandshakeScanner {
     header: [u8; 4],
     header_len: usize,
     body_left: u32,
-    /// So far, this is a ServerHello with the random value of a HelloRetryRequest.
+    /// Whether this is, so far, a ServerHello with the random value of a HelloRetryRequest.
     retry: bool,
 }
 
-/// The random value that makes a ServerHello a HelloRetryRequest (RFC 8446 §4.1.3), and where it
-/// stands in the message's body.
+/// Random value that makes a ServerHello a HelloRetryRequest (RFC 8446 §4.1.3), and its offset in the message's body.
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
@@ -87,7 +85,7 @@ impl RecordScanner {
     /// Feeds the next bytes; `found` is called once per message or record, at its last byte.
     ///
     /// # Errors
-    /// [`NotTls`] when a record header is none; the scanner is then of no further use.
+    /// [`NotTls`] if a record header is invalid; the scanner is unusable from then on.
     pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Event)) -> Result<(), NotTls> {
         while !bytes.is_empty() {
             let taken = self.feed_record(bytes, &mut found)?;
@@ -96,10 +94,10 @@ impl RecordScanner {
         Ok(())
     }
 
-    /// Feeds the next bytes up to the end of the record under way; gives how many that were.
+    /// Feeds the next bytes up to the end of the current record; returns their number.
     ///
     /// # Errors
-    /// As [`Self::feed`].
+    /// Same as [`Self::feed`].
     pub fn feed_record(
         &mut self,
         bytes: &[u8],
@@ -121,13 +119,13 @@ impl RecordScanner {
         Ok(total)
     }
 
-    /// Whether the bytes fed so far end where a record ends.
+    /// Whether the bytes fed so far end at a record boundary.
     pub const fn at_record_end(&self) -> bool {
         self.content_type.is_none() && self.header_len == 0
     }
 
-    /// How many bytes can come next that are surely of one record: the rest of its header or, once
-    /// that is known, of its payload.
+    /// Number of following bytes that certainly belong to one record: the rest of its header or, once that is known,
+    /// of its payload.
     pub const fn sure_of_record(&self) -> usize {
         match self.content_type {
             None => self.header.len() - self.header_len,
@@ -135,12 +133,12 @@ impl RecordScanner {
         }
     }
 
-    /// Offset in the stream of the first byte of the record fed last, whole or not.
+    /// Offset in the stream of the first byte of the record fed last, even if incomplete.
     pub const fn record_start(&self) -> u64 {
         self.record_start
     }
 
-    /// Offset in the stream behind the bytes fed last.
+    /// Offset in the stream after the bytes fed last.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
@@ -214,8 +212,8 @@ impl RecordScanner {
         }
     }
 
-    /// Whether the record is a hello in the clear: TLS 1.3 sends a ChangeCipherSpec that means
-    /// nothing between the hellos of a HelloRetryRequest (RFC 8446 §D.4).
+    /// Whether the record is a plaintext hello: between the hellos of a HelloRetryRequest, TLS 1.3 sends a
+    /// ChangeCipherSpec that means nothing (RFC 8446 §D.4).
     fn opens_hello(&self) -> bool {
         let [kind, a, b, c] = self.opening;
         let record = u32::from_be_bytes([0, 0, self.header[3], self.header[4]]);
@@ -282,7 +280,7 @@ impl HandshakeScanner {
     }
 }
 
-/// The name of a handshake message type (IANA TLS HandshakeType).
+/// Name of a handshake message type (IANA TLS HandshakeType).
 pub const fn handshake_name(kind: u8) -> &'static str {
     match kind {
         0 => "HelloRequest",
@@ -364,7 +362,7 @@ mod tests {
         bytes
     }
 
-    /// What a server sends that wants another key share, up to its encrypted messages.
+    /// Messages from a server that requests another key share, up to its encrypted ones.
     fn with_retry() -> Vec<u8> {
         let mut bytes = hello(2, RETRY);
         bytes.extend([20, 3, 3, 0, 1, 1]);

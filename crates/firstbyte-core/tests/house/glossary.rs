@@ -1,16 +1,16 @@
-//! The glossary: every term is used by another document, once, and stands in the order of the alphabet.
+//! Checks the glossary: each term appears once, in alphabetical order, and another document uses it.
 
 use std::fs;
 
 use crate::workspace;
 
-/// Lower case, words apart by one space.
+/// Normalises to lower case with single spaces.
 fn plain(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c == '_').filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Names of the entries: bold at the beginning of a line, without what is in parentheses.
+/// Names of the entries: bold text at the beginning of a line, without parentheses.
 fn terms(glossary: &str) -> Vec<String> {
     let bold = glossary.lines().filter_map(|line| line.strip_prefix("**")?.split_once(".**"));
     bold.map(|(term, _)| plain(term.split(" (").next().unwrap_or_default())).collect()

@@ -1,5 +1,5 @@
-//! The layout in `crates/LAYOUT.md`, held against the sources of all crates: a module imports from rows above its own,
-//! and every module has a row. Tests may import from anywhere.
+//! Checks the layout in `crates/LAYOUT.md` against the sources of all crates: a module imports only from rows above
+//! its own, and every module has a row. Tests may import from anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace;
 
-/// Rows of modules, from above, by crate.
+/// Row of each module, from the top, by crate.
 type Layout = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// Names in backticks.
@@ -15,7 +15,7 @@ fn quoted(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The table below "## Layout": crate, module or modules, what.
+/// Parses the table below "## Layout": crate, module or modules, description.
 fn layout(document: &str) -> Layout {
     let (_, section) = document.split_once("\n## Layout\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
@@ -35,7 +35,7 @@ fn layout(document: &str) -> Layout {
     layout
 }
 
-/// One import of one module by another, with the file in which it stands.
+/// An import of one module by another, with the importing file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Import {
     from: String,
@@ -43,7 +43,7 @@ struct Import {
     file: String,
 }
 
-/// A source's lines without comments and tests, and the modules that are declared for tests only.
+/// A source's lines without comments and tests, and the modules declared for tests only.
 fn without_tests(source: &str) -> (String, Vec<String>) {
     let (mut kept, mut of_tests) = (String::new(), Vec::new());
     let mut lines = source.lines();
@@ -57,7 +57,7 @@ fn without_tests(source: &str) -> (String, Vec<String>) {
             kept.push('\n');
             continue;
         }
-        // The item: one line, or up to a line as far left that closes it.
+        // The item: one line, or up to the closing line with the same indentation.
         let item = lines.by_ref().find(|line| !line.trim_start().starts_with(['#', '/']));
         let item = item.unwrap_or_default();
         let left = &item[..item.len() - item.trim_start().len()];
@@ -75,7 +75,7 @@ fn without_tests(source: &str) -> (String, Vec<String>) {
     (kept, of_tests)
 }
 
-/// First names of paths that begin at the crate's root: after `crate::`, or `super::` as often as `depth` says.
+/// First names of paths that begin at the crate's root: after `crate::`, or after `depth` times `super::`.
 fn root_names(code: &str, depth: usize) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for root in ["crate::".to_owned(), "super::".repeat(depth)] {
@@ -116,8 +116,8 @@ fn first_names(path: &str, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Modules and files below `directory`, whose modules are `depth` below the root. `top` is the module of the first
-/// level that all this belongs to, where it is not the root itself.
+/// Searches modules and files below `directory`, whose modules are `depth` below the root. `top` is the top-level
+/// module that contains them, unless they belong to the root itself.
 fn search(
     directory: &Path,
     depth: usize,
@@ -129,7 +129,7 @@ fn search(
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     let stem = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    // Who declares a module for tests is the file beside or above it: names are enough within a directory.
+    // A module for tests is declared in the file beside or above it, so names are unique enough within a directory.
     let mut of_tests = BTreeSet::new();
     let parent = directory.with_extension("rs");
     let declare = entries.iter().filter(|path| path.extension().is_some_and(|e| e == "rs"));
@@ -204,7 +204,7 @@ fn a_module_imports_from_rows_above_its_own() {
     assert!(seen > 100, "only {seen} imports found");
 }
 
-/// Crates of ours that `package` is made with, its tests apart.
+/// Our crates that `package` depends on, without its test dependencies.
 fn crates_used(package: &str) -> BTreeSet<String> {
     let manifest = workspace().join("crates").join(package).join("Cargo.toml");
     let text = fs::read_to_string(manifest).unwrap();

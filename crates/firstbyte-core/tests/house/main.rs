@@ -1,4 +1,5 @@
-//! What documents say of the project itself, held against its sources: `cargo test -p firstbyte-core --test house`.
+//! Checks statements in documents about the project itself against its sources: `cargo test -p firstbyte-core --test
+//! house`.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,11 +1,11 @@
-//! Names of functions, held against the sources of all crates: who greps for one arrives.
+//! Checks names of functions in the sources of all crates, so that grep finds them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::workspace;
 
-/// What every second function could be called: these say neither what it does nor of what.
+/// Names that would fit every second function: they reveal neither the action nor its object.
 const SAY_NOTHING: [&str; 4] = ["by", "of", "on", "to"];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -19,7 +19,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names of functions that a line defines.
+/// Names of the functions defined in a line.
 fn defined(line: &str) -> impl Iterator<Item = &str> {
     let code = line.split_once("//").map_or(line, |(before, _)| before);
     let after = code.split("fn ").skip(1);

@@ -1,11 +1,11 @@
-//! Page loads as different sources tell of them. Their stored forms are in `fixtures/navigation`, for whoever shows
-//! or reads page loads.
+//! Page loads as different sources report them. Their stored forms are in `fixtures/navigation`, for programs that
+//! show or read page loads.
 
 use crate::timeline::*;
 
 const MS: i64 = 1_000_000;
 
-/// Marks by their milliseconds.
+/// Marks with their times in milliseconds.
 fn marks(resolution_ns: u32, times: &[(Mark, f64)]) -> Marks {
     let mut marks = Marks::default();
     for (mark, ms) in times {
@@ -40,7 +40,7 @@ fn text(text: &str) -> Option<String> {
 
 const PAGE: &str = "https://shop.test/";
 
-/// The document, as a client says it loaded it.
+/// The load of the document as a client reports it.
 fn main(resolution_ns: u32, client: ClientFacts, version: &str) -> Sample {
     let mut connection = Connection { url: PAGE.into(), ..Connection::default() };
     connection.started_unix_ns = Some(1_795_183_509_123_000_000);
@@ -70,7 +70,7 @@ fn main(resolution_ns: u32, client: ClientFacts, version: &str) -> Sample {
     Sample { requested_url: PAGE.into(), connection, ..Sample::default() }
 }
 
-/// As Chromium's trace tells of it: every connection with its ends and its race, microseconds.
+/// A page load as Chromium's trace reports it: every connection with its addresses and its race, in microseconds.
 pub(super) fn chromium() -> Navigation {
     const STEP: u32 = 1_000;
     let client = ClientFacts {
@@ -232,7 +232,7 @@ pub(super) fn chromium() -> Navigation {
     }
 }
 
-/// As Firefox says over WebDriver BiDi: milliseconds, and nothing of connections.
+/// A page load as Firefox reports it over WebDriver BiDi: in milliseconds, without connections.
 pub(super) fn firefox() -> Navigation {
     const STEP: u32 = 1_000_000;
     let client =
@@ -273,7 +273,7 @@ pub(super) fn firefox() -> Navigation {
     }
 }
 
-/// As an exported HAR has it: connections by their numbers alone.
+/// A page load as in an exported HAR: connections have only numbers.
 pub(super) fn har() -> Navigation {
     const STEP: u32 = 1_000_000;
     let client = ClientFacts { name: "Chrome".into(), version: text("146"), tls_library: None };

@@ -14,7 +14,7 @@ fn written(page: &Navigation) -> Vec<u8> {
     out
 }
 
-/// With FIRSTBYTE_FIXTURES=write in the environment they are written anew.
+/// With FIRSTBYTE_FIXTURES=write in the environment, this test rewrites the fixtures.
 #[test]
 fn the_fixtures_are_what_is_written_and_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/navigation");
@@ -230,7 +230,7 @@ fn any_resource() -> impl Strategy<Value = (Resource, Option<prop::sample::Index
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What obeys the laws is read as it was written; what does not is refused.
+    /// A valid page load is read as it was written; an invalid one is refused.
     #[test]
     fn what_is_written_is_read(
         connections in vec(any_page_connection(), 0..4),

@@ -1,8 +1,8 @@
-//! Where a run was made: what may have had a part in its times.
+//! Environment of a run: everything that may have affected its times.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine and the software, without what would tell whose they are.
+/// The machine and the software, without anything that identifies the owner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -47,7 +47,7 @@ pub struct EnvironmentRecord {
     pub packet_stamps: Option<bool>,
 }
 
-/// A network interface that traffic may leave by.
+/// A network interface that outgoing traffic may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]

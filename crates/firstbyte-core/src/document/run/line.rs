@@ -1,4 +1,4 @@
-//! A sample as a line of a run file, and back.
+//! Converts between a sample and its line in a run file.
 
 use std::fmt;
 use std::io::Write;
@@ -37,11 +37,12 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
-/// Appends the line of `taken`, a visit to the cell with the URL `url`, to `out`, with its end, and
-/// before it the lines of facts that it refers to and that were not stored before.
+/// Appends the line of `taken`, a visit to the cell with the URL `url`, to `out`, with its line ending.
+///
+/// Facts that it refers to and that were not stored before precede it as lines of their own.
 ///
 /// # Errors
-/// None that can occur: the model has a stored form for everything.
+/// Cannot occur: the model has a stored form for everything.
 pub fn sample_line(
     taken: &Taken,
     url: &str,
@@ -49,7 +50,7 @@ pub fn sample_line(
     out: &mut Vec<u8>,
 ) -> std::io::Result<()> {
     let mut stored = StoredSample::from_sample(&taken.sample, url, interner);
-    // It stands before it.
+    // The row before it has this value.
     stored.connection.started_unix_ns = None;
     interner.fresh().iter().for_each(|line| out.extend_from_slice(line.as_bytes()));
     let row = taken.row();
@@ -96,15 +97,15 @@ pub fn sample_line(
     Ok(())
 }
 
-/// The sample of `line`, whole; `urls` are those of the cells.
+/// Parses the whole sample in `line`; `urls` are those of the cells.
 ///
 /// # Errors
-/// When it is not a sample's line, or refers to what is not there.
+/// The line is not a sample, or refers to something that does not exist.
 pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, LineError> {
     taken_in_detail(line, urls, facts, SampleDetail::Whole)
 }
 
-/// The same, with so much of it as `detail` says.
+/// Like [`taken`], with the given amount of `detail`.
 ///
 /// # Errors
 /// Those of [`taken`].
@@ -118,7 +119,7 @@ pub fn taken_in_detail(
         Some((row, behind)) => (row, Some(behind.len())),
         None => (row::row(line)?, None),
     };
-    // Looked at once as a whole, not string by string.
+    // Validate once as a whole, not string by string.
     let text = std::str::from_utf8(line).map_err(|error| LineError(error.to_string()))?;
     let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
     let rest = behind.and_then(|length| text.get(text.len() - length..));
@@ -144,8 +145,7 @@ fn slow(text: &str, row: &Row, url: &str, facts: &FactTable) -> Result<Sample, L
     sample.map_err(|missing| LineError(missing.to_string()))
 }
 
-/// Why the sample of `line` failed, "connect: connection refused by …"; absent when it did not, or
-/// cannot be read.
+/// Why the sample in `line` failed, "connect: connection refused by …"; `None` if it did not fail or cannot be parsed.
 pub fn failure(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Line {
@@ -173,7 +173,7 @@ mod tests {
     use crate::document::stored::tests::any_taken;
     use crate::timeline::{Certificate, Facts};
 
-    /// A sample with most that there can be, and lines of facts before it.
+    /// A sample with nearly all optional parts, preceded by lines of facts.
     const LINES: &[&str] = &[
         r#"{"fact":0,"kind":"messages","value":["ClientHello"]}"#,
         r#"{"fact":1,"kind":"tls","value":{"version":"TLSv1.3","handshake":"full"}}"#,
@@ -252,7 +252,7 @@ mod tests {
         );
     }
 
-    /// Each byte of the line in turn is another one, or missing, or there twice.
+    /// Each byte of the line in turn is replaced, removed or doubled.
     #[test]
     fn what_is_damaged_is_read_as_the_slow_way_reads_it() {
         let mut facts = FactTable::default();

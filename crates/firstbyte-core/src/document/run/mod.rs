@@ -1,4 +1,4 @@
-//! The stored form of a run: a header, then lines of samples and of facts that they share.
+//! The stored form of a run: a header, then lines with samples and the facts that they share.
 
 mod environment;
 mod line;
@@ -18,14 +18,15 @@ use crate::run::{Cell, Factor};
 
 /// Value of the field `format`.
 pub const RUN_FORMAT: &str = "firstbyte/run";
-/// Value of the field `version`. Since 2 there is a plan, and the command is as it may be shown to anybody; since 3 every
-/// line has a checksum.
+/// Value of the field `version`.
+///
+/// Version 2 added the plan, and removed secrets from the command. Version 3 added a checksum to every line.
 pub const RUN_VERSION: u32 = 3;
-/// What is wrong with a line that was changed.
+/// Error text for a line whose checksum does not match.
 pub const BROKEN: &str = "its checksum does not match";
-/// What is wrong with a line that was changed where its checksum stood.
+/// Error text for a line that lacks its checksum.
 pub const UNSEALED: &str = "its checksum is missing";
-/// How firstbyte begins a run file.
+/// First bytes of a run file written by firstbyte.
 const BEGIN: &[u8] = b"{\"format\":\"firstbyte/run\"";
 
 /// The first line of a run file.
@@ -36,10 +37,10 @@ pub struct RunHeader {
     pub version: u32,
     pub created_unix_ns: u64,
     pub firstbyte_version: String,
-    /// The command, program included, for people: without what lets somebody in. Up to version 1 it had that, and is
-    /// left out when it is read.
+    /// The command, program included, for people, without credentials. Up to version 1 it contained them, and it is
+    /// dropped when such a file is read.
     pub command: Vec<String>,
-    /// What was measured, as the program keeps it: what it goes on with.
+    /// The measured plan as the program keeps it, for continuing the run.
     #[serde(default)]
     pub plan: Value,
     pub design: DesignRecord,
@@ -50,7 +51,7 @@ pub struct RunHeader {
     pub environment: EnvironmentRecord,
 }
 
-/// A line that says that the run was continued here, and what has changed since.
+/// A line that marks where the run was continued, with the changes since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct ContinuedRecord {
@@ -63,7 +64,7 @@ pub struct ContinuedRecord {
 }
 
 impl ContinuedRecord {
-    /// Says that a run goes on as `header` says.
+    /// Creates the record of a run continued under `header`.
     pub fn from_header(header: &RunHeader) -> Self {
         Self {
             continued_unix_ns: header.created_unix_ns,
@@ -74,16 +75,16 @@ impl ContinuedRecord {
         }
     }
 
-    /// Its line, with its end.
+    /// Serialises the record as a line, with its line ending.
     ///
     /// # Errors
-    /// None that can occur.
+    /// Cannot occur.
     pub fn line(&self) -> Result<Vec<u8>, serde_json::Error> {
         sealed_line(self)
     }
 }
 
-/// An object as a line with a checksum, and with its end.
+/// Serialises an object as a line with checksum and line ending.
 fn sealed_line(object: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(object)?;
     seal(&mut line, 0);
@@ -91,7 +92,7 @@ fn sealed_line(object: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     Ok(line)
 }
 
-/// How the samples were to be taken.
+/// Design of the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -99,7 +100,7 @@ pub struct DesignRecord {
     pub warmup: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// What ends it instead of a number of rounds, as the user said it.
+    /// Stop condition that replaces a number of rounds, in the user's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     pub seed: u64,
@@ -108,17 +109,17 @@ pub struct DesignRecord {
     pub interval_ns: Option<u64>,
 }
 
-/// What was varied.
+/// A varied axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct AxisRecord {
     pub name: String,
-    /// In the order the user gave; the first one is what the others are compared with.
+    /// Values in the user's order; the others are compared with the first one.
     #[serde(default)]
     pub values: Vec<String>,
 }
 
-/// One way to connect.
+/// One way of connecting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct CellRecord {
@@ -138,7 +139,7 @@ pub struct FactorRecord {
 }
 
 impl CellRecord {
-    /// The stored form of `cell`.
+    /// Converts `cell` to its stored form.
     pub fn from_cell(cell: &Cell) -> Self {
         let factors = cell.factors.iter().map(|factor| FactorRecord {
             axis: factor.axis.clone(),
@@ -148,7 +149,7 @@ impl CellRecord {
         Self { factors: factors.collect(), url: cell.url.clone(), twin_of: cell.twin_of }
     }
 
-    /// The cell.
+    /// Converts back to a cell.
     pub fn cell(&self) -> Cell {
         let factors = self.factors.iter().map(|factor| Factor {
             axis: factor.axis.clone(),
@@ -159,30 +160,30 @@ impl CellRecord {
     }
 }
 
-/// Why a line is not the header of a run that can be read.
+/// Why a line is not the header of a readable run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It is something else.
+    /// The line is something else.
     NotARun,
     /// A later version of the format.
     Version(u32),
-    /// A run's header, but not a whole one.
+    /// The line is an incomplete run header.
     Invalid(String),
 }
 
 impl RunHeader {
-    /// Whether `line` is the begin of a run file, whatever its version.
+    /// Whether `line` begins a run file of any version.
     pub fn sniff(line: &[u8]) -> bool {
         line.starts_with(BEGIN) || named(line).is_some()
     }
 
-    /// Reads the first line of a run file.
+    /// Parses the first line of a run file.
     ///
     /// # Errors
-    /// When it is not the header of a run, or of a version above [`RUN_VERSION`].
+    /// The line is not the header of a run, or its version is above [`RUN_VERSION`].
     pub fn parse(line: &[u8]) -> Result<Self, HeaderError> {
         let invalid = |detail: &str| HeaderError::Invalid(detail.to_owned());
-        // Whatever the line then says of itself.
+        // Check the seal first, whatever the line contains.
         let seal = Seal::read(line);
         if seal == Seal::Broken && line.starts_with(BEGIN) {
             return Err(invalid(BROKEN));
@@ -206,22 +207,22 @@ impl RunHeader {
         }
     }
 
-    /// Whether every line of the run has a checksum, the first one included: where one is missing, a line is damaged.
+    /// Whether every line of the run has a checksum, including the first: a line without one is damaged.
     pub const fn is_sealed(&self) -> bool {
         self.version >= 3
     }
 
-    /// The first line, with its end.
+    /// Serialises the header as the first line, with its line ending.
     ///
     /// # Errors
-    /// None that can occur.
+    /// Cannot occur.
     pub fn line(&self) -> Result<Vec<u8>, serde_json::Error> {
         sealed_line(self)
     }
 
-    /// Why samples of `other` cannot be added to this run; absent when they can.
+    /// Why samples of `other` cannot be added to this run; `None` if they can.
     ///
-    /// The number of rounds may differ: a run can be made longer.
+    /// The number of rounds may differ: a run can be extended.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         let (a, b) = (&self.design, &other.design);
         if self.axes != other.axes || self.cells != other.cells {
@@ -239,13 +240,13 @@ impl RunHeader {
         }
     }
 
-    /// Its cells.
+    /// The cells of the run.
     pub fn cells(&self) -> Vec<Cell> {
         self.cells.iter().map(CellRecord::cell).collect()
     }
 }
 
-/// The version that a line with the right `format` gives.
+/// The version in a line with the right `format`.
 fn named(line: &[u8]) -> Option<u32> {
     #[derive(Deserialize)]
     struct Named {

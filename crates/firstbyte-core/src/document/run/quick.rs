@@ -1,7 +1,7 @@
-//! The fast way through a whole sample: as firstbyte writes it, without a detour over the stored form.
+//! The fast path for a whole sample as firstbyte writes it, without the detour through the stored form.
 //!
-//! Members stand in one order and without spaces, because firstbyte writes them so. What stands otherwise, or is seldom
-//! there (failures, texts with escapes), is [`Otherwise`], and is read the slow way, with the same result.
+//! firstbyte writes members in fixed order and without spaces. Anything else, and rare content (failures, texts with
+//! escapes), yields [`Otherwise`] and takes the slow path, with the same result.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -17,22 +17,23 @@ use crate::timeline::{
     ProxyFacts, QuicDatagram, QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
 };
 
-/// How much of a sample is read.
+/// Amount of detail to read from a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleDetail {
-    /// All of it.
+    /// Everything.
     Whole,
-    /// What its columns are made of. Header fields may be missing, and what certificates say: how long they are is there.
+    /// Everything that its columns need. Header fields and the contents of certificates may be missing; certificate
+    /// lengths are present.
     Columns,
 }
 
-/// It is not as firstbyte writes most samples, or refers to what is not there.
+/// The sample has an unusual form, or refers to something that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Otherwise;
 
 type Quick<T> = Result<T, Otherwise>;
 
-/// The sample of `row`, from what stands behind that in its line to the end; `url` is that of its cell.
+/// Parses the sample of `row` from the rest of its line; `url` is its cell's URL.
 pub(super) fn sample(
     rest: &str,
     row: &Row,
@@ -60,7 +61,7 @@ pub(super) fn sample(
         cursor.list(|cursor| cursor.connection(&requested_url, facts))
     })?;
     cursor.close()?;
-    // Whoever has found the line has looked at it.
+    // The caller that found the line has already verified the checksum.
     cursor.optional("crc32", Cursor::word)?;
     cursor.close()?;
     if !cursor.rest.is_empty() {
@@ -72,7 +73,7 @@ pub(super) fn sample(
         requested_url,
         redirects: redirects.unwrap_or_default(),
         connection,
-        // Where there are several, all is read the slow way.
+        // Samples with several requests take the slow path as a whole.
         requests: None,
     })
 }
@@ -80,7 +81,7 @@ pub(super) fn sample(
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     rest: &'a str,
-    /// A member of the object has been read: a comma stands before the next one.
+    /// A member of the object has been read, so a comma precedes the next one.
     inner: bool,
     detail: SampleDetail,
 }
@@ -104,7 +105,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Whether the next member of the object is called `name`; then its value stands next.
+    /// Whether the next member of the object is `name`; if so, the cursor moves to its value.
     #[inline]
     fn member(&mut self, name: &str) -> bool {
         let rest = if self.inner { self.rest.strip_prefix(',') } else { Some(self.rest) };
@@ -119,7 +120,7 @@ impl<'a> Cursor<'a> {
         if self.member(name) { Ok(()) } else { Err(Otherwise) }
     }
 
-    /// The value of the next member, if that is called `name`.
+    /// Parses the value of the next member if it is called `name`.
     #[inline]
     fn optional<T>(
         &mut self,
@@ -155,7 +156,7 @@ impl<'a> Cursor<'a> {
             number = number * 10 + u64::from(digit - b'0');
             digits += 1;
         }
-        // JSON has no zeros before a number.
+        // JSON does not allow leading zeros.
         if digits == 0 || (digits > 1 && bytes[0] == b'0') {
             return Err(Otherwise);
         }
@@ -190,12 +191,12 @@ impl<'a> Cursor<'a> {
         if self.skip("true").is_ok() { Ok(true) } else { self.skip("false").map(|()| false) }
     }
 
-    /// Members that are left out where they are false.
+    /// Parses a member that is omitted if false.
     fn flag(&mut self, name: &str) -> Quick<bool> {
         self.optional(name, Self::boolean).map(Option::unwrap_or_default)
     }
 
-    /// A string without escapes.
+    /// Parses a string without escapes.
     fn word(&mut self) -> Quick<&'a str> {
         let inner = self.rest.strip_prefix('"').ok_or(Otherwise)?;
         let ends = |byte: u8| byte == b'"' || byte == b'\\' || byte < b' ';
@@ -213,7 +214,7 @@ impl<'a> Cursor<'a> {
         self.word()?.parse().map_err(|_| Otherwise)
     }
 
-    /// The number of a fact; absent where the fact itself stands there.
+    /// Parses a fact's number; `None` if the fact itself follows.
     fn number_of_fact(&mut self) -> Quick<Option<u32>> {
         if self.rest.starts_with(['[', '{']) { Ok(None) } else { self.small().map(Some) }
     }
@@ -295,7 +296,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A time and its clock.
+    /// Parses a time and its clock.
     fn stamp(&mut self) -> Quick<Stamp> {
         self.skip("[")?;
         let at = self.offset()?;
@@ -482,7 +483,7 @@ impl<'a> Cursor<'a> {
         Ok(record.datagram())
     }
 
-    /// Packets, which columns have none of.
+    /// Parses packets, which columns do not need.
     fn quic_log(&mut self) -> Quick<Option<Box<QuicLog>>> {
         let object = self.object()?;
         match self.detail {
@@ -494,7 +495,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An object, to its end. One in whose strings there are braces or escapes is otherwise.
+    /// Takes an object up to its end. Braces or escapes in its strings yield [`Otherwise`].
     fn object(&mut self) -> Quick<&'a str> {
         let (mut depth, mut in_string) = (0_usize, false);
         for (at, byte) in self.rest.bytes().enumerate() {
@@ -550,7 +551,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Name and value.
+    /// Parses a name and a value.
     fn header<'f>(&mut self, facts: &'f FactTable) -> Quick<(&'f str, &'f str)>
     where
         'a: 'f,

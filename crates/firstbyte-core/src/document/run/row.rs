@@ -1,8 +1,8 @@
-//! The fast way through a run file: of each line only what statistics need of it.
+//! The fast path through a run file: reads only the part of each line that statistics need.
 //!
-//! A line begins with its reduced form, in one order and without spaces, because firstbyte writes it
-//! so; the rest of the line is not looked at. A line that begins otherwise (some other program has
-//! written it anew) is read the slow way, with the same result.
+//! firstbyte writes each line with its reduced form first, in fixed order and without spaces; this parser ignores the
+//! rest of the line. A line that begins differently (because another program rewrote it) goes through the slow path,
+//! with the same result.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use serde::Deserialize;
 use super::LineError;
 use crate::run::{Metric, Metrics, Row, Shortfall, Standing, VisitAnswer};
 
-/// What a line of a run file is.
+/// Kind of a line in a run file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// A sample.
     Sample,
-    /// A fact that samples share.
+    /// A fact shared by samples.
     Fact,
-    /// Something of no consequence to a reader of this version.
+    /// Anything that this version does not need.
     Other,
 }
 
-/// What `line` is.
+/// Determines the kind of `line`.
 pub fn kind(line: &[u8]) -> LineKind {
     if line.starts_with(b"{\"variant\":") {
         return LineKind::Sample;
@@ -39,15 +39,15 @@ pub fn kind(line: &[u8]) -> LineKind {
         Ok(Either { variant: Some(_), .. }) => LineKind::Sample,
         Ok(Either { fact: Some(_), .. }) => LineKind::Fact,
         Ok(_) => LineKind::Other,
-        // What is no JSON was meant to be a sample: most lines are.
+        // Assume that invalid JSON was meant as a sample: most lines are samples.
         Err(_) => LineKind::Sample,
     }
 }
 
-/// The row at the begin of `line`, a sample's.
+/// Reads the row at the start of `line`, a sample.
 ///
 /// # Errors
-/// When there is none.
+/// The line does not begin with a row.
 pub fn row(line: &[u8]) -> Result<Row, LineError> {
     match quick(line) {
         Some((row, _)) => Ok(row),
@@ -55,7 +55,7 @@ pub fn row(line: &[u8]) -> Result<Row, LineError> {
     }
 }
 
-/// The same, and what of `line` stands behind it; none where it has to be read the slow way.
+/// Reads the row and returns the rest of `line`; `None` if the line needs the slow path.
 pub(super) fn quick(line: &[u8]) -> Option<(Row, &[u8])> {
     let mut cursor = Cursor { rest: line };
     let row = cursor.row()?;
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
         let answer = VisitAnswer::new(status, body_bytes);
         self.skip(b",\"metrics_ns\":{")?;
         if self.skip(b"}").is_none() {
-            // As they are written, each stands behind those before it.
+            // Metrics are written in order, so each follows the previous ones.
             let mut behind = 0;
             loop {
                 let metric = metric(self.word()?, &mut behind);
@@ -143,14 +143,14 @@ impl<'a> Cursor<'a> {
     fn number(&mut self) -> Option<u64> {
         let (mut number, mut digits) = (0u64, 0);
         while let Some(digit) = self.rest.get(digits).filter(|byte| byte.is_ascii_digit()) {
-            // Nineteen digits cannot overflow; what has more is read the slow way.
+            // Nineteen digits cannot overflow; longer numbers take the slow path.
             if digits == 19 {
                 return None;
             }
             number = number * 10 + u64::from(digit - b'0');
             digits += 1;
         }
-        // JSON has no zeros before a number.
+        // JSON does not allow leading zeros.
         if digits == 0 || (digits > 1 && self.rest[0] == b'0') {
             return None;
         }
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         self.skip(b"true").map(|()| true)
     }
 
-    /// A string without escapes, in quotes.
+    /// A quoted string without escapes.
     fn word(&mut self) -> Option<&'a [u8]> {
         let inner = self.rest.strip_prefix(b"\"")?;
         let end = inner.iter().position(|b| matches!(b, b'"' | b'\\' | ..b' '))?;
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The metric with this name: looked for from `behind` on, where the next one will be.
+/// Finds a metric by name, starting at `behind`, the expected place of the next one.
 fn metric(name: &[u8], behind: &mut usize) -> Option<Metric> {
     let named = |metric: &Metric| metric.name().as_bytes() == name;
     let found = Metric::ALL.iter().skip(*behind).position(named).map(|place| *behind + place);

@@ -1,4 +1,4 @@
-//! Facts, as stored.
+//! The stored form of facts.
 
 use std::time::Duration;
 
@@ -55,14 +55,14 @@ impl StoredProxy {
         Self { kind: kind.name().into(), authority, tunnel, status }
     }
 
-    /// Absent for a kind of a later version.
+    /// `None` for a kind of a later version.
     pub(in crate::document) fn facts(self) -> Option<ProxyFacts> {
         let Self { kind, authority, tunnel, status } = self;
         Some(ProxyFacts { kind: ProxyKind::named(&kind)?, authority, tunnel, status })
     }
 }
 
-/// What a browser's network panel shows.
+/// Times in a browser's network panel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -86,7 +86,7 @@ impl StoredPanelTime {
     }
 }
 
-/// What the kernel said about the TCP connection.
+/// The kernel's data on the TCP connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -111,7 +111,7 @@ pub struct StoredTcp {
     pub syn_departure_uncertainty_ns: Option<u64>,
 }
 
-/// What is known of the QUIC connection.
+/// Data on the QUIC connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -140,7 +140,7 @@ pub struct StoredQuic {
     pub log: Option<StoredQuicLog>,
 }
 
-/// What the TLS handshake settled.
+/// Outcome of the TLS handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -182,7 +182,7 @@ pub struct StoredCertificate {
     pub der_bytes: u64,
 }
 
-/// What the HTTP exchange was.
+/// The HTTP exchange.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -340,7 +340,7 @@ impl StoredTls {
 }
 
 impl StoredTls {
-    /// The same without what certificates say, but how long they are.
+    /// Like `facts`, but without the certificates' contents, except their lengths.
     pub(in crate::document) fn facts_of_columns(
         &self,
         facts: &FactTable,

@@ -1,7 +1,7 @@
-//! The form of a whole sample in a run file: what was seen, and nothing that follows from it.
+//! The stored form of a whole sample in a run file: observations, and nothing derived from them.
 //!
-//! Compact where there is much of it (marks, chunks), by name everywhere else. A member that is
-//! absent is unknown. An array has the length that it has: what is added later is a new member.
+//! Frequent data (marks, chunks) is compact; everything else has names. An absent member is unknown. Arrays have a
+//! fixed length: later additions become new members.
 
 mod facts;
 mod quic_log;
@@ -27,7 +27,7 @@ use crate::timeline::{
     LookupTry, Offset, OpenEnd, PhaseName, RecordType, Sample, Stamp, TlsFacts,
 };
 
-/// A sample, without what stands before it in its line.
+/// A sample, without the fields that precede it in its line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
@@ -86,7 +86,7 @@ pub struct StoredConnection {
     pub open_end: Option<StoredOpenEnd>,
 }
 
-/// Where what is known of a connection ends before it does.
+/// The point up to which a connection was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredOpenEnd {
@@ -95,7 +95,7 @@ pub struct StoredOpenEnd {
     pub at_ns: Option<i64>,
 }
 
-/// One DNS question.
+/// One DNS query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredLookup {
@@ -111,7 +111,7 @@ pub struct StoredLookup {
     pub tries: Vec<StoredLookupTry>,
 }
 
-/// One question to one name server.
+/// One query to one name server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredLookupTry {
@@ -137,20 +137,21 @@ pub struct StoredAttempt {
     pub error: Option<String>,
 }
 
-/// One flight. A chunk is when, by which clock, how many bytes, and when it was acknowledged (sent) or read (received).
+/// One flight. A chunk lists its time, clock, number of bytes, and time of acknowledgement (sent) or reading
+/// (received).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredFlight {
     pub direction: StoredDirection,
     pub chunks: Vec<(i64, StoredClock, u64, Option<i64>)>,
-    /// As many as there are chunks, or none where nothing was counted.
+    /// Segments of each chunk; empty if not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Option<u32>>,
     #[serde(default = "no_messages", skip_serializing_if = "is_empty")]
     pub messages: Shared<Vec<String>>,
 }
 
-/// Which way a flight went.
+/// Direction of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoredDirection {
@@ -168,7 +169,7 @@ fn is_empty(messages: &Shared<Vec<String>>) -> bool {
     matches!(messages, Shared::Here(list) if list.is_empty())
 }
 
-/// A fact was referred to that is not stored.
+/// Refers to a fact that is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingFact(pub u32);
 
@@ -181,7 +182,7 @@ impl std::fmt::Display for MissingFact {
 impl std::error::Error for MissingFact {}
 
 impl StoredSample {
-    /// The stored form of `sample`, a visit to the cell with the URL `url`.
+    /// Converts `sample`, a visit to the cell with the URL `url`, to its stored form.
     pub fn from_sample(sample: &Sample, url: &str, interner: &mut Interner) -> Self {
         let requested = sample.requested_url.as_str();
         Self {
@@ -199,10 +200,10 @@ impl StoredSample {
         }
     }
 
-    /// The sample, which visited the cell with the URL `url` in round `round`.
+    /// Converts back to the sample, which visited the cell with the URL `url` in round `round`.
     ///
     /// # Errors
-    /// When a fact that it refers to is not in `facts`.
+    /// A referenced fact is not in `facts`.
     pub fn sample(
         self,
         url: &str,
@@ -329,7 +330,7 @@ impl StoredConnection {
     }
 }
 
-/// What a TLS handshake settled, or its number.
+/// TLS facts, or the number under which they are stored.
 pub(super) fn shared_tls(tls: &TlsFacts, interner: &mut Interner) -> Shared<StoredTls> {
     let fact = Fact::Tls(StoredTls::from_facts(tls, interner));
     match (interner.number(&fact), fact) {
@@ -338,7 +339,7 @@ pub(super) fn shared_tls(tls: &TlsFacts, interner: &mut Interner) -> Shared<Stor
     }
 }
 
-/// The facts behind [`shared_tls`].
+/// The TLS facts behind [`shared_tls`].
 pub(in crate::document) fn tls_of(
     tls: Shared<StoredTls>,
     facts: &FactTable,

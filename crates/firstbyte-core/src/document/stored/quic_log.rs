@@ -1,4 +1,4 @@
-//! Packets of a QUIC connection, as stored: short, because there are many.
+//! The stored form of a QUIC connection's packets: compact, because there are many.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ pub struct StoredQuicLog {
     pub packets: Vec<StoredQuicPacket>,
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// When, the smoothed round-trip time, and the congestion window.
+    /// Time, smoothed round-trip time, and congestion window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recovery: Vec<(i64, u64, u64)>,
 }
 
-/// A packet: whether it was sent, when by which clock, the number of its datagram, its type, its length, and where it was
-/// opened its number and its frames.
+/// A packet: whether it was sent, its time and clock, the number of its datagram, its type, its length and, if it was
+/// decrypted, its number and its frames.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredQuicPacket(
     bool,
@@ -48,14 +48,14 @@ pub struct StoredQuicPacket(
     Vec<StoredQuicFrame>,
 );
 
-/// A frame: what it is, and its numbers.
+/// A frame: its type and its numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub enum StoredQuicFrame {
     Padding(u64),
     Ping,
-    /// Delay in nanoseconds, and from and to.
+    /// Delay in nanoseconds, and the first and last packet number of each range.
     Ack(u64, Vec<(u64, u64)>),
     /// Offset and length.
     Crypto(u64, u64),
@@ -92,7 +92,7 @@ impl StoredQuicLog {
         }
     }
 
-    /// The packets. Those of a type that is not known are left out, and counted.
+    /// Converts to packets. Those of unknown type are left out, but counted.
     pub(in crate::document) fn log(self) -> QuicLog {
         let parameters = |all: Vec<(u64, u64)>| {
             all.into_iter().map(|(id, value)| TransportParameter { id, value }).collect()

@@ -1,4 +1,4 @@
-//! Marks and clocks, as stored: `{"connect_start":[2170000,"k"]}`.
+//! The stored form of marks and clocks: `{"connect_start":[2170000,"k"]}`.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::timeline::{Clock, Mark, Marks, Offset, Stamp};
 
-/// A clock as one letter: `k` kernel, `d` derived from the kernel's measurements, `u` user,
-/// `s` simulated; `r` and its resolution in nanoseconds is one that another program reported.
+/// A clock as one letter: `k` kernel, `d` derived from the kernel's measurements, `u` user, `s` simulated; `r` with a
+/// resolution in nanoseconds is one reported by another program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredClock(pub Clock);
 
@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for StoredClock {
                     ("u", _) => Clock::User,
                     ("s", _) => Clock::Simulated,
                     (_, Some(resolution_ns)) => Clock::Reported { resolution_ns },
-                    // What a time is worth is its clock's to say: none stands for another.
+                    // The clock determines the value of a time, so an unknown clock cannot be replaced by another.
                     _ => {
                         return Err(E::custom(format_args!(
                             "unknown clock {letter:?}; a later version of firstbyte may have \
@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for StoredClock {
     }
 }
 
-/// Marks by their names, each with its time and its clock. Names that are not known are left out.
+/// Marks by name, each with its time and its clock. Unknown names are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StoredMarks(pub Marks);
 

@@ -1,4 +1,4 @@
-//! Whatever was seen, it is read back as it was written.
+//! Any observation is read back as it was written.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -293,7 +293,7 @@ fn any_panel() -> impl Strategy<Value = Vec<PanelTime>> {
     prop::collection::vec(time, 0..3)
 }
 
-/// Failures as they are when read: those of all other causes become these.
+/// Failures as they are after reading: those of all other causes are converted to these.
 fn any_failure() -> impl Strategy<Value = Failure> {
     let phase = prop::sample::select(PhaseName::ALL.to_vec());
     let fault = prop::sample::select(Fault::ALL.to_vec());
@@ -440,7 +440,7 @@ proptest! {
                 LineKind::Sample => {
                     let whole = taken(line, &urls, &facts).unwrap();
                     prop_assert_eq!(row(line).unwrap(), whole.row());
-                    // Another program may write the line anew, in another order.
+                    // Another program may rewrite the line in another order.
                     let mut value: serde_json::Value = serde_json::from_slice(line).unwrap();
                     value.sort_all_objects();
                     let anew = serde_json::to_vec_pretty(&value).unwrap();
@@ -497,7 +497,7 @@ fn what_repeats_is_stored_once_and_what_varies_is_not_remembered() {
         };
         lengths.push(header_value(&taken, &mut interner).lines().count());
     }
-    // Both are new; then seven more dates are; then dates stand where they occur.
+    // Both are new; then seven more dates are new; after that, dates are stored inline.
     assert_eq!(lengths[0], 3);
     assert!(lengths[1..8].iter().all(|lines| *lines == 2), "{lengths:?}");
     assert!(lengths[8..].iter().all(|lines| *lines == 1), "{lengths:?}");

@@ -1,25 +1,24 @@
-//! BBR, version 1, as in Linux (`net/ipv4/tcp_bbr.c`): how fast and how much may be sent.
+//! BBR, version 1, as in Linux (`net/ipv4/tcp_bbr.c`): sending rate and window.
 //!
-//! Left out: PROBE_RTT (it comes after ten seconds), the long-term rate of policers, and the allowance
-//! for aggregated acknowledgements (only once the pipe is full).
+//! Omitted: PROBE_RTT (it begins after ten seconds), the long-term rate of policers, and the allowance for aggregated
+//! acknowledgements (only once the pipe is full).
 
 use super::Nanos;
 use super::rate::RateSample;
 
 /// 2 / ln 2, as Linux rounds it.
 const HIGH_GAIN: f64 = 2.885;
-/// In PROBE_BW, a round trip each.
+/// Gains in PROBE_BW, a round trip each.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const CWND_GAIN: f64 = 2.0;
-/// Rounds for which a bandwidth counts.
+/// Number of rounds for which a bandwidth sample counts.
 const BANDWIDTH_ROUNDS: u32 = 10;
-/// The pipe is full when the bandwidth has not grown by a quarter in three rounds.
+/// The pipe is full if the bandwidth has not grown by a quarter in three rounds.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
 /// Pace this much below the estimate.
 const MARGIN: f64 = 0.99;
 const SECOND: f64 = 1e9;
-/// The smallest window.
 const MIN_WINDOW: u32 = 4;
 const TCP_INIT_CWND: u64 = 10;
 
@@ -33,7 +32,7 @@ enum Mode {
 #[derive(Debug)]
 pub(super) struct Bbr {
     mode: Mode,
-    /// Segments per second, and the round in which it was seen.
+    /// Segments per second, and the round of the sample.
     bandwidth: (f64, u32),
     min_rtt: Nanos,
     round: u32,
@@ -73,7 +72,7 @@ impl Bbr {
         }
     }
 
-    /// Segments that leave together, at least (`bbr_min_tso_segs`: 1.2 Mbit/s).
+    /// Minimum burst in segments (`bbr_min_tso_segs`: 1.2 Mbit/s).
     pub(super) fn min_burst(&self, mss: u64) -> u32 {
         if self.pacing_rate * (mss as f64) < 150_000.0 { 1 } else { 2 }
     }
@@ -115,7 +114,7 @@ impl Bbr {
         }
     }
 
-    /// Takes note of a sample; whether a round has begun with it.
+    /// Records a sample; returns whether it began a round.
     fn note_bandwidth(&mut self, sample: &RateSample) -> bool {
         let Some(interval) = sample.interval else { return false };
         let round_start = sample.prior_delivered >= self.next_round_at;
@@ -152,7 +151,7 @@ impl Bbr {
         }
     }
 
-    /// Segments that the path holds, times a gain, with room for bursts.
+    /// Segments that fill the path, times a gain, plus room for bursts.
     fn in_flight(&self, gain: f64, sample: &RateSample) -> f64 {
         let product = (self.bandwidth.0 * self.min_rtt as f64 / SECOND * gain).ceil();
         let room = product + 3.0 * f64::from(sample.burst);
@@ -193,7 +192,7 @@ impl Bbr {
         self.window = self.window.max(MIN_WINDOW);
     }
 
-    /// After a timeout everything counts as lost, and one segment goes.
+    /// After a timeout all segments count as lost, and one is sent.
     pub(super) fn timed_out(&mut self) {
         self.prior_window = self.prior_window.max(self.window);
         self.window = 1;

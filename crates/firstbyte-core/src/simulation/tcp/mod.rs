@@ -1,7 +1,7 @@
-//! A dialogue over TCP on a simulated path, as two Linux hosts would have it, in virtual time.
+//! A dialogue over TCP on a simulated path between two Linux hosts, in virtual time.
 //!
-//! Input: a [`Dialogue`], the hosts' [`Habits`] and the [`Path`]. Output: what an [`Observer`] at the client sees. A packet costs
-//! some tens of nanoseconds of real time, so that whole audiences can be played.
+//! Input: a [`Dialogue`], the hosts' [`Habits`] and the [`Path`]. Output: calls to an [`Observer`] at the client. A
+//! packet costs some tens of nanoseconds of real time, so that whole audiences can be simulated.
 
 mod bbr;
 mod rate;
@@ -28,43 +28,43 @@ pub use wire::{Passage, Wire};
 /// Virtual time, nanoseconds from the departure of the first SYN.
 pub type Nanos = u64;
 
-/// Headers of IPv4 and TCP with timestamps.
+/// Headers of IPv4 and TCP with timestamps, bytes.
 const HEADERS: u64 = 52;
 /// A SYN has more options.
 const SYN_BYTES: u64 = 60;
-/// Linux's first timeout (RFC 6298), and how often it is not doubled for a SYN
+/// Linux's first timeout (RFC 6298); `LINEAR_SYNS` is how often it is not doubled for a SYN
 /// (`tcp_syn_linear_timeouts`).
 const SYN_TIMEOUT: Nanos = 1_000_000_000;
 const LINEAR_SYNS: u32 = 4;
-/// `tcp_syn_retries` of Linux: so many more, at doubling timeouts.
+/// `tcp_syn_retries` of Linux: further SYNs, at doubling timeouts.
 const SYN_RETRIES: u32 = 6;
-/// Longer than any prediction that is of use.
+/// Longer than any useful prediction.
 const LIMIT: Nanos = 600_000_000_000;
 
-/// As virtual time.
+/// Converts to virtual time.
 pub fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
 }
 
-/// What is seen at the client.
+/// Receives the events visible at the client.
 pub trait Observer {
     /// The SYN that was answered left, and its answer arrived.
     fn connected(&mut self, syn_at: Nanos, at: Nanos, retransmits: u32);
     /// The client's bytes `start..end` leave, perhaps again.
     fn sent(&mut self, at: Nanos, start: u64, end: u64, first_time: bool);
-    /// The server's bytes `start..end` are there, in order.
+    /// The server's bytes `start..end` have arrived, in order.
     fn received(&mut self, at: Nanos, start: u64, end: u64);
-    /// The server has acknowledged all before.
+    /// The server has acknowledged all bytes before `before`.
     fn acknowledged(&mut self, at: Nanos, before: u64);
     /// The client's application writes one of its steps.
     fn wrote(&mut self, at: Nanos, step: usize);
-    /// A packet leaves either host: what only a capture at both ends would show.
+    /// A packet leaves either host: only a capture at both ends would show this.
     fn departs(&mut self, _departure: &Departure) {}
-    /// A host will write its next step, because of what has just happened.
+    /// A host will write its next step, because of the latest event.
     fn prepares(&mut self, _at: Nanos, _side: Side, _step: usize, _cause: Cause) {}
 }
 
-/// Why something happens.
+/// Cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The connection is open.
@@ -73,7 +73,7 @@ pub enum Cause {
     Packet(usize),
     /// The host wrote one of its steps.
     Write(usize),
-    /// The acknowledgement of the packet with this number was delayed, and its time has come.
+    /// The delayed acknowledgement of the packet with this number is due.
     DelayedAck(usize),
     /// Any other of TCP's timers.
     Timer,
@@ -82,36 +82,36 @@ pub enum Cause {
 /// A packet that leaves a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// Packets are numbered in this order.
+    /// Sequence number among all departures.
     pub number: usize,
-    /// Whose it is.
+    /// Sending host.
     pub side: Side,
     /// When it leaves.
     pub at: Nanos,
-    /// Payload; empty for an acknowledgement alone.
+    /// Payload range; empty for a pure acknowledgement.
     pub bytes: (u64, u64),
     /// Whether these bytes have not left before.
     pub first_time: bool,
-    /// What it leaves for.
+    /// Cause of the departure.
     pub cause: Cause,
     /// Absent when it is lost.
     pub passage: Option<Passage>,
 }
 
-/// A host: its TCP and its lines.
+/// A host: its TCP and its lines of the dialogue.
 struct Host<'a> {
     sender: Sender,
     receiver: Receiver,
     steps: &'a [Step],
     next_step: usize,
-    /// So many of them may be written.
+    /// Number of lines that may be written.
     allowed: usize,
-    /// When the next step is written, once what it needs is there.
+    /// When the next step is due, once its requirements are met.
     due: Option<Nanos>,
     last_written: Nanos,
-    /// What it takes to notice that something has arrived.
+    /// Time to notice an arrival.
     wake: Nanos,
-    /// The packet whose acknowledgement is delayed.
+    /// Packet whose acknowledgement is delayed.
     unacknowledged: usize,
 }
 
@@ -121,14 +121,14 @@ impl Host<'_> {
         self.sender.next().min(ack).min(self.due.unwrap_or(Nanos::MAX))
     }
 
-    /// Looks whether the next step has what it needs; gives its number where it is due from now on.
+    /// Checks whether the next step's requirements are met; returns its number if it is due from now on.
     fn prepare(&mut self, now: Nanos) -> Option<usize> {
         if self.due.is_none()
             && self.next_step < self.allowed
             && let Some(step) = self.steps.get(self.next_step)
             && self.receiver.next >= step.needs
         {
-            // Who has just written is awake.
+            // A host that has just written is awake.
             let wake = if now > self.last_written { self.wake } else { 0 };
             self.due = Some(now.max(self.last_written) + wake + nanos(step.after));
             return Some(self.next_step);
@@ -137,23 +137,23 @@ impl Host<'_> {
     }
 }
 
-/// How the two hosts behave, whatever they say.
+/// Behaviour of the two hosts, whatever their dialogue.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// The server's.
+    /// The server's congestion control.
     pub congestion_control: CongestionControl,
-    /// Segments that the server may have under way before anything is acknowledged.
+    /// Segments that the server may have in flight before the first acknowledgement.
     pub initial_window: u32,
-    /// The server waits with what fills no segment while any is under way (RFC 9293 §3.7.4).
+    /// Whether the server delays a partial segment while data is in flight (Nagle, RFC 9293 §3.7.4).
     pub nagle: bool,
-    /// From the arrival of a packet until the server's process has it.
+    /// Time from a packet's arrival until the server's process has it.
     pub server_wake: Duration,
-    /// The same at the client.
+    /// Time from a packet's arrival until the client's process has it.
     pub client_wake: Duration,
-    /// The client's process reads so late that its kernel's timer acknowledges small segments.
+    /// Whether the client's process reads so late that its kernel's timer acknowledges small segments.
     pub client_reads_late: bool,
-    /// So many acknowledgements the client sends at once at first. Linux begins with [`QUICK_ACKS`], and adds to them as
-    /// long as its receive buffer grows (`tcp_grow_window`).
+    /// Number of acknowledgements that the client sends at once initially. Linux starts with [`QUICK_ACKS`], and adds
+    /// to them while its receive buffer grows (`tcp_grow_window`).
     pub client_quick_acks: u32,
 }
 
@@ -174,7 +174,7 @@ impl Default for Habits {
 /// Plays `dialogue` over `path` until the client has the whole response.
 ///
 /// # Errors
-/// Losses keep it from coming to that.
+/// Losses prevent the response from completing.
 pub fn play(
     dialogue: &Dialogue,
     habits: &Habits,
@@ -193,12 +193,12 @@ pub fn play(
     flow.run(&mut client, &mut server, dialogue.places.response_end)
 }
 
-/// What connections between the two hosts share.
+/// State that connections between the two hosts share.
 struct Network {
     up: Wire,
     down: Wire,
-    /// Until when the client's process, and the server's, is at work for one of several connections; absent where
-    /// there is but one.
+    /// Until when the client's and the server's process are busy with one of several connections; absent with a single
+    /// connection.
     busy_until: Option<[Nanos; 2]>,
 }
 
@@ -209,8 +209,8 @@ impl Network {
         Self { up, down, busy_until: None }
     }
 
-    /// Has the step that `host` is about to write wait until its process has done what it does for other connections.
-    /// Of the server's times, that before its first step is work; before the others it waits for something.
+    /// Delays the step that `host` is about to write until its process is done with other connections. The server's
+    /// time before its first step is work; before later steps it waits for something.
     fn queue(&mut self, side: Side, host: &mut Host<'_>, step: usize) {
         let Some(busy) = &mut self.busy_until else { return };
         let place = match side {
@@ -225,7 +225,7 @@ impl Network {
     }
 }
 
-/// Both kernels' timers.
+/// Timers of both kernels.
 #[derive(Clone, Copy)]
 struct Kernels {
     client: Wheel,
@@ -239,7 +239,7 @@ impl Kernels {
         Self { client, server }
     }
 
-    /// The two hosts of a connection, whose SYN was answered after `rtt`.
+    /// Creates the two hosts of a connection whose SYN was answered after `rtt`.
     fn hosts<'a>(
         self,
         dialogue: &'a Dialogue,
@@ -265,7 +265,7 @@ impl Kernels {
             wake: nanos(wake),
             unacknowledged: 0,
         };
-        // What the client sends is small: its window never matters but with uploads.
+        // The client sends little: its window only matters with uploads.
         let mut client =
             host(Side::Client, CongestionControl::Cubic, 10, habits.client_wake, false);
         client.receiver.reads_late = habits.client_reads_late;
@@ -278,19 +278,19 @@ impl Kernels {
 
 struct Flow<'n, 'o, O> {
     network: &'n mut Network,
-    /// Which of several connections it is.
+    /// Index among several connections.
     number: u16,
     mss: u64,
     now: Nanos,
-    /// What is going on.
+    /// Cause of the current event.
     cause: Cause,
-    /// Sent so far.
+    /// Packets sent so far.
     packets: usize,
     observer: &'o mut O,
 }
 
 impl<O: Observer> Flow<'_, '_, O> {
-    /// The SYN exchange: when it is done, and how long the one took that succeeded.
+    /// Plays the SYN exchange; returns when it is done and the duration of the successful attempt.
     fn connect(&mut self, timers: Wheel) -> Result<(Nanos, Nanos), GaveUp> {
         let (mut syn_at, mut timeout) = (0, SYN_TIMEOUT);
         for attempt in 0..=LINEAR_SYNS + SYN_RETRIES {

@@ -1,8 +1,8 @@
-//! What the sender tells its congestion control, acknowledgement by acknowledgement.
+//! The sender's data for its congestion control, one sample per acknowledgement.
 
 use super::Nanos;
 
-/// What one acknowledgement says.
+/// Sample from one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RateSample {
     pub acked_sacked: u32,
@@ -11,15 +11,15 @@ pub(super) struct RateSample {
     pub recovering: bool,
     pub window_limited: bool,
     pub rtt: Option<Nanos>,
-    /// Segments delivered since the acknowledged one was sent, and in which time.
+    /// Segments delivered since the acknowledged one was sent, and the time that took.
     pub delivered: u64,
     pub prior_delivered: u64,
     pub delivered_total: u64,
     pub interval: Option<Nanos>,
     pub app_limited: bool,
-    /// Segments that leave together.
+    /// Segments sent as one burst.
     pub burst: u32,
-    /// Bytes acknowledged, bytes sent.
+    /// Bytes acknowledged; `sent` is bytes sent.
     pub acknowledged: u64,
     pub sent: u64,
 }

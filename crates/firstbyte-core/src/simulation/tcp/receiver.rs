@@ -1,31 +1,31 @@
-//! The receiving half of a TCP connection as Linux has it: what is whole, and when it is acknowledged.
+//! The receiving half of a Linux TCP connection: reassembly and acknowledgements.
 
 use super::Nanos;
 use super::wire::SACK_BLOCKS;
 
 /// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
 const DELAYED_ACK: Nanos = 40_000_000;
-/// TCP_MAX_QUICKACKS of Linux: so many acknowledgements are sent at once at first.
+/// TCP_MAX_QUICKACKS of Linux: number of acknowledgements sent at once initially.
 pub const QUICK_ACKS: u32 = 16;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
-    /// Everything before it has arrived.
+    /// All bytes before this one have arrived.
     pub next: u64,
-    /// What arrived beyond, in order and apart from each other.
+    /// Ranges received beyond `next`, sorted and disjoint.
     beyond: Vec<(u64, u64)>,
-    /// The range that grew last comes first in a SACK (RFC 2018 §4).
+    /// The range that grew last, which comes first in a SACK (RFC 2018 §4).
     newest: (u64, u64),
-    /// What the other side was told last.
+    /// Last acknowledgement sent to the other side.
     told: u64,
     pub quick: u32,
-    /// Data is answered with data: acknowledgements ride on it.
+    /// Interactive mode: data is answered with data, which carries the acknowledgements.
     pingpong: bool,
     last_received: Option<Nanos>,
     small_segments: u32,
-    /// The process reads so late that nothing is acknowledged by a read that empties the buffer.
+    /// Whether the process reads so late that no acknowledgement is triggered by a read that empties the buffer.
     pub reads_late: bool,
-    /// When what is held back is acknowledged by itself.
+    /// When a delayed acknowledgement is sent by itself.
     pub ack_at: Option<Nanos>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Receiver {
 }
 
 impl Receiver {
-    /// A segment arrives. Whether it is acknowledged at once.
+    /// Processes a segment. Returns whether to acknowledge it at once.
     pub(super) fn receive(&mut self, now: Nanos, start: u64, end: u64, mss: u64) -> bool {
         self.last_received = Some(now);
         let in_order = start <= self.next && end > self.next;
@@ -64,7 +64,7 @@ impl Receiver {
         } else if end > self.next {
             self.keep(start, end);
         }
-        // RFC 5681 §4.2: out of order, in a hole, or again: at once.
+        // RFC 5681 §4.2: acknowledge at once if out of order, in a hole, or a duplicate.
         if !in_order || holes {
             return true;
         }
@@ -94,7 +94,7 @@ impl Receiver {
         self.newest = (start, end);
     }
 
-    /// Everything that leaves says what has arrived.
+    /// State for the acknowledgement in every outgoing packet.
     pub(super) fn acknowledge(&mut self) -> (u64, [(u64, u64); SACK_BLOCKS]) {
         self.told = self.next;
         self.ack_at = None;
@@ -110,13 +110,13 @@ impl Receiver {
         (self.next, sacks)
     }
 
-    /// The time of a delayed acknowledgement has come: nothing was sent for it to ride on, and data is not answered
-    /// with data any more (`tcp_delack_timer_handler`).
+    /// A delayed acknowledgement is due: no data was sent to carry it, so interactive mode ends
+    /// (`tcp_delack_timer_handler`).
     pub(super) fn timed_out(&mut self) {
         self.pingpong = false;
     }
 
-    /// This side sends data.
+    /// Records that this side sends data.
     pub(super) fn note_sending(&mut self, now: Nanos) {
         if self.last_received.is_some_and(|last| now - last < DELAYED_ACK) {
             self.pingpong = true;

@@ -1,7 +1,7 @@
-//! The sending half of a TCP connection as Linux has it: windows, pacing, losses and timers.
+//! The sending half of a Linux TCP connection: windows, pacing, losses and timers.
 //!
-//! Losses are found by RACK and repaired by SACK (RFC 8985, RFC 6675); a tail loss probe comes before
-//! the timeout (RFC 6298 with Linux's least of 200 ms).
+//! RACK detects losses and SACK repairs them (RFC 8985, RFC 6675); a tail loss probe precedes the timeout (RFC 6298
+//! with Linux's minimum of 200 ms).
 
 use std::collections::VecDeque;
 
@@ -17,15 +17,15 @@ use crate::simulation::CongestionControl;
 const LEAST_TIMEOUT: Nanos = 200_000_000;
 /// TCP_TIMEOUT_MIN of Linux, two ticks of 4 ms.
 const LEAST_PROBE: Nanos = 8_000_000;
-/// `sch_fq` and TCP's own pacing let so many segments of a connection go unpaced.
+/// Segments of a connection that `sch_fq` and TCP's own pacing send unpaced.
 const UNPACED: u64 = 10;
-/// Bytes that are sent in one burst are what pacing gives in this time, 2⁻¹⁰ s.
+/// A burst holds the bytes that pacing allows in this time, 2⁻¹⁰ s.
 const PACING_SHIFT: f64 = 1024.0;
 const MAX_BURST: u64 = 65_536;
-/// Acknowledged out of order, so many segments say that one was lost.
+/// Segments acknowledged out of order that indicate a loss.
 const DUPLICATES: u32 = 3;
 
-/// A segment that was sent and is not yet acknowledged.
+/// A segment sent but not yet acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     start: u64,
@@ -34,7 +34,7 @@ struct Segment {
     retransmitted: bool,
     sacked: bool,
     lost: bool,
-    /// What the rate sample wants to know, as of when it was sent.
+    /// State for the rate sample at the time of sending.
     delivered: u64,
     delivered_at: Nanos,
     first_sent_at: Nanos,
@@ -53,7 +53,7 @@ pub(super) struct Sender {
     timers: Wheel,
     initial_window: u32,
     control: Control,
-    /// Nagle's algorithm: where the last segment sent ends that was less than a full one.
+    /// Nagle's algorithm: end of the last partial segment sent.
     nagle: Option<u64>,
     segments: VecDeque<Segment>,
     pub written: u64,
@@ -62,7 +62,7 @@ pub(super) struct Sender {
     srtt: Nanos,
     rttvar: Nanos,
     min_rtt: Nanos,
-    /// Segments.
+    /// Segments in flight; `sacked` counts segments too.
     in_flight: u32,
     sacked: u32,
     delivered: u64,
@@ -70,10 +70,9 @@ pub(super) struct Sender {
     first_sent_at: Nanos,
     app_limited: u64,
     segments_sent: u64,
-    /// Recovery ends when this is acknowledged.
+    /// Recovery ends when this byte is acknowledged.
     recovery_until: Option<u64>,
-    /// Of the latest-sent segment that arrived: when it was sent, where it ends, how long it took
-    /// (RFC 8985 §6.2).
+    /// Send time and end of the latest-sent segment that arrived; `rack_rtt` is its round-trip time (RFC 8985 §6.2).
     rack: (Nanos, u64),
     rack_rtt: Nanos,
     max_in_flight: u32,
@@ -92,7 +91,6 @@ enum Timer {
     Timeout,
 }
 
-/// A segment to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub start: u64,
@@ -146,14 +144,13 @@ impl Sender {
         }
     }
 
-    /// The same with Nagle's algorithm on, or off.
     pub(super) fn with_nagle(mut self, on: bool) -> Self {
         self.nagle = on.then_some(0);
         self
     }
 
-    /// Nagle's algorithm keeps back less than a full segment while another such one is not acknowledged
-    /// (Minshall's form, `tcp_nagle_check`).
+    /// Whether Nagle's algorithm holds a partial segment because another partial one is unacknowledged (Minshall's
+    /// variant, `tcp_nagle_check`).
     fn is_held(&self) -> bool {
         let partial = self.written - self.sent < self.mss;
         partial && self.nagle.is_some_and(|small_end| small_end > self.acknowledged)
@@ -166,7 +163,6 @@ impl Sender {
         }
     }
 
-    /// The application writes.
     pub(super) fn write(&mut self, now: Nanos, bytes: u64) {
         let rested = now.saturating_sub(self.last_sent_at) > self.timeout();
         if let Control::Window(window) = &mut self.control
@@ -182,21 +178,21 @@ impl Sender {
         self.written += bytes;
     }
 
-    /// When something has to be done about time.
+    /// Time of the next timer or pacing event.
     pub(super) fn next(&self) -> Nanos {
         let timer = self.timer.map_or(Nanos::MAX, |(at, _)| at);
         let pacing = if self.is_paced_out() { self.paced_until } else { Nanos::MAX };
         timer.min(pacing).min(self.reorder_at.unwrap_or(Nanos::MAX))
     }
 
-    /// Pacing alone keeps something from being sent.
+    /// Whether pacing alone prevents sending.
     fn is_paced_out(&self) -> bool {
         matches!(self.control, Control::Bbr(_))
             && self.in_flight < self.window()
             && (self.sent < self.written || self.segments.iter().any(|s| s.lost))
     }
 
-    /// Segments to be sent at once.
+    /// Segments per burst.
     fn burst(&self) -> u32 {
         let Control::Bbr(bbr) = &self.control else { return u32::MAX };
         let rate = bbr.pacing_rate * self.mss as f64;
@@ -206,7 +202,7 @@ impl Sender {
         u32::try_from(bytes / self.mss).unwrap_or(u32::MAX).max(bbr.min_burst(self.mss))
     }
 
-    /// Gives `send` what may leave now.
+    /// Passes everything that may leave now to `send`.
     pub(super) fn transmit(&mut self, now: Nanos, mut send: impl FnMut(Outgoing)) {
         let (pending, before) = (self.sent < self.written, self.segments_sent);
         loop {
@@ -227,7 +223,7 @@ impl Sender {
             self.pace(now, bytes);
         }
         let limited = self.in_flight >= self.window();
-        // Without anything to send the kernel does not look (`tcp_write_xmit`).
+        // With nothing to send, the kernel does not check the limit (`tcp_write_xmit`).
         if !pending || (self.segments_sent == before && !limited) {
             return;
         }
@@ -340,7 +336,7 @@ impl Sender {
         self.timer = Some((self.timers.due(now, after), timer));
     }
 
-    /// Time has come; gives `send` what has to be sent whatever the window.
+    /// Handles expired timers; passes segments that must leave regardless of the window to `send`.
     pub(super) fn tick(&mut self, now: Nanos, mut send: impl FnMut(Outgoing)) {
         if self.reorder_at.is_some_and(|at| at <= now) {
             self.reorder_at = None;
@@ -350,7 +346,7 @@ impl Sender {
         let Some((_, timer)) = self.timer.filter(|(at, _)| *at <= now) else { return };
         match timer {
             Timer::Probe => {
-                // New data if there is some, else the last segment again (RFC 8985 §7.3).
+                // New data if available, otherwise the last segment again (RFC 8985 §7.3).
                 if self.sent < self.written {
                     send(self.send_new(now));
                 } else if let Some(last) = self.segments.len().checked_sub(1) {
@@ -381,7 +377,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement arrives.
+    /// Processes an acknowledgement.
     pub(super) fn receive(&mut self, now: Nanos, ack: u64, sacks: &[(u64, u64); SACK_BLOCKS]) {
         let advanced = ack > self.acknowledged;
         if !advanced && sacks[0] == (0, 0) {
@@ -493,7 +489,7 @@ impl Sender {
     }
 
     fn note_round_trip(&mut self, now: Nanos, newest: Option<&Segment>, sample: &mut RateSample) {
-        // Karn: what was sent twice says nothing.
+        // Karn's algorithm: a retransmitted segment gives no sample.
         let Some(segment) = newest.filter(|s| !s.retransmitted) else { return };
         let rtt = now - segment.sent_at;
         sample.rtt = Some(rtt);
@@ -503,7 +499,7 @@ impl Sender {
         self.srtt = (7 * self.srtt + rtt) / 8;
     }
 
-    /// RACK (RFC 8985 §6.2): what was sent well before something that has arrived is lost.
+    /// RACK (RFC 8985 §6.2): a segment sent well before another one that has arrived is lost.
     fn detect_losses(&mut self, now: Nanos) -> u32 {
         let waits = self.recovery_until.is_none() && self.sacked < DUPLICATES;
         let patience = if waits { (self.min_rtt / 4).min(self.srtt / 8) } else { 0 };

@@ -1,8 +1,8 @@
-//! Several requests on connections side by side, which share a path and two hosts.
+//! Several requests on parallel connections, which share a path and two hosts.
 //!
-//! Input: the dialogue of one connection with as many exchanges as one of them can have, and how many requests and
-//! connections there are. Each connection is opened for one of the first requests, and takes the next that is left when
-//! its response is whole. What the hosts' processes do, they do for one connection after the other.
+//! Input: the dialogue of one connection with the most exchanges that a connection can have, and the numbers of
+//! requests and connections. Each connection is opened for one of the first requests, and takes the next remaining
+//! request once its response is complete. The hosts' processes serve one connection after the other.
 
 use super::super::GaveUp;
 use super::super::Path;
@@ -12,34 +12,34 @@ use super::{
     SYN_RETRIES, SYN_TIMEOUT,
 };
 
-/// What there is to be asked, and how a connection is told apart into exchanges.
+/// The requests, and the division of a connection into exchanges.
 #[derive(Clone, Debug)]
 pub struct SeveralRequests {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u32,
-    /// On how many connections.
+    /// Number of connections.
     pub connections: u16,
-    /// Between the first packets of two connections.
+    /// Time between the first packets of two connections.
     pub spacing: Nanos,
     /// The exchanges of a connection, in order.
     pub openings: Vec<Opening>,
 }
 
-/// How an exchange of a connection begins and ends.
+/// Start and end of an exchange within a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// The client's steps up to the one that asks, that one included.
+    /// The client's steps up to and including the request.
     pub client_steps: usize,
-    /// The server's bytes up to its end.
+    /// The server's bytes up to the end of the exchange.
     pub until: u64,
 }
 
-/// What came of it.
+/// Result of the simulation.
 #[derive(Clone, Debug, Default)]
 pub struct SeveralPlayed {
-    /// The connection of each request, in the order handed out.
+    /// The connection of each request, in the order of assignment.
     pub connections: Vec<u16>,
-    /// Losses kept this connection from coming to its end; all is over then.
+    /// The connection that losses kept from completing, which ends the simulation.
     pub gave_up: Option<(u16, GaveUp)>,
 }
 
@@ -48,7 +48,7 @@ struct Lane<'a> {
     state: State<'a>,
     /// Packets that it has sent.
     packets: usize,
-    /// Exchanges that it was given, and those that are over.
+    /// Number of exchanges assigned; `over` counts those completed.
     given: usize,
     over: usize,
 }
@@ -58,20 +58,19 @@ enum State<'a> {
     Open(Box<(Host<'a>, Host<'a>)>),
 }
 
-/// The SYN exchange under way.
+/// A SYN exchange in progress.
 struct Syn {
     attempt: u32,
     timeout: Nanos,
     sent_at: Nanos,
-    /// What happens next.
     next: (Nanos, SynEvent),
 }
 
 #[derive(Clone, Copy)]
 enum SynEvent {
-    /// The SYN leaves, perhaps again.
+    /// The SYN leaves, perhaps as a retransmission.
     Leaves,
-    /// It arrives, and is answered.
+    /// The SYN arrives, and is answered.
     Arrives,
     /// The answer arrives.
     Answered,
@@ -83,7 +82,7 @@ impl Syn {
         Self { attempt: 0, timeout: SYN_TIMEOUT, sent_at: at, next }
     }
 
-    /// It, or its answer, was lost: it leaves again, or never.
+    /// Handles the loss of the SYN or of its answer: retransmits it or gives up.
     fn lost(&mut self, kernels: Kernels) -> Result<(), GaveUp> {
         let at = kernels.client.due(self.sent_at, self.timeout);
         if self.attempt >= LINEAR_SYNS {
@@ -108,7 +107,7 @@ impl Lane<'_> {
     }
 }
 
-/// Plays several requests, each connection with an observer of its own, until every response is whole.
+/// Plays several requests until every response is complete; each connection has its own observer.
 pub fn play_several<O: Observer>(
     several: &SeveralRequests,
     dialogue: &Dialogue,
@@ -144,7 +143,7 @@ pub fn play_several<O: Observer>(
     bench.played
 }
 
-/// Everything that goes on.
+/// State of the simulation.
 struct Bench<'a> {
     several: &'a SeveralRequests,
     dialogue: &'a Dialogue,
@@ -244,7 +243,7 @@ enum Event {
 }
 
 impl<O: Observer> Flow<'_, '_, O> {
-    /// The SYN exchange goes on: how long it took, once it is answered.
+    /// Advances the SYN exchange; returns its duration once it is answered.
     fn greet(&mut self, syn: &mut Syn, kernels: Kernels) -> Result<Option<Nanos>, GaveUp> {
         let now = self.now;
         let carried = match syn.next.1 {

@@ -7,7 +7,7 @@ use crate::simulation::dialogue::Lines;
 
 const MS: Nanos = 1_000_000;
 
-/// What arrives at the client, as it comes.
+/// Arrivals at the client, in order.
 #[derive(Default)]
 struct Arrivals {
     connected: Nanos,
@@ -37,7 +37,7 @@ impl Arrivals {
     }
 }
 
-/// A request of 100 bytes, and so much back.
+/// A request of 100 bytes, and a response of `bytes`.
 fn question(bytes: u64) -> Dialogue {
     let (mut client, mut server) = (Lines::default(), Lines::default());
     client.write(0, Duration::ZERO, 100);
@@ -47,7 +47,7 @@ fn question(bytes: u64) -> Dialogue {
     dialogue
 }
 
-/// The path, and how the hosts behave that it is between.
+/// The path, and the hosts' behaviour.
 struct Setup {
     path: Path,
     habits: Habits,
@@ -68,7 +68,7 @@ fn tried(bytes: u64, change: impl FnOnce(&mut Setup)) -> Result<Arrivals, GaveUp
     Ok(arrivals)
 }
 
-/// Slow start by the book: 10, 20, 40 segments a round trip.
+/// Textbook slow start: 10, 20, 40 segments per round trip.
 #[test]
 fn windows_double() {
     let last = |segments: u64| played(segments * 1_448, |_| {}).last() / MS;
@@ -86,7 +86,7 @@ fn a_rate_bounds_what_comes() {
             setup.path.down.rate = Some(RATE);
             setup.habits.congestion_control = control;
         });
-        // Headers take their part: 1,500 bytes a packet for 1,448.
+        // Headers take their share: 1,500 bytes per packet for 1,448 of payload.
         let least = 2_000_000 * 8 * 1_500 / 1_448 * 1_000 / RATE * MS;
         let took = arrivals.last() - 200 * MS;
         assert!(took > least, "{}: {took} {least}", control.name());
@@ -94,7 +94,7 @@ fn a_rate_bounds_what_comes() {
     }
 }
 
-/// BBR sends ten segments at once, and the others at 2.885 windows a round trip.
+/// BBR sends ten segments at once, and the others at 2.885 windows per round trip.
 #[test]
 fn bbr_spreads_what_comes_after_ten_segments() {
     let bbr = |segments: u64| {
@@ -106,7 +106,7 @@ fn bbr_spreads_what_comes_after_ten_segments() {
         .last()
     };
     assert_eq!(bbr(10) / MS, 200);
-    // Half of the window is left, in bursts of two: 10 / (2.885 × 20) of a round trip, less the last.
+    // Half of the window remains, in bursts of two: 10 / (2.885 × 20) of a round trip, minus the last.
     let spread = bbr(20) - 200 * MS;
     assert!((13 * MS..19 * MS).contains(&spread), "{spread}");
 }
@@ -130,7 +130,7 @@ fn a_lost_syn_costs_a_second_and_what_the_timer_wheel_adds() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Whatever is lost, every byte arrives once and in order, and not faster than without losses.
+    /// Whatever is lost, every byte arrives once, in order, and not faster than without losses.
     #[test]
     fn all_arrives_in_order(
         bytes in 1u64..300_000,
@@ -145,7 +145,7 @@ proptest! {
             setup.path.down.rate = rate;
             setup.habits.congestion_control = control;
         });
-        // Of connections over the lossiest paths one in some ten thousand does not come about.
+        // Over the lossiest paths, about one connection in ten thousand is not established.
         let unconnected = matches!(&arrivals, Err(gave_up) if gave_up.name == "connect-timed-out");
         prop_assume!(!unconnected);
         let arrivals = arrivals.unwrap();

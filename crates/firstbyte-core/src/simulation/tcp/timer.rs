@@ -1,13 +1,13 @@
-//! Linux's timer wheel (`kernel/time/timer.c`): when a timer goes off.
+//! Linux's timer wheel (`kernel/time/timer.c`): when a timer fires.
 //!
-//! Timers are kept in buckets that are wider the further away they are, and go off at the end of theirs:
-//! a timeout of 1 s after 1.000 to 1.032 s where the kernel ticks 250 times a second (Debian, Ubuntu LTS).
+//! The kernel keeps timers in buckets that get wider with distance, and a timer fires at the end of its bucket: a
+//! timeout of 1 s after 1.000 to 1.032 s if the kernel ticks 250 times a second (Debian, Ubuntu LTS).
 
 use super::Nanos;
 
 /// `CONFIG_HZ=250`.
 pub(super) const TICK: Nanos = 4_000_000;
-/// Buckets of a level, and how much wider those of the next are (powers of two).
+/// Buckets per level, and the growth of their width from level to level (as a power of two).
 const LEVEL_SIZE: u64 = 64;
 const LEVEL_SHIFT: u32 = 3;
 const LEVELS: u32 = 9;
@@ -15,17 +15,17 @@ const LEVELS: u32 = 9;
 /// The timers of one kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wheel {
-    /// How long the kernel has ticked when the connection begins.
+    /// How long the kernel had been ticking when the connection began.
     since: Nanos,
 }
 
 impl Wheel {
-    /// Of a kernel whose ticks, and widest buckets, are anywhere when the connection begins.
+    /// A kernel whose ticks, and widest buckets, have a random phase when the connection begins.
     pub(super) fn new(random: &mut fastrand::Rng) -> Self {
         Self { since: random.u64(0..TICK << (LEVEL_SHIFT * LEVELS)) }
     }
 
-    /// When a timer goes off that is set `now` for `timeout` later.
+    /// When a timer set at `now` for `timeout` fires.
     pub(super) fn due(self, now: Nanos, timeout: Nanos) -> Nanos {
         let ticks = timeout.div_ceil(TICK);
         let expires = (self.since + now) / TICK + ticks;
@@ -42,8 +42,8 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    /// As seen of 122 SYNs to a listener with a full queue (Linux 6.18, 250 Hz): the first was sent again
-    /// after 1.000 to 1.036 s, the next after 1.024, and, at doubling timeouts, after 2.016 s.
+    /// Measured on 122 SYNs to a listener with a full queue (Linux 6.18, 250 Hz): the first retransmission came after
+    /// 1.000 to 1.036 s, the next after 1.024 s, and, at doubling timeouts, after 2.016 s.
     #[test]
     fn a_second_is_a_bit_more() {
         let mut random = fastrand::Rng::with_seed(1);

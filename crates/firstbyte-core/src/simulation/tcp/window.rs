@@ -8,11 +8,11 @@ use super::rate::RateSample;
 const CUBIC_C: f64 = 0.4;
 const CUBIC_BETA: f64 = 0.7;
 const MIN_WINDOW: u32 = 2;
-/// HyStart is not used below this window.
+/// HyStart is inactive below this window.
 const HYSTART_LOW: u32 = 16;
 const HYSTART_SAMPLES: u32 = 8;
 const HYSTART_DELAY: (Nanos, Nanos) = (4_000_000, 16_000_000);
-/// Acknowledgements closer than this are of one train.
+/// Acknowledgements closer than this belong to one train.
 const HYSTART_TRAIN_GAP: Nanos = 2_000_000;
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(super) struct Window {
     cubic: bool,
     pub window: u32,
     threshold: u32,
-    /// Acknowledged segments that have not made the window larger yet.
+    /// Acknowledged segments that have not enlarged the window yet.
     counted: u32,
-    /// CUBIC: the window before the last loss, and when growth began since.
+    /// CUBIC: the window before the last loss; `since` is when growth began again.
     before_loss: f64,
     since: Option<Nanos>,
     round_ends: u64,
@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// Congestion avoidance: one segment for so many acknowledged.
+    /// Congestion avoidance: grows by one segment after a certain number of acknowledged ones.
     fn avoid(&mut self, now: Nanos, acked: u32, rtt: Nanos) {
         self.counted += acked;
         let per_segment = if self.cubic { self.cubic_pace(now, rtt) } else { self.window };
@@ -91,7 +91,7 @@ impl Window {
         if target > window { (window / (target - window)) as u32 } else { 100 * self.window }.max(2)
     }
 
-    /// Ends slow start when round trips grow, or acknowledgements come spread over half a round trip.
+    /// Ends slow start when round trips grow, or when acknowledgements are spread over half a round trip.
     fn hystart(&mut self, now: Nanos, sample: &RateSample) {
         let Some(rtt) = sample.rtt else { return };
         self.least_rtt = self.least_rtt.min(rtt);
@@ -120,7 +120,7 @@ impl Window {
         }
     }
 
-    /// A loss was noticed: recovery begins.
+    /// Reacts to a loss: recovery begins.
     pub(super) fn lost(&mut self) {
         let beta = if self.cubic { CUBIC_BETA } else { 0.5 };
         self.before_loss = f64::from(self.window);
@@ -135,7 +135,7 @@ impl Window {
         self.window = 1;
     }
 
-    /// After rest for longer than the timeout (RFC 2861, `tcp_slow_start_after_idle`).
+    /// Reacts to idle time longer than the timeout (RFC 2861, `tcp_slow_start_after_idle`).
     pub(super) fn rested(&mut self, initial_window: u32) {
         self.window = self.window.min(initial_window);
     }

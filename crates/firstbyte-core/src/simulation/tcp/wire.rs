@@ -5,34 +5,34 @@ use std::collections::VecDeque;
 use super::Nanos;
 use crate::simulation::Link;
 
-/// Ranges that a SACK option has room for beside timestamps (RFC 2018 §3).
+/// SACK ranges that fit next to timestamps (RFC 2018 §3).
 pub(super) const SACK_BLOCKS: usize = 3;
 
-/// A TCP segment under way.
+/// A TCP segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub at: Nanos,
-    /// Payload; empty for an acknowledgement alone.
+    /// Payload range; empty for a pure acknowledgement.
     pub start: u64,
     pub end: u64,
     pub ack: u64,
     pub sacks: [(u64, u64); SACK_BLOCKS],
-    /// Packets are numbered in the order in which they leave.
+    /// Sequence number in the order of departure.
     pub number: usize,
-    /// The connection that it is of, among several.
+    /// Connection of the packet, among several.
     pub flow: u16,
 }
 
-/// How a packet gets to the other end.
+/// A packet's way to the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
-    /// When.
+    /// Arrival time.
     pub arrives: Nanos,
-    /// For so long the link was busy with it, and with what was before it.
+    /// How long the link was busy with this packet and those queued before it.
     pub busy: Nanos,
 }
 
-/// The wire itself, with what is on it.
+/// The link, with the packets on it.
 #[derive(Debug)]
 pub struct Wire {
     delay: Nanos,
@@ -47,7 +47,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// An idle one.
+    /// Creates an idle link.
     pub fn new(link: &Link, random: fastrand::Rng) -> Self {
         Self {
             delay: super::nanos(link.delay),
@@ -62,12 +62,12 @@ impl Wire {
         }
     }
 
-    /// When the next packet arrives.
+    /// Arrival time of the next packet.
     pub(super) fn next(&self) -> Nanos {
         self.packets.front().map_or(Nanos::MAX, |packet| packet.at)
     }
 
-    /// The connection that the next packet is of.
+    /// Connection of the next packet.
     pub(super) fn next_flow(&self) -> u16 {
         self.packets.front().map_or(0, |packet| packet.flow)
     }
@@ -76,12 +76,12 @@ impl Wire {
         self.packets.pop_front()
     }
 
-    /// When a packet of so many bytes, sent now, arrives; `None` if it never does.
+    /// Arrival time of a packet of `ip_bytes` sent now; `None` if it is lost.
     pub fn carry(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
         self.passage(now, ip_bytes).map(|passage| passage.arrives)
     }
 
-    /// How a packet of so many bytes, sent now, gets there; `None` if it never does.
+    /// Passage of a packet of `ip_bytes` sent now; `None` if it is lost.
     fn passage(&mut self, now: Nanos, ip_bytes: u64) -> Option<Passage> {
         let mut departure = now;
         if let Some(rate) = self.rate {
@@ -89,7 +89,7 @@ impl Wire {
             if start - now > self.queue {
                 return None;
             }
-            // In 128 bits: a second has 10⁹ nanoseconds, and large packets 10⁵ bits.
+            // Use 128 bits: a second has 10⁹ nanoseconds, and large packets have 10⁵ bits.
             let takes = u128::from(ip_bytes) * 8_000_000_000 / u128::from(rate.max(1));
             self.free_at = start + u64::try_from(takes).unwrap_or(u64::MAX / 4);
             departure = self.free_at;
@@ -102,13 +102,13 @@ impl Wire {
         if lost {
             return None;
         }
-        // Nothing overtakes.
+        // Packets do not overtake each other.
         let arrives = (departure + self.delay + jitter).max(self.last_at);
         self.last_at = arrives;
         Some(Passage { arrives, busy: departure - now })
     }
 
-    /// Sends a packet; gives how it gets there.
+    /// Sends a packet and returns its passage.
     pub(super) fn send(
         &mut self,
         now: Nanos,

@@ -1,5 +1,5 @@
-//! Splits of many connections, and of others that are made of these by changing them: laws that hold for every split,
-//! and a number for each split, because what is to make the split faster must not change any.
+//! Splits of many simulated connections and of modified ones: laws that hold for every split, and a hash for each
+//! split, because optimisations must not change any.
 
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,9 @@ use super::seen::Log;
 use crate::timeline::*;
 
 /// `ORACLE=first..end DIGEST=file cargo test -p firstbyte-core digest_of_splits -- --ignored` writes a line for each
-/// connection to `file`; where two trees write the same file, they split alike.
+/// connection to `file`.
+///
+/// If two source trees write the same file, their splits are the same.
 #[test]
 #[ignore = "writes a file"]
 fn digest_of_splits() {
@@ -43,7 +45,7 @@ fn digest(connection: &Connection) -> u64 {
     hasher.finish()
 }
 
-/// The parts of each phase add up to it, and the phases to the total: who needs no parts need not split.
+/// The parts of each phase add up to it, and the phases to the total: callers that need no parts need not split.
 #[test]
 fn parts_add_up_to_phases() {
     for seed in 0..3_000 {
@@ -66,7 +68,7 @@ fn parts_add_up_to_phases() {
     }
 }
 
-/// Other connections that are made of one: what is seen of them differs, and need not make sense.
+/// Modifications that turn one connection into others, which differ in observations and need not make sense.
 const CHANGES: [fn(&mut Connection, &mut Rng); 9] = [
     |_, _| (),
     counted,
@@ -86,7 +88,7 @@ fn chunks(connection: &mut Connection) -> impl Iterator<Item = (Direction, &mut 
     })
 }
 
-/// The kernel counted segments.
+/// Adds the kernel's segment counts.
 fn counted(connection: &mut Connection, random: &mut Rng) {
     let mss = random.u32(500..1_461);
     for (direction, chunk) in chunks(connection) {
@@ -100,7 +102,7 @@ fn counted(connection: &mut Connection, random: &mut Rng) {
     tcp.send_mss = Some(random.u32(mss..=1_460));
 }
 
-/// Some came out of order and were read late.
+/// Makes some segments arrive out of order and be read late.
 fn lossy(connection: &mut Connection, random: &mut Rng) {
     for (_, chunk) in chunks(connection) {
         if random.u8(..) > 200 {
@@ -112,7 +114,7 @@ fn lossy(connection: &mut Connection, random: &mut Rng) {
     tcp.retransmits = Some(random.u32(0..3));
 }
 
-/// It was open before; other clocks, noise on all times.
+/// Makes it a reused connection, with other clocks and noise on all times.
 fn reused(connection: &mut Connection, random: &mut Rng) {
     connection.facts.reused = true;
     let clock = [Clock::Simulated, Clock::User, Clock::Reported { resolution_ns: 100_000 }];
@@ -128,7 +130,7 @@ fn reused(connection: &mut Connection, random: &mut Rng) {
     }
 }
 
-/// The request left before the handshake was complete; names of messages.
+/// Sends the request before the handshake is complete; adds names of messages.
 fn early(connection: &mut Connection, random: &mut Rng) {
     let all: Vec<Offset> = chunks(connection).map(|(_, chunk)| chunk.stamp.at).collect();
     let mut any = || Stamp::kernel(all[random.usize(0..all.len())]);
@@ -141,7 +143,7 @@ fn early(connection: &mut Connection, random: &mut Rng) {
     }
 }
 
-/// It stops somewhere; what was attempted before; lookups.
+/// Truncates it at a random place; adds earlier attempts and lookups.
 fn incomplete(connection: &mut Connection, random: &mut Rng) {
     let mut marks = Marks::default();
     let last = random.usize(0..Mark::ALL.len());
@@ -162,7 +164,7 @@ fn incomplete(connection: &mut Connection, random: &mut Rng) {
     }
 }
 
-/// The same over QUIC, with what datagrams carried or without.
+/// Converts it to QUIC, with or without the contents of datagrams.
 fn quic(connection: &mut Connection, random: &mut Rng, known: bool) {
     connection.facts.tcp = None;
     let mut datagrams = Vec::new();
@@ -189,7 +191,7 @@ fn quic(connection: &mut Connection, random: &mut Rng, known: bool) {
     connection.facts.quic = Some(QuicFacts { min_rtt, datagrams, ..QuicFacts::default() });
 }
 
-/// The same over QUIC, where bytes were missing for a while: several holes at once.
+/// Converts it to QUIC, with several simultaneous holes for a while.
 fn holes(connection: &mut Connection, random: &mut Rng) {
     quic(connection, random, true);
     let facts = connection.facts.quic.as_mut().unwrap();

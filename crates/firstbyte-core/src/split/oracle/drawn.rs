@@ -1,4 +1,4 @@
-//! Draws connections: a path, a server with its habits, and what the two say to each other.
+//! Generates random connections: a path, a server with its habits, and their conversation.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::simulation::Path;
 use crate::simulation::dialogue::{Dialogue, Lines};
 use crate::simulation::tcp::Habits;
 
-/// What a server's write is on the critical path.
+/// Role of a server's write on the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It begins an answer: what comes before it is the server's time.
+    /// It begins an answer: the time before it is the server's.
     Answer,
-    /// It goes on with one: what comes before it is a pause.
+    /// It continues an answer: the time before it is a pause.
     More,
 }
 
-/// What the two hosts do.
+/// Kind of the hosts' conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain,
@@ -29,21 +29,21 @@ pub(super) enum Kind {
     },
 }
 
-/// A connection to be made.
+/// A connection to simulate.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub seed: u64,
     pub path: Path,
     pub habits: Habits,
     pub dialogue: Dialogue,
-    /// Of the server's writes.
+    /// Roles of the server's writes.
     pub roles: Vec<Role>,
     pub kind: Kind,
-    /// Segments that arrive together become one.
+    /// Whether segments that arrive together are merged.
     pub merges: bool,
-    /// It is known when the client read what.
+    /// Whether the times of the client's reads are known.
     pub reads_known: bool,
-    /// The path's times vary, packets are lost, or a link is slow.
+    /// Whether the path's times vary; `loss` is whether packets are lost.
     pub jitter: bool,
     pub loss: bool,
     pub slow: bool,
@@ -67,12 +67,12 @@ impl Draw {
         self.0.u32(0..100) < percent
     }
 
-    /// As often between 1 and 10 as between 10 and 100.
+    /// Log-uniform: as often between 1 and 10 as between 10 and 100.
     fn log(&mut self, from: f64, to: f64) -> f64 {
         from * (to / from).powf(self.0.f64())
     }
 
-    /// Of work that takes next to nothing, or of 2 to 400 ms.
+    /// Duration of work: almost none, or 2 to 400 ms.
     fn think(&mut self, long: u32) -> Duration {
         if self.chance(long) {
             us((self.log(2.0, 400.0) * 1e3) as u64)
@@ -82,7 +82,7 @@ impl Draw {
     }
 }
 
-/// What the server says.
+/// Everything the server sends.
 #[derive(Default)]
 struct Server {
     lines: Lines,
@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-/// Another connection to the same server over the same path: hosts are never as quick twice.
+/// Another connection to the same server over the same path: hosts are never equally quick twice.
 pub(super) fn visit(case: &Case, number: u64) -> Case {
     let d = &mut Draw(Rng::with_seed(case.seed ^ (number << 32)));
     let mut visit = case.clone();
@@ -224,7 +224,7 @@ fn talk(d: &mut Draw, kind: Kind, resumed: bool) -> (Dialogue, Vec<Role>, String
             places.client_finished = Some(client.bytes);
         }
     }
-    // What the answer waits for, and what comes before it.
+    // What the answer waits for, and what precedes it.
     let needs = match kind {
         Kind::Early { late: false } => places.request_end,
         _ => client.bytes,
@@ -252,7 +252,6 @@ fn talk(d: &mut Draw, kind: Kind, resumed: bool) -> (Dialogue, Vec<Role>, String
     (dialogue, server.roles, said)
 }
 
-/// The server's handshake flight.
 fn flight(d: &mut Draw, client: &mut Lines, server: &mut Server, resumed: bool, said: &mut String) {
     let needs = client.bytes;
     let hello = d.think(20);

@@ -1,8 +1,7 @@
-//! The split held against the truth, over connections that are simulated from one end to the other.
+//! Compares the split with the truth, on connections simulated end to end.
 //!
-//! `drawn` draws paths, servers and conversations; `seen` plays them over the simulated TCP of `predict`
-//! and notes what the client sees; `truth` goes back along the critical path. What a part is, is
-//! defined in `docs/measurement.md`.
+//! `drawn` generates random paths, servers and conversations; `seen` plays them over the simulated TCP of `predict`
+//! and records the client's view; `truth` traces the critical path backwards. `docs/measurement.md` defines the parts.
 
 mod digest;
 mod drawn;
@@ -17,8 +16,8 @@ use crate::split::server_model::ServerFit;
 use drawn::{case, visit};
 use score::Score;
 
-/// `cargo test -p firstbyte-core oracle -- --ignored --nocapture` prints the table; `ORACLE=first..end` chooses
-/// the seeds.
+/// `cargo test -p firstbyte-core oracle -- --ignored --nocapture` prints the table; `ORACLE=first..end` selects the
+/// seeds.
 #[test]
 #[ignore = "prints a table"]
 fn table_of_errors() {
@@ -34,8 +33,8 @@ fn parts_are_the_truth() {
     assert!(score.right_on_quiet_links() >= 98.0, "{}", score.report());
 }
 
-/// Each wrong rule is put into the attribution, and the truth contradicts it. There is no name service and no second
-/// address here: the oracle of the lab has these.
+/// Each wrong rule is applied in the attribution, and the truth must contradict it. This simulation has no name
+/// service and no second address; the lab's oracle covers those.
 #[test]
 fn wrong_rules_are_noticed() {
     let right = score(0..2_000, Rules::Right).bad();
@@ -58,8 +57,8 @@ fn score(seeds: std::ops::Range<u64>, rules: Rules) -> Score {
     score
 }
 
-/// The split of a connection alone and its split beside others to the same server agree: no part differs by more than the
-/// larger ± and half a millisecond.
+/// The split of a connection alone and its split along with others to the same server agree: no part differs by more
+/// than the larger ± plus half a millisecond.
 #[test]
 fn all_connections_and_each_alone_agree() {
     let (mut agree, mut count) = (0, 0);
@@ -82,7 +81,7 @@ fn all_connections_and_each_alone_agree() {
     assert!(agree * 100 >= count * 99, "{agree} of {count} connections agree");
 }
 
-/// Connections of one server, split by what all of them show of it, and each by itself.
+/// Scores of connections to one server: split with a model of all of them, and each by itself.
 fn scores_of_servers(seeds: std::ops::Range<u64>, visits: u64) -> (Score, Score) {
     let (mut by_fit, mut alone) = (Score::default(), Score::default());
     for seed in seeds {
@@ -99,8 +98,8 @@ fn scores_of_servers(seeds: std::ops::Range<u64>, visits: u64) -> (Score, Score)
     (by_fit, alone)
 }
 
-/// `cargo test -p firstbyte-core servers -- --ignored --nocapture` prints both tables; `ORACLE=first..end` chooses the
-/// servers, `VISITS` how many connections each has.
+/// `cargo test -p firstbyte-core servers -- --ignored --nocapture` prints both tables; `ORACLE=first..end` selects the
+/// servers, `VISITS` the number of connections to each.
 #[test]
 #[ignore = "prints a table"]
 fn table_of_servers() {
@@ -111,7 +110,7 @@ fn table_of_servers() {
     println!("alone\n{}\nby the fit\n{}", alone.report(), by_fit.report());
 }
 
-/// `ORACLE=seed..` shows one connection: what the client saw, what was said of it, and the truth.
+/// `ORACLE=seed..` shows one connection: the client's view, the split, and the truth.
 #[test]
 #[ignore = "prints a connection"]
 fn one_connection() {

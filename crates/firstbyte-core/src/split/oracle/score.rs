@@ -1,4 +1,4 @@
-//! Errors of each part, whether the largest one is named, and whether ± holds them.
+//! Errors of each part, whether the largest part is named correctly, and whether ± covers the errors.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::truth::{PARTS, Tracer};
 use crate::split::{Parts, Rules, Split};
 use crate::timeline::PhaseName;
 
-/// One connection, judged.
+/// The score of one connection.
 #[derive(Clone, Debug)]
 struct Judged {
     seed: u64,
@@ -16,7 +16,7 @@ struct Judged {
     jitter: bool,
     loss: bool,
     slow: bool,
-    /// Of all phases together.
+    /// Sums over all phases.
     truth: [u64; 6],
     said: [u64; 6],
     phases: Vec<JudgedPhase>,
@@ -32,17 +32,16 @@ struct JudgedPhase {
     name: PhaseName,
     truth: [u64; 6],
     said: [u64; 6],
-    /// The error that is allowed: ± and the unexplained part.
+    /// Allowed error: ± and the unexplained part.
     uncertain: u64,
     took: u64,
 }
 
-/// The largest difference.
 fn most_apart(truth: &[u64; 6], said: &[u64; 6]) -> u64 {
     truth.iter().zip(said).map(|(truth, said)| truth.abs_diff(*said)).max().unwrap_or(0)
 }
 
-/// 1 ms, or 3 %.
+/// Tolerance: 1 ms or 3 %, whichever is larger.
 fn bar(whole: u64) -> u64 {
     (whole * 3 / 100).max(1_000_000)
 }
@@ -54,7 +53,7 @@ impl JudgedPhase {
 }
 
 impl Judged {
-    /// By how much the worst part is wrong.
+    /// Error of the worst part.
     fn error(&self) -> u64 {
         most_apart(&self.truth, &self.said)
     }
@@ -63,18 +62,18 @@ impl Judged {
         self.uncertain.unwrap_or(0) + self.unexplained
     }
 
-    /// In a phase up to the first byte, or in the whole.
+    /// Whether a phase up to the first byte, or the whole, is wrong.
     fn wrong(&self) -> bool {
         self.error() > bar(self.total).max(self.uncertainty())
             || self.phases.iter().any(JudgedPhase::wrong)
     }
 
-    /// The unexplained part is larger than the error that is allowed.
+    /// Whether the unexplained part exceeds the tolerance.
     fn evades(&self) -> bool {
         self.unexplained > bar(self.total)
     }
 
-    /// ± holds the error, but for half a millisecond.
+    /// Whether ± covers the error, give or take half a millisecond.
     fn covered(&self) -> bool {
         self.error() <= self.uncertainty() + 500_000
     }
@@ -83,7 +82,7 @@ impl Judged {
         (0..6).max_by_key(|i| parts[*i]).unwrap_or(0)
     }
 
-    /// The largest part has another name, although the two differ by more than is allowed.
+    /// Whether the largest part is misnamed, although the two parts differ by more than the tolerance.
     fn misnamed(&self) -> bool {
         let (truth, said) = (self.truth, self.said);
         let (largest, named) = (Self::largest(truth), Self::largest(said));
@@ -92,7 +91,6 @@ impl Judged {
     }
 }
 
-/// All of them.
 #[derive(Default)]
 pub(super) struct Score {
     all: Vec<Judged>,
@@ -111,13 +109,13 @@ impl Score {
         self.judge(case, &log, &split);
     }
 
-    /// Judges `split`, which is of what `log` has of `case`.
+    /// Scores `split` for `case`, as recorded in `log`.
     pub(super) fn judge(&mut self, case: &Case, log: &Log, split: &Split) {
         let course = Tracer::course(case, log);
         let total = split.total().as_nanos() as u64;
         let place = case.dialogue.places.response_end;
         if !case.merges {
-            // Where segments are merged, the last one's stamp is what there is.
+            // Merged segments have only the last one's timestamp.
             assert_eq!(Some(total), log.received_at(place), "seed {}", case.seed);
             let parts: u64 = course.between(0, u64::MAX).parts().iter().sum();
             assert_eq!(parts, total, "seed {}: {course:?}", case.seed);
@@ -157,13 +155,13 @@ impl Score {
         100.0 * count as f64 / among.len().max(1) as f64
     }
 
-    /// Of connections over quiet links, percent: those in which no part of the whole, or of a phase up to the first byte,
-    /// is wrong.
+    /// Percentage of connections over quiet links without a wrong part, in the whole or in a phase up to the first
+    /// byte.
     pub(super) fn right_on_quiet_links(&self) -> f64 {
         self.share(|j| j.quiet, |j| !j.wrong())
     }
 
-    /// Connections that are wrong, or said to be unknown.
+    /// Connections that are wrong, or whose unexplained part exceeds the tolerance.
     pub(super) fn bad(&self) -> Vec<u64> {
         self.all.iter().filter(|j| j.wrong() || j.evades()).map(|j| j.seed).collect()
     }
@@ -232,7 +230,7 @@ impl Score {
                 self.all.iter().filter(|j| among(j) && j.wrong()).collect();
             worst.sort_by_key(|j| std::cmp::Reverse(j.error().saturating_sub(j.uncertainty())));
             let n = std::env::var("WORST").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
-            // Every so many, so that not only the worst kind is seen.
+            // Take every `step`-th, so that not only the worst kind is shown.
             let step = (worst.len() / n).max(1);
             for j in worst.iter().step_by(step).take(n) {
                 let ms = |parts: [u64; 6]| parts.map(|ns| (ns as f64 / 1e5).round() / 10.0);

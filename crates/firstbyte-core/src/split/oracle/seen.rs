@@ -1,5 +1,4 @@
-//! Plays a case and notes what the client sees, as `firstbyte` records it, and what captures at both ends
-//! would show.
+//! Plays a case and records the client's view, as `firstbyte` does, along with what captures at both ends would show.
 
 use std::time::Duration;
 
@@ -8,17 +7,16 @@ use crate::simulation::dialogue::Side;
 use crate::simulation::tcp::{Cause, Departure, Nanos, Observer, play};
 use crate::timeline::*;
 
-/// A host's write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub side: Side,
     pub step: usize,
-    /// What let the host begin to work on it, and when.
+    /// What allowed the host to begin working on it; `prepared` is when.
     pub cause: Cause,
     pub prepared: Nanos,
 }
 
-/// Received in order: when, and the bytes; the packet that brought the first of them.
+/// Bytes received in order: when, which, and the packet that brought the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Received {
     at: Nanos,
@@ -27,7 +25,7 @@ struct Received {
     segments: u32,
 }
 
-/// What happened.
+/// The course of events.
 #[derive(Default)]
 pub(super) struct Log {
     pub packets: Vec<Departure>,
@@ -49,7 +47,7 @@ impl Observer for Log {
     fn sent(&mut self, at: Nanos, start: u64, end: u64, first_time: bool) {
         match self.sent.last_mut() {
             _ if !first_time => self.sent_again += 1,
-            // One send, whatever segments it makes.
+            // One send, however many segments it becomes.
             Some(last) if last.0 == at && last.2 == start => last.2 = end,
             _ => self.sent.push((at, start, end)),
         }
@@ -75,7 +73,7 @@ impl Observer for Log {
 }
 
 impl Log {
-    /// Absent where losses kept the connection from coming to its end.
+    /// `None` if losses kept the connection from completing.
     pub(super) fn play_case(case: &Case) -> Option<Self> {
         let mut log = Self::default();
         play(&case.dialogue, &case.habits, &case.path, &mut log).ok()?;
@@ -86,7 +84,7 @@ impl Log {
         (self.syn_at, self.connected)
     }
 
-    /// When the byte at this place (counted from 1) was there.
+    /// Arrival of the byte at this place (counted from 1).
     pub(super) fn received_at(&self, place: u64) -> Option<Nanos> {
         self.received.iter().find(|r| r.start < place && place <= r.end).map(|r| r.at)
     }
@@ -132,7 +130,7 @@ impl Log {
         c
     }
 
-    /// An acknowledgement by itself is stamped before what comes right behind it.
+    /// A pure acknowledgement has an earlier timestamp than data right behind it.
     fn acknowledged_at(&self, end: u64) -> Option<Nanos> {
         let at = self.acknowledged.iter().find(|(_, before)| *before >= end).map(|(at, _)| *at)?;
         let alone = |packet: &Departure| {
@@ -142,7 +140,7 @@ impl Log {
         Some(if self.packets.iter().any(alone) { at - 2_000 } else { at })
     }
 
-    /// Reads: segments, or several that the kernel merged, with the stamp of the last.
+    /// Reads: segments, or several merged by the kernel, with the last one's timestamp.
     fn chunks(&self, merges: bool) -> Vec<Received> {
         const TOGETHER: Nanos = 50_000;
         let mut chunks: Vec<Received> = Vec::new();
@@ -169,7 +167,7 @@ impl Log {
         let mut events: Vec<(Direction, Chunk)> = Vec::new();
         for r in received {
             let read = reads_known.then(|| at(r.at));
-            // A client that notes the one notes the other.
+            // A client that records one of them also records the other.
             let segments = reads_known.then_some(r.segments);
             let chunk = Chunk { read, segments, ..chunk(r.at, r.end - r.start, None) };
             events.push((Direction::Received, chunk));

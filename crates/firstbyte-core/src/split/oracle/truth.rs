@@ -1,4 +1,4 @@
-//! The truth by part: back along the critical path, from the last byte to the SYN.
+//! The true time of each part: traces the critical path backwards from the last byte to the SYN.
 
 use super::drawn::{Case, Role};
 use super::seen::Log;
@@ -19,14 +19,16 @@ impl Truth {
     }
 }
 
-/// What a time went to, from one event to another.
+/// A part and the events that begin and end it.
 type Step = (Part, Event, Event);
 
-/// When something happened, at which side.
+/// Time of an event, and the side where it happened.
 type Event = (Nanos, Side);
 
-/// A connection's time from its begin on, without gaps: along the critical path to the response's first byte, and from
-/// there on along the one to its last, where what happens at the server is seen by the client a way back later.
+/// A connection's time from its beginning, without gaps, along the critical paths.
+///
+/// The first path leads to the response's first byte, the second from there to its last byte. The client sees events
+/// at the server one trip across the path later.
 #[derive(Clone, Debug)]
 pub(super) struct Course(Vec<(Part, Nanos, Nanos)>);
 
@@ -43,7 +45,7 @@ impl Course {
     }
 }
 
-/// The smallest ways seen, and what of them is the empty packet's time on the link.
+/// Smallest one-way delays observed, and their share that is an empty packet's time on the link.
 struct Base {
     way: [Nanos; 2],
     busy: [Nanos; 2],
@@ -80,7 +82,7 @@ pub(super) struct Tracer<'a> {
     case: &'a Case,
     log: &'a Log,
     base: Base,
-    /// The path to the response's first byte.
+    /// Whether the path leads to the response's first byte.
     is_to_first: bool,
     steps: Vec<Step>,
 }
@@ -118,7 +120,7 @@ impl<'a> Tracer<'a> {
         tracer.steps
     }
 
-    /// The server's write that the response begins with.
+    /// The server's write that begins the response.
     fn first_write(&self) -> usize {
         let (mut end, place) = (0, self.case.dialogue.places.response_start);
         let ends = self.case.dialogue.server.steps.iter().map(|step| {
@@ -134,7 +136,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The packet with which the byte at `place` was there, all before it included.
+    /// The packet that completed the data up to the byte at `place`.
     fn bringer(&self, side: Side, place: u64) -> Option<Cause> {
         let mut have: Vec<(u64, u64)> = Vec::new();
         let mut arrivals: Vec<&Departure> = self.log.packets.iter().collect();
@@ -151,7 +153,7 @@ impl<'a> Tracer<'a> {
         None
     }
 
-    /// Books what `cause` took, and gives what it followed from.
+    /// Records the time of `cause`, and returns its own cause.
     fn back(&mut self, cause: Cause) -> Option<Cause> {
         match cause {
             Cause::Packet(number) => self.departure(number),
@@ -159,7 +161,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// For how long the link is busy with a packet.
+    /// How long the link is busy with a packet.
     fn own(&self, packet: &Departure) -> Nanos {
         let path = &self.case.path;
         let link = if packet.side == Side::Client { &path.up } else { &path.down };
@@ -167,7 +169,7 @@ impl<'a> Tracer<'a> {
         link.rate.map_or(0, |rate| bytes * 8_000_000_000 / rate)
     }
 
-    /// The packet that the link was still busy with when this one left.
+    /// The packet that still occupied the link when this one left.
     fn in_its_way(&self, packet: &Departure) -> Option<Departure> {
         let waited = packet.passage?.busy > self.own(packet) + 1_000;
         let same = |p: &&Departure| {
@@ -208,14 +210,14 @@ impl<'a> Tracer<'a> {
                     && packet.bytes.0 < p.bytes.1
             };
             let first = *self.log.packets.iter().find(same)?;
-            // Later data waited for it: a hole.
+            // Later data waited for this packet: a hole.
             let arrives = packet.passage.map_or(0, |passage| passage.arrives);
             let waited = |p: &Departure| {
                 p.side == packet.side
                     && p.bytes.0 >= packet.bytes.1
                     && p.passage.is_some_and(|passage| passage.arrives < arrives)
             };
-            // What the client sent again, its kernel counts.
+            // The kernel counts the client's retransmissions.
             let hole = packet.side == Side::Client || self.log.packets.iter().any(waited);
             let part = if hole { Part::Variation } else { Part::Pause };
             self.book(part, (first.at, packet.side), (packet.at, packet.side));
@@ -229,7 +231,7 @@ impl<'a> Tracer<'a> {
                 Some(Cause::Packet(number))
             }
             Cause::Timer => {
-                // A probe for a loss at the end: new data, a while after the last.
+                // A probe for a tail loss: new data, some time after the last.
                 let earlier = |p: &&Departure| {
                     p.side == packet.side && p.number < packet.number && p.bytes.1 > p.bytes.0
                 };
@@ -246,7 +248,8 @@ impl<'a> Tracer<'a> {
         let write = self.log.writes.iter().find(|w| w.side == side && w.step == step)?;
         let part = match (side, self.case.roles.get(step)) {
             (Side::Client, _) => Part::Client,
-            // A first write that Nagle's algorithm holds back leaves with the second: the first byte is the server's time.
+            // If Nagle's algorithm holds the first write back, it leaves with the second: the time of the first byte
+            // is the server's.
             _ if self.is_to_first && step >= self.first_write() => Part::Server,
             (_, Some(Role::More)) => Part::Pause,
             _ => Part::Server,

@@ -1,12 +1,12 @@
-//! When the client acknowledged what arrived: pure acknowledgements have no stamps, so they are simulated
-//! as Linux sends them.
+//! Times of the client's acknowledgements. Pure acknowledgements have no timestamps, so this module simulates them as
+//! Linux sends them.
 //!
-//! Input: segments that arrived, the process's reads if they are known, and the client's sends. Output: every
+//! Input: the segments that arrived, the process's reads if they are known, and the client's sends. Output: every
 //! acknowledgement, in order.
 
 use super::constants::*;
 
-/// Something that passed the client's device, nanoseconds from the origin; offsets in its direction.
+/// An event at the client's device, nanoseconds from the origin; byte offsets in its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A segment arrived.
@@ -25,12 +25,12 @@ impl Event {
     }
 }
 
-/// What made it leave.
+/// What triggered an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The segment itself, at once.
     Segment,
-    /// Data of the client's, which it rode on.
+    /// The client's data, which carried it.
     Data,
     /// The client's read, some time after the segment.
     Read,
@@ -44,19 +44,19 @@ pub(crate) struct Ack {
     pub left: i64,
     pub covers: u64,
     pub by: By,
-    /// When that arrived which it is for: the first that was held back, or the last.
+    /// Arrival of the segment that it acknowledges: the first one held back, or the last.
     pub arrived: i64,
-    /// It may not have been sent: whether it is depends on when the process read.
+    /// It may not have been sent, depending on when the process read.
     pub uncertain: bool,
 }
 
 impl Ack {
-    /// It left no earlier than this.
+    /// Earliest possible departure.
     pub(crate) fn earliest(&self) -> i64 {
         if self.by == By::Timer { self.left - TICK_EARLIER_NS } else { self.left }
     }
 
-    /// It left so much later, at most.
+    /// Maximum delay of the departure after `left`.
     pub(crate) fn slack(&self) -> i64 {
         match self.by {
             By::Timer => TICK_LATER_NS,
@@ -65,7 +65,7 @@ impl Ack {
         }
     }
 
-    /// When the process read is not known.
+    /// Whether it depends on a read at an unknown time.
     pub(crate) fn is_of_unknown_read(&self) -> bool {
         self.by == By::Read && self.left == self.arrived
     }
@@ -76,36 +76,37 @@ impl Ack {
 struct Client {
     received: u64,
     told: u64,
-    /// Data is answered with data: acknowledgements ride on it.
+    /// Interactive mode: data is answered with data, which carries the acknowledgements.
     pingpong: bool,
     last: Option<i64>,
-    /// Segments that came one right behind the other.
+    /// Segments that arrived back to back.
     burst: u32,
     small: u32,
     reads: Reads,
-    /// An acknowledgement is held back since then.
+    /// Since when an acknowledgement is held back.
     held: Option<i64>,
     acks: Vec<Ack>,
 }
 
-/// Two small segments are acknowledged by a read that empties the buffer after both (`tcp_cleanup_rbuf`). When the
-/// client's process reads:
+/// When the client's process reads.
+///
+/// A read that empties the buffer after two small segments acknowledges both (`tcp_cleanup_rbuf`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// As events say.
+    /// At the times given by events.
     Known,
-    /// Supposed: at once.
+    /// Assumed: at once.
     AtOnce,
-    /// Supposed: so late that the timer acknowledges first.
+    /// Assumed: so late that the timer acknowledges first.
     #[default]
     Late,
 }
 
-/// What is not known of a client.
+/// Unknown properties of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Habit {
     pub reads: Reads,
-    /// Questions were answered before, so that acknowledgements wait for data to ride on.
+    /// Earlier requests were answered, so that acknowledgements wait for data to carry them.
     pub pingpong: bool,
 }
 
@@ -148,7 +149,7 @@ impl Client {
         self.burst = if follows { self.burst + 1 } else { 1 };
         self.last = Some(at);
         self.received = self.received.max(end);
-        // Sixteen at first, and more as long as the receive buffer grows (tcp_grow_window): a megabyte and more.
+        // Sixteen at first, and more while the receive buffer grows (`tcp_grow_window`): a megabyte and more.
         if !self.pingpong {
             return self.acknowledge(at, By::Segment);
         }
@@ -160,9 +161,9 @@ impl Client {
             return self.acknowledge(at, By::Read);
         }
         self.held.get_or_insert(at);
-        // The two before it are acknowledged at once only if the window moves on with them, which it does not before
-        // they are read: then that acknowledges all three, or what is more than a full one by a few bytes
-        // (__tcp_ack_snd_check, tcp_cleanup_rbuf).
+        // The two segments before it are acknowledged at once only if the window moves on with them, which it does not
+        // before they are read. The read then acknowledges all three, or anything a few bytes larger than a full
+        // segment (`__tcp_ack_snd_check`, `tcp_cleanup_rbuf`).
         if self.burst > 2 || self.received - self.told > mss {
             let (covers, by) = (self.received, By::Read);
             self.acks.push(Ack { left: at, covers, by, arrived: at, uncertain: true });

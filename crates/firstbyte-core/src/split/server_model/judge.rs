@@ -1,11 +1,10 @@
-//! What held each arrival back: hypotheses about the server's TCP, each held against all arrivals of the
-//! connection.
+//! Causes of delayed arrivals: tests hypotheses about the server's TCP against all arrivals of the connection.
 //!
-//! Input: a [`Connection`] over TCP and its round-trip time. Output: [`Reading`]s, the best first, with those that
-//! fit about as well: which arrivals an acknowledgement released, or the client's Finished. A hypothesis holds for the
-//! whole connection (an initial window of 1 to 20 segments or one that never fills; Nagle's algorithm on or off;
-//! early data answered at once or after the Finished), says how early each segment can have come, and pays
-//! for each that came later than that, and more for each that came sooner. Definitions: `docs/measurement.md`.
+//! Input: a [`Connection`] over TCP and its round-trip time. Output: [`Reading`]s, best first, with those that fit
+//! about as well: the arrivals that an acknowledgement or the client's Finished released. A hypothesis covers the
+//! whole connection (an initial window of 1 to 20 segments or one that never fills; Nagle's algorithm on or off; early
+//! data answered at once or after the Finished). It predicts the earliest arrival of each segment, and pays for each
+//! segment that came later, and more for each that came sooner. Definitions: `docs/measurement.md`.
 
 use std::time::Duration;
 
@@ -16,24 +15,24 @@ use super::sender::{Hypothesis, Peaks, Played, Seen, Segment, Sender};
 use crate::split::{Bottleneck, Rules};
 use crate::timeline::{Chunk, Clock, Connection, Direction, Flight, Mark, Offset};
 
-/// An arrival that waited for something of the client's.
+/// An arrival that waited for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Release {
     pub arrived: Offset,
-    /// When what released it left the client.
+    /// When the releasing packet left the client.
     pub left: Offset,
-    /// When the client had what made it send that.
+    /// When the client had the data that made it send that packet.
     pub cause: Offset,
-    /// It could have been there then, had nothing held it.
+    /// Earliest possible arrival, had nothing held it.
     pub earliest: Offset,
     pub by: Released,
     pub why: Why,
 }
 
-/// Why it was held.
+/// Why an arrival was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The congestion window was full. It had begun with so many segments, as far as that is seen.
+    /// The congestion window was full. Contains the initial window in segments, if known.
     Window(Option<u32>),
     /// Nagle's algorithm waited for the acknowledgement of earlier data (RFC 9293 §3.7.4).
     Nagle,
@@ -41,49 +40,49 @@ pub enum Why {
     Finished,
 }
 
-/// What released it.
+/// What released an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
     /// An acknowledgement: the window was full, or Nagle's algorithm waited.
     Acknowledgement(By),
     /// The client's Finished: early data is answered after the handshake.
     Finished,
-    /// Over QUIC, a datagram of the client's: the server had sent as much as it may.
+    /// Over QUIC, a datagram from the client: the server had reached its limit.
     Datagram,
 }
 
-/// One hypothesis, and what it says of the arrivals.
+/// A hypothesis and its interpretation of the arrivals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub window: Option<u32>,
     pub nagle: bool,
     pub late: bool,
-    /// In the order of arrival.
+    /// Released arrivals, in order.
     pub releases: Vec<Release>,
 }
 
-/// A server, and what it costs that one connection's arrivals came from it.
+/// A server hypothesis, and its cost for one connection's arrivals.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerCost {
     pub server: Hypothesis,
     pub cost: f64,
 }
 
-/// The path's round trips, as far as they are known.
+/// Round trips on the path, as far as known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTripTimes {
     pub rtt: Duration,
-    /// Round trips differ by so much.
+    /// Spread of the round trips.
     pub spread: Duration,
-    /// By so much those do that were seen.
+    /// Observed spread of the round trips.
     pub seen: Duration,
 }
 
 pub(crate) struct Judge {
     segments: Vec<Segment>,
-    /// By each habit that the client may have.
+    /// The client's acknowledgements, for each habit that it may have.
     acks: Vec<Vec<Ack>>,
-    /// What the client sent that is answered.
+    /// The client's departures that are answered.
     asked: Vec<i64>,
     finished: Option<(i64, i64)>,
     response: Option<i64>,
@@ -94,9 +93,9 @@ pub(crate) struct Judge {
     first: i64,
     early: i64,
     late: i64,
-    /// The same as far as round trips show it, whatever is supposed of the path.
+    /// The same tolerance based on observed round trips, whatever is assumed about the path.
     usual: i64,
-    /// What the server takes for a response that nothing holds back, as other connections show it.
+    /// The server's time for an unobstructed response, as other connections show it.
     think: Option<i64>,
     rules: Rules,
 }
@@ -111,7 +110,7 @@ impl Judge {
         let lossy = is_lossy(connection);
         let (mut segments, mut events, mut reads) = (Vec::new(), Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
-        // Of a segment that ends later, and when it came.
+        // Bytes of a segment that ends in a later read, and when it arrived.
         let (mut unended, mut begun) = (0, 0);
         let at =
             |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT_NS, LIMIT_NS));
@@ -131,7 +130,8 @@ impl Judge {
                 }
                 let counted = chunk.segments.is_some();
                 let mut left = unended + chunk.bytes;
-                // A read has the stamp of the last segment that it takes bytes of: one that ends in a later read is that.
+                // A read has the timestamp of the last segment it takes bytes from, even if that segment ends in a
+                // later read.
                 let mut arrived = if unended > 0 { begun } else { now };
                 let packets = match chunk.segments.map(u64::from) {
                     Some(packets) => {
@@ -147,7 +147,7 @@ impl Judge {
                     if segments.len() == MOST_SEGMENTS {
                         break 'all;
                     }
-                    // The others need a byte each.
+                    // The other segments need at least one byte each.
                     let most = left.saturating_sub(packet - 1).min(mss);
                     let bytes = if packet > 1 { most } else { left - unended };
                     let start = offset;
@@ -218,23 +218,23 @@ impl Judge {
         }
     }
 
-    /// Judges where the server is known to take so long for a response.
+    /// Sets the server's known time for a response.
     pub(crate) fn with_think(self, think: Option<Duration>) -> Self {
         Self { think: think.map(ns), ..self }
     }
 
-    /// Judges by `rules` instead of the right ones.
+    /// Applies `rules` instead of the correct ones.
     pub(crate) fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
-    /// The same, where round trips differ by `spread`.
+    /// Assumes that round trips differ by `spread`.
     pub(crate) fn suppose(&mut self, spread: Duration) {
         let spread = ns(spread);
         (self.early, self.late) = (SOONER_NS + spread, NOISE_NS + spread);
     }
 
-    /// All hypotheses that fit, what each costs and which arrivals it says were released.
+    /// Describes all fitting hypotheses, with their costs and the arrivals they consider released.
     pub(crate) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits(f64::INFINITY);
         fits.truncate(8);
@@ -249,8 +249,7 @@ impl Judge {
         fits.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The readings that fit, the best one first, and what each costs; without those that cost more than `most`, if
-    /// that is known.
+    /// The fitting readings with their costs, best first; without those that cost more than `most`, if given.
     pub(crate) fn readings(&self, most: Option<f64>) -> Vec<(f64, Reading)> {
         let fits = self.fits(most.unwrap_or(f64::INFINITY));
         let Some(best) = fits.first().map(|(cost, _)| *cost) else {
@@ -267,14 +266,14 @@ impl Judge {
         readings
     }
 
-    /// By what they cost, without those that are out anyway, or cost more than `most`.
+    /// Fits sorted by cost, without ruled-out ones and those that cost more than `most`.
     fn fits(&self, most: f64) -> Vec<(f64, Reading)> {
         let mut fits: Vec<(f64, Reading)> = Vec::new();
         let mut best = f64::INFINITY;
-        // Those that others are held against, and those with the window that is looked at.
+        // Replays to compare others with, and those with the current window.
         let (mut played, mut alike): (Vec<Played>, Vec<Played>) = (Vec::new(), Vec::new());
         let nothing_lost = !self.segments.iter().any(|segment| segment.waited);
-        // The most that was under way where no window was ever full.
+        // Maximum number of packets in flight while no window was ever full.
         let mut never_full: Option<Peaks> = None;
         let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let between = self.segments.iter().any(|segment| segment.between);
@@ -282,7 +281,7 @@ impl Judge {
             if self.rules == Rules::WindowNeverFills && server.window.is_some() {
                 continue;
             }
-            // None of its habits makes it cheaper.
+            // No habit makes this server cheaper.
             let window = window_prior(server.window);
             if f64::from(server.merged) * MERGED_COST + window > most.min(best + OUT_COST) {
                 continue;
@@ -306,7 +305,7 @@ impl Judge {
                 let Some(fit) = fit else { continue };
                 best = best.min(fit.0);
                 fits.push(fit);
-                // Nothing was late: there is nothing to explain.
+                // Nothing was late, so there is nothing to explain.
                 if best <= 0.0 {
                     break 'all;
                 }
@@ -320,7 +319,7 @@ impl Judge {
         fits
     }
 
-    /// Habits that the two hosts may have: Nagle's algorithm, which of the acknowledgements, early data answered late.
+    /// Possible habits of the two hosts: Nagle's algorithm, the set of acknowledgements, early data answered late.
     fn habits(&self) -> impl Iterator<Item = (bool, usize, bool)> {
         let lates = if self.finished.is_some() { 2 } else { 1 };
         let acks = self.acks.len();
@@ -331,7 +330,7 @@ impl Judge {
         of_all.flat_map(move |(nagle, acks)| (0..lates).map(move |late| (nagle, acks, late == 1)))
     }
 
-    /// How unlikely a server is that is like this.
+    /// Prior cost of a server with these properties.
     fn prior(&self, hypothesis: Hypothesis) -> f64 {
         let nagle = if self.together { NAGLE_COST + TICKETS_AND_SETTINGS_COST } else { NAGLE_COST };
         window_prior(hypothesis.window)
@@ -339,7 +338,7 @@ impl Judge {
             + if hypothesis.buffer { BUFFER_COST } else { 0.0 }
     }
 
-    /// What each server costs that this connection's arrivals are held against, besides how unlikely such a server is.
+    /// Lowest cost of each possible server for this connection's arrivals, without the server's prior.
     pub(crate) fn server_costs(&self) -> Vec<ServerCost> {
         let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let between = self.segments.iter().any(|segment| segment.between);
@@ -361,7 +360,7 @@ impl Judge {
         all
     }
 
-    /// What the arrivals cost from one server, by the habits that the two hosts may have, and what each says.
+    /// Cost and reading of the arrivals from one server, for each combination of the hosts' habits.
     pub(crate) fn readings_of(&self, model: &ServerModel, nagle: bool) -> Vec<(f64, Reading)> {
         let ServerModel { initial_window: window, full_buffer: buffer, .. } = *model;
         let small = window.is_some_and(|window| window <= SMALL_WINDOW_PACKETS);
@@ -380,8 +379,8 @@ impl Judge {
         self.together
     }
 
-    /// What a hypothesis costs that is as likely as `prior` says, and what it says; none when it costs more than `most`.
-    /// And what was seen until then.
+    /// Cost and reading of a hypothesis with the given prior, or `None` if it costs more than `most`; and the
+    /// observations up to that point.
     fn fit(&self, hypothesis: Hypothesis, prior: f64, most: f64) -> (Option<(f64, Reading)>, Seen) {
         let Hypothesis { window, nagle, late, merged, acks, buffer } = hypothesis;
         let mut cost = prior + f64::from(merged) * MERGED_COST;
@@ -398,21 +397,21 @@ impl Judge {
             if segment.waited
                 && previous.is_some_and(|before| is_hole(segment.at - before, self.rtt))
             {
-                // The path's, whatever the window was.
+                // A loss is the path's doing, whatever the window was.
                 sender.hear_until(segment.at, self.rtt);
                 sender.lose();
                 sender.send(index, self.rtt);
                 previous = Some(segment.at);
                 continue;
             }
-            // The sender that was held back until something let it go; absent where nothing did.
+            // Sender held back until something released it; absent if nothing did.
             let mut held = None;
             let mut released = Some(None);
             if sender.is_held(index, nagle) {
                 let in_time = |released: &Option<Ack>| {
                     released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
                 };
-                // Had the server's application written in time, its TCP would have stood still.
+                // If the server's application had written in time, its TCP would have stalled.
                 let mut strict = sender.clone();
                 released = strict.release(index, nagle).filter(in_time);
                 held = Some(strict);
@@ -431,7 +430,7 @@ impl Judge {
                 (released, held) = (Some(ack), Some(full));
             }
             let Some(released) = released else {
-                // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
+                // One packet more or less than counted, or an acknowledgement that Linux would not send.
                 cost += EARLY_COST;
                 sender.hear_until(segment.at, self.rtt);
                 sender.send(index, self.rtt);
@@ -447,11 +446,11 @@ impl Judge {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
                 self.noise(over, ack) <= self.price(over) + PAUSE_COST
             };
-            // The link was busy with the one before it.
+            // The link was busy with the previous segment.
             let queued = TOGETHER_NS + segment.busy + segment.busy / 20;
             let behind = previous.is_some_and(|before| segment.at - before <= queued);
             if behind || released.is_some_and(in_time) {
-                // It left with that acknowledgement, or right behind the one before it.
+                // It left with that acknowledgement, or right behind the previous segment.
                 if let Some(held) = held {
                     sender = held;
                 }
@@ -464,9 +463,11 @@ impl Judge {
         ((cost <= most).then_some((cost, reading)), seen)
     }
 
-    /// A window of eight or more may be a packet or two smaller than it was counted, and after a loss it is smaller by
-    /// nobody knows how much; or the send buffer was full. Of a segment that stood still, the sender that had filled it, if
-    /// an acknowledgement released it then, and what that costs.
+    /// Tests whether the window was nearly full or the send buffer was full when a segment stalled.
+    ///
+    /// A window of eight or more may be a packet or two smaller than counted, and after a loss it is smaller by an
+    /// unknown amount. If an acknowledgement released the segment at that time, returns the sender that had filled it,
+    /// and the cost.
     fn nearly_full<'a>(
         &self,
         sender: &Sender<'a>,
@@ -491,12 +492,12 @@ impl Judge {
         }
         let mut held = sender.clone();
         if filled_buffer {
-            // What there was room for when the last one left, has left.
+            // When the last segment left, everything that fitted had left.
             held.hear_until(previous?, self.rtt);
         }
         held = held.filled();
         let mut ack = held.release(index, false)??;
-        // Several acknowledgements cover the burst; the one that arrived then released it.
+        // Several acknowledgements cover the burst; the one that arrived at that time released it.
         while sender.lossy && ack.left + self.rtt + self.late < at {
             ack = held.hear()?;
         }
@@ -507,7 +508,7 @@ impl Judge {
         in_time.then_some((held, Some(ack), price))
     }
 
-    /// What it costs that a segment came when it did. Notes what released it.
+    /// Cost of a segment's arrival time. Records what released it.
     fn judge(
         &self,
         segment: &Segment,
@@ -519,7 +520,7 @@ impl Judge {
     ) -> f64 {
         let at = segment.at;
         let before = previous.unwrap_or(-2 * LIMIT_NS);
-        // What it can be the answer to.
+        // The departure that it may answer.
         let is_response = self.response == Some(at);
         let asked = self.asked.iter().rev().find(|asked| **asked + self.rtt - self.early <= at);
         let asked = asked.filter(|asked| is_response || **asked >= before);
@@ -575,25 +576,25 @@ impl Judge {
         }
     }
 
-    /// The cost of a release that came so much later than it could. Hosts and the path are late at times.
+    /// Cost of a release that came `over` later than possible. Hosts and the path are late at times.
     fn noise(&self, over: i64, ack: Ack) -> f64 {
         let excess = over.saturating_sub(self.late + ack.slack()).max(0);
         let scale = if ack.is_of_unknown_read() { READS_LATER_NS } else { LATER_NS };
         excess as f64 / (scale + self.late - NOISE_NS) as f64
     }
 
-    /// Of a free time that happens to be just this, within what can be told apart.
+    /// Cost of an unconstrained time that happens to match this closely.
     fn price(&self, over: i64) -> f64 {
         delay_cost(over, self.usual)
     }
 
-    /// On a path that varies more than was seen, what comes when it is expected says less.
+    /// On a path that varies more than observed, an arrival at the expected time is weaker evidence.
     fn told(&self) -> f64 {
         (self.late as f64 / self.usual as f64).ln()
     }
 }
 
-/// How unlikely an initial window is.
+/// Prior cost of an initial window.
 pub(crate) fn window_prior(window: Option<u32>) -> f64 {
     if window.is_some_and(|window| window != USUAL_WINDOW_PACKETS) { WINDOW_COST } else { 0.0 }
 }
@@ -602,48 +603,47 @@ fn ns(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX).min(LIMIT_NS)
 }
 
-/// How many packets so many bytes were. What is read ends with records, some bytes before or behind the end
-/// of a packet.
+/// Number of packets for `bytes`. A read ends with records, some bytes before or after the end of a packet.
 fn packets(bytes: u64, mss: u64) -> u64 {
     if bytes == 0 { 0 } else { bytes.saturating_sub(RECORD_BYTES).div_ceil(mss).max(1) }
 }
 
-/// Whether a flight of one segment holds what servers write apart.
+/// Whether a flight of one segment holds messages that servers write separately.
 fn tickets_and_settings(flight: &Flight) -> bool {
     let holds = |name: &str| flight.messages.iter().any(|message| message == name);
     let one = flight.chunks.len() == 1 && flight.chunks[0].segments.is_none_or(|n| n <= 1);
     one && holds("{NewSessionTicket}") && holds("SETTINGS")
 }
 
-/// Whether the kernel counted segments that waited behind one that was lost, or came later than those behind it.
+/// Whether the kernel counted segments that waited behind a lost one, or arrived after later ones.
 pub(crate) fn is_lossy(connection: &Connection) -> bool {
     let tcp = connection.facts.tcp.as_ref();
     tcp.and_then(|tcp| tcp.out_of_order).is_some_and(|count| count > 0)
 }
 
-/// Whether the gap is long enough for a retransmission: acknowledgements of later data tell the sender of a loss, one round
-/// trip before it fills the hole.
+/// Whether the gap is long enough for a retransmission: acknowledgements of later data tell the sender about a loss
+/// one round trip before it fills the hole.
 pub(crate) fn is_hole(gap: i64, rtt: i64) -> bool {
     gap >= rtt / 10 * 9
 }
 
-/// The payload of a full segment from the server.
+/// Payload of a full segment from the server.
 ///
-/// The kernel tells that of the largest that came, which may have been all that there was: it is a full one where
-/// several are of this size, and its host can send larger ones as far as its own announcement says.
+/// The kernel reports the largest received segment, which may hold all the data there was. It is full-sized if several
+/// segments have this size; otherwise assume that the server sends segments up to the size it announced.
 pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
     let tcp = connection.facts.tcp.as_ref();
     let (received, sent) = (tcp.and_then(|tcp| tcp.receive_mss), tcp.and_then(|tcp| tcp.send_mss));
     if let Some(received) = received.filter(|received| Some(*received) >= sent) {
         return received.into();
     }
-    // RFC 9293 §3.7.1: the default where nothing was announced.
+    // RFC 9293 §3.7.1: the default without an announcement.
     let most = u64::from(sent.unwrap_or(536)).max(1);
     let chunks = connection.flights.iter().filter(|f| f.direction == Direction::Received);
     let chunks = chunks.flat_map(|f| &f.chunks);
     let sizes = || chunks.clone().map(|c| c.bytes).filter(|b| *b <= most);
     let largest = received.map(u64::from).or_else(|| sizes().max()).unwrap_or(most);
-    // A narrower way there shows in segments of one size.
+    // A narrower path shows as segments of one size.
     let of_one_size = |chunk: &Chunk| {
         let segments = chunk.segments.map_or(1, u64::from).max(1);
         let fits = chunk.bytes <= largest * segments && chunk.bytes > largest * (segments - 1);

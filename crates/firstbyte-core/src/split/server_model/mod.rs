@@ -1,8 +1,8 @@
-//! What the sending side of a server is like, from the arrivals of one connection or of many.
+//! Infers the properties of a server's sending side from one connection or many.
 //!
-//! Input: connections to one address. Output: the [`ServerModel`]s that fit, the likeliest first. `judge` holds the
-//! arrivals of one connection against a hypothesis about the server's TCP; its costs are negative logarithms of odds. Of
-//! connections that were made alike the mean counts, and those means add up. QUIC has rules of its own (`split/quic.rs`)
+//! Input: connections to one address. Output: the [`ServerModel`]s that fit, likeliest first. `judge` tests one
+//! connection's arrivals against a hypothesis about the server's TCP; its costs are negative logarithms of odds.
+//! Connections made alike count with their mean, and those means add up. QUIC has rules of its own (`split/quic.rs`)
 //! instead of models. Definitions: `docs/measurement.md`.
 
 mod acks;
@@ -22,17 +22,17 @@ use crate::timeline::{Connection, Handshake};
 use constants::*;
 use judge::window_prior;
 
-/// Connections of one kind that are looked at, at most, spread over all that there are.
+/// Maximum number of connections of one kind to examine, spread evenly over all.
 const MOST_CONNECTIONS: usize = 12;
 
-/// What all connections to a server have in common.
+/// Properties shared by all connections to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerModel {
-    /// Packets in the initial congestion window; absent where no window ever fills.
+    /// Packets in the initial congestion window; absent if no window ever fills.
     pub initial_window: Option<u32>,
     /// Whether Nagle's algorithm is enabled, over HTTP/1 and over HTTP/2.
     pub nagle: [bool; 2],
-    /// Its TCP takes only a little that is not acknowledged.
+    /// Whether the server's TCP accepts little unacknowledged data.
     pub full_buffer: bool,
 }
 
@@ -48,18 +48,18 @@ fn http_index(connection: &Connection) -> usize {
     usize::from(tls.and_then(|tls| tls.alpn.as_deref()) == Some("h2"))
 }
 
-/// The models of a server that its connections leave possible.
+/// The possible models of a server, given its connections.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerFit {
-    /// With what each costs more than the first, the likeliest first. Nothing where no connection says anything.
+    /// Models with their extra cost over the first, likeliest first. Empty if no connection is informative.
     pub models: Vec<(f64, ServerModel)>,
-    /// Bits per second of the slowest link on the way from the server, where more connections prove it than chance would.
+    /// Bits per second of the slowest link from the server, if more connections prove it than chance would.
     pub link_rate: Option<u64>,
-    /// What the server takes for a response that nothing can hold back, where that is known.
+    /// The server's time for an unobstructed response, if known.
     pub think: Option<Duration>,
 }
 
-/// What connections that were made alike have in common: they say the same of their server, and err in the same way.
+/// Common properties of connections made alike: they say the same about their server, and err in the same way.
 #[derive(PartialEq, Eq)]
 struct ConnectionKind {
     url: String,
@@ -103,7 +103,7 @@ impl CostTable {
         Some(Self { costs, least, tickets_with_settings: judge.has_tickets_with_settings() })
     }
 
-    /// What the arrivals cost, came they from such a server. A window, or a buffer, that holds all there was never fills.
+    /// Cost of the arrivals if they came from such a server. A window or buffer that holds all data never fills.
     fn cost(&self, model: &ServerModel, http: usize) -> f64 {
         let nagle = model.nagle[http];
         let find = |window: Option<u32>, buffer: bool| {
@@ -129,7 +129,7 @@ struct AlikeConnections {
 }
 
 impl AlikeConnections {
-    /// The mean of what the arrivals of one of them cost, came they from such a server.
+    /// Mean cost of these connections' arrivals if they came from such a server.
     fn cost(&self, model: &ServerModel) -> f64 {
         let costs = self.tables.iter().map(|table| table.cost(model, self.kind.http));
         costs.sum::<f64>() / self.tables.len().max(1) as f64
@@ -137,14 +137,14 @@ impl AlikeConnections {
 }
 
 impl ServerFit {
-    /// Fits models to connections to one address. `think` is what the server takes for a response that nothing can hold
-    /// back, where that is known: on a connection that was open before.
+    /// Fits models to connections to one address. `think` is the server's time for an unobstructed response, if known:
+    /// on a connection that was already open.
     pub fn from_connections<'a>(
         connections: impl IntoIterator<Item = &'a Connection>,
         think: Option<Duration>,
     ) -> Self {
         let mut by_kind: Vec<(ConnectionKind, Vec<&Connection>)> = Vec::new();
-        // A connection that was open before does not begin with the initial window.
+        // A reused connection does not begin with the initial window.
         for connection in
             connections.into_iter().filter(|c| c.facts.tcp.is_some() && !c.facts.reused)
         {
@@ -187,8 +187,8 @@ impl ServerFit {
         self.models.first().map(|(_, model)| *model)
     }
 
-    /// The likeliest model, and those that explain the arrivals in another way, with their odds against it: other windows
-    /// below the usual one, Nagle's algorithm or not, a small send buffer or not.
+    /// The likeliest model, and those that explain the arrivals differently, with their odds against it: other windows
+    /// below the usual one, Nagle's algorithm on or off, a small send buffer or not.
     pub fn rivals(&self) -> Vec<(f64, ServerModel)> {
         let kind = |model: &ServerModel| {
             let small = model.initial_window.filter(|window| *window < USUAL_WINDOW_PACKETS);
@@ -203,7 +203,7 @@ impl ServerFit {
         rivals
     }
 
-    /// The smallest and the largest initial window in packets, where a window fills by every model.
+    /// The smallest and the largest initial window in packets, if a window fills in every model.
     pub fn initial_windows(&self) -> Option<(u32, u32)> {
         let windows: Option<Vec<u32>> =
             self.models.iter().map(|(_, model)| model.initial_window).collect();
@@ -212,9 +212,9 @@ impl ServerFit {
     }
 }
 
-/// Every model that differs for one of the connections, the usual ones first.
+/// All models that differ for at least one of the connections, the usual ones first.
 fn possible(alike: &[AlikeConnections]) -> impl Iterator<Item = ServerModel> {
-    // Of those that cost the same the first is taken: on another path, the usual window may fill.
+    // Of equally costly models the first is taken: on another path, the usual window may fill.
     let usual = [Some(USUAL_WINDOW_PACKETS), None].into_iter();
     let others = (1..=LARGEST_WINDOW_PACKETS).filter(|window| *window != USUAL_WINDOW_PACKETS);
     let windows = usual.chain(others.map(Some));
@@ -235,7 +235,7 @@ fn possible(alike: &[AlikeConnections]) -> impl Iterator<Item = ServerModel> {
     })
 }
 
-/// How unlikely a server is that is like this.
+/// Prior cost of a server with these properties.
 fn prior(model: &ServerModel, alike: &[AlikeConnections]) -> f64 {
     let nagle = |http: usize| {
         let of_it = alike.iter().filter(|alike| alike.kind.http == http);
@@ -251,7 +251,7 @@ fn prior(model: &ServerModel, alike: &[AlikeConnections]) -> f64 {
     window_prior(model.initial_window) + nagle(0) + nagle(1) + buffer
 }
 
-/// The median of the rates that connections prove each for itself, where more do than chance would.
+/// Median of the rates that individual connections prove, if more do than chance would.
 fn proven_link_rate<'a>(connections: impl Iterator<Item = &'a Connection>) -> Option<u64> {
     let rate = |c: &Connection| ObservedConnection::from_connection(c, None).link_rate();
     let all: Vec<Option<u64>> = connections.map(rate).collect();
@@ -261,8 +261,10 @@ fn proven_link_rate<'a>(connections: impl Iterator<Item = &'a Connection>) -> Op
     median.filter(|_| rates.len() >= fewest_not_by_chance(all.len()))
 }
 
-/// The fewest proofs that chance gives in less than one of twenty experiments of so many connections: the tail of a
-/// binomial distribution, with the bound for one proof from `docs/measurement.md`, "A slow link".
+/// The fewest proofs that chance produces in less than one of twenty experiments with this many connections.
+///
+/// This is the tail of a binomial distribution, with the bound for one proof from `docs/measurement.md`, "A slow
+/// link".
 fn fewest_not_by_chance(connections: usize) -> usize {
     const BY_CHANCE: f64 = 0.045;
     const LEVEL: f64 = 0.05;
@@ -283,7 +285,8 @@ mod tests {
     #[test]
     fn proofs_that_chance_does_not_give() {
         let fewest = [1, 2, 5, 9, 20, 100].map(super::fewest_not_by_chance);
-        // 1 - 0.955^5 = 0.21, of two or more 0.019; of nine two or more 0.059, three or more 0.006.
+        // Of five connections, one or more by chance: 1 - 0.955^5 = 0.21; two or more: 0.019. Of nine, two or more:
+        // 0.059; three or more: 0.006.
         assert_eq!(fewest, [1, 2, 2, 3, 4, 9]);
     }
 }

@@ -1,7 +1,7 @@
-//! The server's TCP, as a hypothesis has it: what may leave when.
+//! The server's TCP under a hypothesis: which segment may leave when.
 //!
 //! Input: the segments that arrived, the client's acknowledgements, a [`Hypothesis`]. Output: for each segment, the
-//! acknowledgement that let it leave, if one did.
+//! acknowledgement that released it, if one did.
 
 use super::acks::Ack;
 use super::constants::*;
@@ -11,12 +11,12 @@ pub(crate) struct Segment {
     pub at: i64,
     pub end: u64,
     pub full: bool,
-    /// It came between the request and the response, and is no full one: tickets and settings, which servers
-    /// write one by one and kernels merge.
+    /// Came between request and response and is not full-sized: tickets and settings, which servers write one by one
+    /// and kernels merge.
     pub between: bool,
-    /// How long the slowest link is busy with it, as far as that is known.
+    /// How long the slowest link is busy with this segment, as far as known.
     pub busy: i64,
-    /// It, or what was read with it, had waited behind a segment that was lost.
+    /// This segment, or one read together with it, waited behind a lost segment.
     pub waited: bool,
 }
 
@@ -25,29 +25,30 @@ pub(crate) struct Hypothesis {
     pub window: Option<u32>,
     pub nagle: bool,
     pub late: bool,
-    /// Packets more than are seen, in each segment between request and response.
+    /// Uncounted packets merged into each segment between request and response.
     pub merged: u32,
-    /// Which of the client's acknowledgements.
+    /// Index of the assumed set of client acknowledgements.
     pub acks: usize,
-    /// The server's TCP takes only so much that is not acknowledged: its application writes on when there is room.
+    /// The server's send buffer holds a limited amount of unacknowledged data: the application writes on when there is
+    /// room.
     pub buffer: bool,
 }
 
 impl Hypothesis {
-    /// What the TCP of a server can be that has sent so many packets, some between request and response or none; without
-    /// the habits that each may have.
+    /// Candidate server TCPs for a server that sent `packets` packets, some of them between request and response if
+    /// `between`; without the hosts' habits.
     pub(crate) fn servers(packets: u32, between: bool) -> impl Iterator<Item = Self> {
-        // A window that holds all there was never fills.
+        // A window that holds all packets never fills.
         let most = packets
             .saturating_add(if between { MOST_MERGED_PACKETS } else { 0 })
             .min(LARGEST_WINDOW_PACKETS);
-        // The usual ones first: others that cost more are given up early.
+        // The usual windows first, so that costlier hypotheses are given up early.
         let usual = [None, Some(USUAL_WINDOW_PACKETS)]
             .into_iter()
             .filter(move |w| w.is_none_or(|w| w <= most));
         let windows =
             usual.chain((1..=most).filter(|window| *window != USUAL_WINDOW_PACKETS).map(Some));
-        // Few have written more than that, and then stood still.
+        // Few servers write more than this and then stall.
         let buffers: &[bool] =
             if packets > 2 * SMALL_WINDOW_PACKETS { &[false, true] } else { &[false] };
         let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
@@ -59,51 +60,51 @@ impl Hypothesis {
         })
     }
 
-    /// Whether both are one server, whatever habits the two hosts have.
+    /// Whether both describe the same server, apart from the two hosts' habits.
     pub(crate) fn is_same_server(self, other: Self) -> bool {
         let server = |h: Self| (h.window, h.nagle, h.buffer);
         server(self) == server(other)
     }
 
-    /// Whether nothing is ever held back where no more than `peak` packets were under way when another was to be sent:
-    /// neither by the window, nor by what `Judge::nearly_full` looks at. Windows that grow leave more room.
+    /// Whether nothing is ever held back if at most `peak` packets were in flight at each send: neither by the window
+    /// nor by the check in `Judge::nearly_full`. Growing windows leave more room.
     pub(crate) fn never_holds(self, peak: u32) -> bool {
         self.window.is_some_and(|w| peak < w - w / SMALL_WINDOW_PACKETS)
             && (!self.buffer || peak < SMALL_WINDOW_PACKETS)
     }
 }
 
-/// The most packets that were under way when another one was to be sent: as they were counted, and with so many more in
-/// each segment between request and response.
+/// Maximum number of packets in flight at any send: as counted, and with 1, 2, … extra packets in each segment between
+/// request and response.
 pub(crate) type Peaks = [u32; MOST_MERGED_PACKETS as usize + 1];
 
-/// What was seen while a hypothesis was held against the arrivals, as far as it was.
+/// Observations made while replaying a hypothesis, up to where the replay stopped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub peaks: Peaks,
-    /// There was a segment between request and response.
+    /// A segment came between request and response.
     pub between: bool,
-    /// There was a small segment that Nagle's algorithm would have held back.
+    /// Nagle's algorithm would have held back a small segment.
     pub small: bool,
 }
 
-/// A hypothesis that was looked at, where nothing was lost.
+/// A replayed hypothesis, from a connection without loss.
 pub(crate) struct Played {
     pub hypothesis: Hypothesis,
     pub seen: Seen,
 }
 
 impl Played {
-    /// Whether those with other windows, or a buffer, may say the same.
+    /// Whether hypotheses with other windows, or with a buffer, may predict the same.
     pub(crate) const fn tells_of_others(&self) -> bool {
         self.hypothesis.window.is_none() || self.seen.peaks[0] < SMALL_WINDOW_PACKETS
     }
 
-    /// Whether `other` says the same of every arrival, and costs as much at least; or does up to where this one was
+    /// Whether `other` predicts the same for every arrival at no lower cost, or does so up to where this replay was
     /// given up.
     ///
-    /// A window that is never full, nor nearly, keeps nothing back, as one that never fills; nor does a buffer of which
-    /// nobody has used as much, or Nagle's algorithm where nothing small follows something small.
+    /// A window that never gets full or nearly full holds nothing back, just like an unlimited one. The same goes for
+    /// a buffer larger than any use of it, and for Nagle's algorithm if no small segment follows another.
     pub(crate) fn says_the_same(&self, other: Hypothesis) -> bool {
         let Hypothesis { window, nagle, late, merged, acks, .. } = self.hypothesis;
         let Seen { peaks, between, small } = self.seen;
@@ -119,8 +120,8 @@ impl Played {
     }
 }
 
-/// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
-/// grows by what is acknowledged where it had been used (`tcp_cwnd_validate`), and begins anew after rest.
+/// The sending half of the server's TCP, as far as the client saw it: Linux's slow start. The window grows by the
+/// acknowledged packets if it was used (`tcp_cwnd_validate`), and is reset after idle time.
 #[derive(Clone)]
 pub(crate) struct Sender<'a> {
     segments: &'a [Segment],
@@ -128,33 +129,34 @@ pub(crate) struct Sender<'a> {
     pub initial: Option<u32>,
     pub merged: u32,
     pub in_flight: u32,
-    /// Of these, segments between the request and the response.
+    /// Segments in flight that came between request and response.
     between: u32,
     pub window: u32,
-    /// Segments before this one are acknowledged, and those before `next` have left.
+    /// Segments before this one are acknowledged; those before `next` have left.
     acknowledged: usize,
     next: usize,
     covered: u64,
     used: Used,
-    /// When the last one left, as the client saw it.
+    /// When the last segment left, on the client's clock.
     last: Option<i64>,
-    /// How the timeout's variation falls with each round trip seen (RFC 6298).
+    /// Variation term of the timeout, reduced with each round trip (RFC 6298).
     variation: i64,
-    /// Where the last segment ends that was less than a full one.
+    /// End of the last segment that was not full-sized.
     small_end: u64,
     small_at: i64,
-    /// What was held last, was by Nagle's algorithm.
+    /// Nagle's algorithm, not the window, held the last segment that was held.
     pub by_nagle: bool,
-    /// Acknowledgements are heard that may not have been sent; and up to where those say that were not.
+    /// Whether uncertain acknowledgements count as sent; `unheard` is the highest byte covered by those that did not
+    /// count.
     lenient: bool,
     unheard: u64,
-    /// Packets more than were counted, in the last segment before one.
+    /// Uncounted packets in the last segment before the given one.
     uncounted: (usize, u32),
-    /// Something was lost: the window is smaller since, and not known.
+    /// A loss shrank the window to an unknown size.
     pub lossy: bool,
 }
 
-/// How much of the window was used of late.
+/// Recent use of the window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     most: u32,
@@ -194,28 +196,28 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Packets that a segment was, as far as the hypothesis says.
+    /// Packets in a segment under the hypothesis.
     fn packets(&self, index: usize) -> u32 {
         let (before, uncounted) = self.uncounted;
         let uncounted = if index + 1 == before { uncounted } else { 0 };
         1 + uncounted + if self.segments[index].between { self.merged } else { 0 }
     }
 
-    /// The same, where acknowledgements were sent that may not have been.
+    /// A copy in which uncertain acknowledgements count as sent.
     pub(crate) fn lenient(&self) -> Self {
         let mut lenient = Self { lenient: true, ..self.clone() };
         lenient.cover(self.unheard);
         lenient
     }
 
-    /// No longer so.
+    /// A copy in which uncertain acknowledgements no longer count.
     pub(crate) fn strict(self) -> Self {
         Self { lenient: false, ..self }
     }
 
-    /// The window, which was not full by what was counted, was.
+    /// A copy in which the window was full, although the counted packets did not fill it.
     ///
-    /// What was sent with the initial one was packets that were not counted; a later one did not grow by as much.
+    /// For the initial window, the difference is packets that were not counted. A later window grew less than assumed.
     pub(crate) fn filled(&self) -> Self {
         let mut filled = self.clone();
         let missing = self.window.saturating_sub(self.in_flight);
@@ -228,12 +230,10 @@ impl<'a> Sender<'a> {
         filled
     }
 
-    /// The same with the window of another.
     pub(crate) fn with_window_of(self, other: &Self) -> Self {
         Self { window: other.window, ..self }
     }
 
-    /// Something was lost.
     pub(crate) fn lose(&mut self) {
         self.lossy = true;
         if self.initial.is_some() {
@@ -251,7 +251,7 @@ impl<'a> Sender<'a> {
         Some(ack)
     }
 
-    /// Takes note that all before this is acknowledged.
+    /// Marks everything before `covers` as acknowledged.
     fn cover(&mut self, covers: u64) {
         self.covered = self.covered.max(covers);
         let mut new = 0;
@@ -268,31 +268,31 @@ impl<'a> Sender<'a> {
         if self.initial.is_some() && (self.used.whole || self.window < 2 * self.used.most) {
             self.window = self.window.saturating_add(new);
         }
-        // tcp_write_xmit notes the use where it sent something, or the window keeps it from that.
+        // tcp_write_xmit notes the use if it sent something, or if the window keeps it from sending.
         if self.in_flight >= self.window {
             self.note_use();
         }
     }
 
-    /// Hears the acknowledgements whose effect the client can have seen before.
+    /// Processes the acknowledgements whose effect the client can have seen by `seen`.
     pub(crate) fn hear_until(&mut self, seen: i64, rtt: i64) {
         while self.acks.peek().is_some_and(|ack| ack.left + rtt <= seen) {
             self.hear();
         }
     }
 
-    /// Whether something keeps a segment from leaving: the window is full, or Nagle's algorithm waits.
+    /// Whether a segment must wait: the window is full, or Nagle's algorithm holds it.
     pub(crate) fn is_held(&self, index: usize, nagle: bool) -> bool {
         self.in_flight >= self.window || (nagle && self.waits_for_small(&self.segments[index]))
     }
 
-    /// Nagle's algorithm, where it is on.
+    /// Whether Nagle's algorithm, if enabled, would hold the segment.
     fn waits_for_small(&self, segment: &Segment) -> bool {
         let together = segment.at - self.small_at <= TOGETHER_NS;
         !segment.full && self.small_end > self.covered && !together
     }
 
-    /// What lets a segment leave; `None` within when nothing kept it, `None` when nothing does.
+    /// The acknowledgement that releases a segment: `Some(None)` if nothing held it, `None` if nothing releases it.
     #[expect(clippy::option_option, reason = "two questions: can it leave, and what let it")]
     pub(crate) fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
         let mut last = None;
@@ -325,7 +325,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Takes note in `seen` of what there is when a segment is to be sent.
+    /// Updates `seen` with the state just before a segment is sent.
     pub(crate) fn seen(&self, index: usize, seen: &mut Seen) {
         for (more, peak) in (0..).zip(&mut seen.peaks) {
             *peak = (*peak).max(self.in_flight + more * self.between);

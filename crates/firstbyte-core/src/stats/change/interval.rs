@@ -1,5 +1,5 @@
-//! How large a change is, and when it was, with intervals: by series that are drawn as the fitted one, and looked at in the
-//! same way.
+//! Size and time of a change, with intervals: by simulating series like the fitted one, and analysing them in the same
+//! way.
 
 use super::noise::{Correlations, Moments, NoiseModel, added};
 use super::regression::{Design, Fitted, Grid};
@@ -7,22 +7,22 @@ use super::{ChangeForm, ChangeSettings, LevelChange, shape};
 use crate::stats::Interval;
 use crate::stats::linear::at_rank;
 
-/// Of drawn series, so many lie beyond either end of an interval of 95 %: with 2.5 % fewer than 95 % of simulated intervals
-/// hold the true size, since what is drawn from is an estimate itself.
+/// Share of simulated series beyond either end of a 95 % interval. With 2.5 %, fewer than 95 % of simulated intervals
+/// would cover the true size, because the simulated model is an estimate itself.
 const TAIL: f64 = 0.018;
 
-/// What series are drawn of.
+/// Inputs of the simulation.
 pub(super) struct Drawn<'a> {
     pub(super) grid: &'a Grid,
     pub(super) values: &'a [f64],
     pub(super) forms: &'a [ChangeForm],
     pub(super) noise: NoiseModel,
-    /// By how much correlations of what is left look too small.
+    /// By how much the correlations of residuals look too small.
     pub(super) correction: Correlations,
     pub(super) settings: &'a ChangeSettings,
 }
 
-/// The level before all changes: the season's parts, each counted once.
+/// The level before all changes: the mean over the season's parts, each counted once.
 pub(super) fn base_level(grid: &Grid, fit: &Fitted) -> f64 {
     fit.coefficients[..grid.parts].iter().sum::<f64>() / grid.parts as f64
 }
@@ -39,7 +39,7 @@ pub(super) fn changes(
     }
     let fit = design.fit(grid, drawn.values);
     let moments = Moments::from_residuals(grid, &fit.residuals);
-    // Fitted values are nearer than the truth is.
+    // Fitted values are closer to the data than the true ones.
     let freedom =
         grid.len() as f64 / (grid.len().saturating_sub(grid.parts + forms.len())).max(1) as f64;
     let deviation = (moments.variance * freedom).sqrt();
@@ -83,12 +83,13 @@ pub(super) fn changes(
     found
 }
 
-/// The deviation of a value that independent values would need for sums as uncertain as these are.
+/// Standard deviation that independent values would need for sums this uncertain.
 fn long_run(moments: &Moments, noise: NoiseModel) -> f64 {
     (moments.variance * noise.inflation()).sqrt()
 }
 
-/// A series that was drawn, for each change: how far it was missed, in its own standard errors, and by how many slots.
+/// One simulated series: for each change, the error of its size in the series' own standard errors, and the error of
+/// its time in slots.
 struct Again {
     ratios: Vec<f64>,
     moved: Vec<i64>,
@@ -107,8 +108,8 @@ fn draw(drawn: &Drawn<'_>, fit: &Fitted, deviation: f64, random: &mut fastrand::
             let design = Design::new(grid, &forms)?;
             let again = design.fit(grid, &values);
             let moments = Moments::from_residuals(grid, &again.residuals);
-            // How long noise lasts is estimated anew, as it was for the series itself: that it is not known is a good part
-            // of what is not known of a level.
+            // The persistence of the noise is estimated again, as for the series itself: its uncertainty is a large
+            // part of the uncertainty of a level.
             let looks = added(&moments.correlations, &drawn.correction);
             let own = long_run(&moments, NoiseModel::closest_to(&looks, grid.len()));
             let mut one = Again { ratios: Vec::new(), moved: Vec::new() };
@@ -122,7 +123,7 @@ fn draw(drawn: &Drawn<'_>, fit: &Fitted, deviation: f64, random: &mut fastrand::
         .collect()
 }
 
-/// Where each step would have been found in a drawn series: others stay.
+/// Where each step would have been found in a simulated series; ramps stay in place.
 fn relocate(drawn: &Drawn<'_>, fit: &Fitted, values: &[f64]) -> Vec<ChangeForm> {
     let grid = drawn.grid;
     let n = grid.len();
@@ -131,7 +132,7 @@ fn relocate(drawn: &Drawn<'_>, fit: &Fitted, values: &[f64]) -> Vec<ChangeForm> 
         let ChangeForm::Step { at } = *form else { continue };
         let low = if index == 0 { 0 } else { position(grid, drawn.forms[index - 1].ends()) };
         let high = drawn.forms.get(index + 1).map_or(n, |form| position(grid, form.begins()));
-        // Without the season and the other changes, as they were fitted: this one and noise are left.
+        // Without the season and the other changes, as fitted: this change and noise remain.
         let own = position(grid, at);
         let size = fit.coefficients[grid.parts + index];
         let left: Vec<f64> = (low..high)
@@ -152,7 +153,7 @@ fn position(grid: &Grid, slot: i64) -> usize {
     grid.slots.partition_point(|other| *other < slot)
 }
 
-/// Where the means before and after differ most, in terms of their errors.
+/// The index where the means before and after differ most, in terms of their errors.
 fn best_step(values: &[f64], weights: &[f64], margin: usize) -> Option<usize> {
     let total: f64 = weights.iter().sum();
     let all: f64 = values.iter().zip(weights).map(|(v, w)| v * w).sum();

@@ -1,8 +1,10 @@
-//! When a series of averages changed its level, by how much, and whether at once: a search that is honest about noise.
+//! Changes in the level of a series of averages: when, by how much and whether at once, without mistaking noise for
+//! change.
 //!
-//! In: a value a slot (a day, an hour), what it is an average of, how long a season is. Out: changes with intervals, and how
-//! small a change would have been seen. Pure and repeatable: what is drawn, is drawn from a seed. Method and sources, with
-//! what was measured of false alarms, coverage and power: `docs/statistics.md`, "Changes of level".
+//! Input: one value per slot (a day, an hour), its number of samples, and the length of a season. Output: changes with
+//! intervals, and the smallest change that would have been detected. Pure and repeatable: all random numbers come from
+//! a seed. Method and sources, with measured false alarms, coverage and power: `docs/statistics.md`, "Changes of
+//! level".
 
 mod interval;
 mod noise;
@@ -23,26 +25,26 @@ use super::Interval;
 /// The average over a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeriesPoint {
-    /// Its number: days, or hours, since some origin. Slots without values are left out.
+    /// Slot number: days, or hours, since some origin. Slots without values are left out.
     pub slot: i64,
     /// The average, in any unit.
     pub value: f64,
-    /// How many values it is the average of, where that is known.
+    /// Number of averaged values, if known.
     pub samples: Option<f64>,
 }
 
-/// What to look for.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeSettings {
-    /// Slots after which a season begins again: 7 for days of the week. 1 is none.
+    /// Length of a season in slots: 7 for days of the week, 1 for no season.
     pub season: usize,
-    /// Fewest values that a level has.
+    /// Fewest values in a level.
     pub shortest: usize,
-    /// The share of unchanged series in which a change may be named; see `docs/statistics.md` for what it is in fact.
+    /// Intended share of unchanged series with a false change; `docs/statistics.md` has the actual share.
     pub level: f64,
-    /// Series that are drawn for a decision, and for an interval.
+    /// Number of simulated series for a decision, and for an interval.
     pub draws: usize,
-    /// Of what is drawn.
+    /// Seed of the simulation.
     pub seed: u64,
 }
 
@@ -51,18 +53,18 @@ impl ChangeSettings {
     pub const DAILY: Self = Self { season: 7, shortest: 10, level: 0.02, draws: 999, seed: 1 };
 }
 
-/// Fewest values in which a change is looked for: shorter series cannot tell a change from a slow state.
+/// Fewest values to search: in shorter series a change looks like slowly varying noise.
 pub const FEWEST_SLOTS: usize = 42;
 
-/// The course of a change.
+/// Course of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeForm {
-    /// All of it, from this slot on.
+    /// The whole change from this slot on.
     Step {
         /// The first slot of the new level.
         at: i64,
     },
-    /// As much in every slot.
+    /// The same amount in every slot.
     Ramp {
         /// The last slot of the old level.
         from: i64,
@@ -72,7 +74,7 @@ pub enum ChangeForm {
 }
 
 impl ChangeForm {
-    /// How much of the change has come about at `slot`: 0 to 1.
+    /// Share of the change completed at `slot`: 0 to 1.
     pub fn share_at(self, slot: i64) -> f64 {
         match self {
             Self::Step { at } => f64::from(u8::from(slot >= at)),
@@ -82,7 +84,7 @@ impl ChangeForm {
         }
     }
 
-    /// Its first slot that is not all of the old level, or not yet.
+    /// The first slot that is not entirely at the old level.
     pub const fn begins(self) -> i64 {
         match self {
             Self::Step { at } => at,
@@ -90,7 +92,7 @@ impl ChangeForm {
         }
     }
 
-    /// The first slot that is all of the new level.
+    /// The first slot that is entirely at the new level.
     pub const fn ends(self) -> i64 {
         match self {
             Self::Step { at } => at,
@@ -102,9 +104,9 @@ impl ChangeForm {
 /// Whether a change came at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// As good as from one slot to the next: nothing slower than [`LevelChange::longest`] fits as well.
+    /// At once, or nearly so: no change slower than [`LevelChange::longest`] fits as well.
     AtOnce,
-    /// It drifts: a change at once does not fit.
+    /// Gradual: a change at once does not fit.
     Slow,
     /// Both fit.
     Unclear,
@@ -113,9 +115,9 @@ pub enum Pace {
 /// A change of level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelChange {
-    /// Its course, as fits best.
+    /// Best-fitting course.
     pub form: ChangeForm,
-    /// Whether it came at once.
+    /// Whether the change came at once.
     pub pace: Pace,
     /// The level before, averaged over the season.
     pub before: f64,
@@ -123,31 +125,31 @@ pub struct LevelChange {
     pub after: f64,
     /// `after − before`.
     pub difference: f64,
-    /// Of the difference, 95 %.
+    /// 95 % interval of the difference.
     pub interval: Interval,
-    /// First and last slot at which it can have begun, 95 %. Of a drift its first and last slot.
+    /// 95 % interval of the first slot of a step; first and last slot of a drift.
     pub between: [i64; 2],
-    /// The longest that it can have taken, in slots; 0 where only a step fits.
+    /// Longest plausible duration, in slots; 0 if only a step fits.
     pub longest: i64,
 }
 
-/// What was found in a series.
+/// Result of the search in a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesChanges {
-    /// In the order of time.
+    /// Changes in order of time.
     pub changes: Vec<LevelChange>,
-    /// What level and season make of every value.
+    /// Fitted value of every slot: level and season.
     pub fitted: Vec<f64>,
-    /// The level alone: without the season.
+    /// Level without the season.
     pub levels: Vec<f64>,
-    /// For each part of the season (slot modulo its length) how far it lies from the level.
+    /// Offset from the level for each part of the season (slot modulo its length).
     pub season: Vec<Option<f64>>,
-    /// Indices of values far from all around them, which were moved nearer before anything was fitted.
+    /// Indices of values far from their neighbours, which were moved closer before fitting.
     pub outliers: Vec<usize>,
-    /// Standard deviation of a value of usual weight around what fits.
+    /// Standard deviation of a value of usual weight around the fit.
     pub spread: f64,
-    /// How much of the deviation of a slot is still there in the next one: a correlation.
+    /// Correlation of the deviations in consecutive slots.
     pub next_slot: f64,
-    /// A change at once in the middle of the series that would have been found nine times in ten.
+    /// Smallest step in the middle of the series that would be found nine times out of ten.
     pub would_be_seen: f64,
 }

@@ -1,23 +1,24 @@
-//! What makes days differ that have the same level: how large it is, how long it lasts.
+//! The noise of days with the same level: its size and its persistence.
 //!
-//! Daily averages of samples vary for two reasons: a slow state of the world (campaigns, who comes, a provider's bad
-//! week), which lasts, and chance, which is independent. The noise is taken to be `share` of a state that fades by `decay`
-//! a slot, and the rest independent: correlations `share · decay^lag`. AR(1) is the case of share 1, white noise that of 0.
+//! Daily averages of samples vary for two reasons: a slow state of the world (campaigns, the audience, a provider's
+//! bad week), which persists, and chance, which is independent. The model is a state with the share `share` of the
+//! variance, which fades by `decay` per slot, plus independent noise: correlations `share · decay^lag`. AR(1) has
+//! share 1, white noise share 0.
 
 use super::regression::Grid;
 
-/// Correlations are looked at up to this lag.
+/// Largest lag of the correlations.
 const LAGS: usize = 10;
 
-/// Correlations of values so many slots apart, from 1 on.
+/// Correlations by lag in slots, from 1 on.
 pub(super) type Correlations = [f64; LAGS];
 
-/// Correlations, corrected by as much as such are known to look too small.
+/// Correlations plus the amount by which they are known to look too small.
 pub(super) fn added(seen: &Correlations, missed: &Correlations) -> Correlations {
     std::array::from_fn(|lag| (seen[lag] + missed[lag]).min(0.99))
 }
 
-/// How noise of weight 1 hangs together.
+/// Correlation structure of noise of weight 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct NoiseModel {
     pub(super) share: f64,
@@ -25,17 +26,17 @@ pub(super) struct NoiseModel {
 }
 
 impl NoiseModel {
-    /// The correlations that it means.
+    /// Correlations implied by the model.
     pub(super) fn correlations(self) -> Correlations {
         std::array::from_fn(|lag| self.share * self.decay.powi(lag as i32 + 1))
     }
 
-    /// The variance of a long sum against that of independent noise.
+    /// Variance of a long sum relative to that of independent noise.
     pub(super) fn inflation(self) -> f64 {
         1.0 + 2.0 * self.share * self.decay / (1.0 - self.decay)
     }
 
-    /// The one whose correlations are closest, lags counting by how often they were seen.
+    /// The model with the closest correlations, with lags weighted by their number of observations.
     pub(super) fn closest_to(correlations: &Correlations, n: usize) -> Self {
         let mut best = (f64::INFINITY, Self { share: 0.0, decay: 0.0 });
         for step in 1..=47_u32 {
@@ -63,7 +64,7 @@ impl NoiseModel {
         best.1
     }
 
-    /// Noise on `grid`: a value of weight 1 has variance 1.
+    /// Random noise on `grid`: a value of weight 1 has variance 1.
     pub(super) fn draw(self, grid: &Grid, random: &mut fastrand::Rng) -> Vec<f64> {
         let mut normal = Normal { random, spare: None };
         let (lasting, rest) = (self.share.sqrt(), (1.0 - self.share).sqrt());
@@ -104,14 +105,15 @@ impl Normal<'_> {
 /// Variance and correlations of residuals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moments {
-    /// Of a value of weight 1.
+    /// Variance of a value of weight 1.
     pub(super) variance: f64,
     pub(super) correlations: Correlations,
-    /// The variance of a long sum against that of independent values, by Bartlett's kernel: for the size of a contrast.
+    /// Variance of a long sum relative to that of independent values, by Bartlett's kernel: for the size of a
+    /// contrast.
     pub(super) inflation: f64,
 }
 
-/// Of a value of weight 1.
+/// Variance of a value of weight 1.
 pub(super) fn variance(grid: &Grid, residuals: &[f64]) -> f64 {
     let squares = residuals.iter().zip(&grid.weights).map(|(r, w)| r * r * w);
     squares.sum::<f64>() / grid.len() as f64
@@ -140,7 +142,8 @@ impl Moments {
             if counts[lag] == 0 || variance <= 0.0 {
                 return 0.0;
             }
-            // As many as there could be, not as there were: correlations stay those of a series.
+            // Weight lags by the possible pairs, not by the observed ones, so that the correlations remain those of a
+            // series.
             sums[lag] / counts[lag] as f64 / variance * (1.0 - (lag + 1) as f64 / n as f64)
         });
         let bandwidth = (2.0 * (n as f64).cbrt()).min(LAGS as f64 + 1.0);
@@ -151,7 +154,7 @@ impl Moments {
         Self { variance, correlations, inflation: inflation.max(0.5) }
     }
 
-    /// The standard deviation that a value of weight 1 would have, were values independent and sums as uncertain as they
+    /// Standard deviation that a value of weight 1 would have if values were independent and sums as uncertain as they
     /// are.
     pub(super) fn long_run_deviation(&self) -> f64 {
         (self.variance * self.inflation).sqrt()

@@ -1,28 +1,28 @@
-//! Before anything is fitted: how much each value counts, and what is far from all around it.
+//! Preparation for fitting: weights of the values, and outliers.
 
 use super::SeriesPoint;
 use super::regression::Grid;
 use crate::stats::outliers::OUTLIER_MADS;
 use crate::stats::quantile::median;
 
-/// A value's surroundings: so many slots to either side.
+/// Slots on either side that form a value's surroundings.
 const AROUND: i64 = 7;
-/// Standard deviation of a normal distribution over its median absolute deviation.
+/// Standard deviation of a normal distribution divided by its median absolute deviation.
 const MAD_TO_DEVIATION: f64 = 1.4826;
-/// The same over its mean absolute deviation.
+/// Standard deviation of a normal distribution divided by its mean absolute deviation.
 const MEAN_TO_DEVIATION: f64 = 1.2533;
-/// Where at least this share of the values lies off, most of these are no outliers.
+/// If at least this share of the values is far off, most of them are not outliers.
 const MANY: f64 = 0.05;
 
-/// A series that can be fitted.
+/// A series ready to be fitted.
 pub(super) struct Prepared {
     pub(super) grid: Grid,
     pub(super) values: Vec<f64>,
     pub(super) outliers: Vec<usize>,
 }
 
-/// Weights the values, and moves those nearer that are more than 3 scaled median absolute deviations from the median of
-/// their surroundings: to that distance.
+/// Weights the values. Moves those that are more than 3 scaled median absolute deviations from the median of their
+/// surroundings to that distance.
 pub(super) fn prepare(points: &[SeriesPoint], season: usize) -> Prepared {
     let slots: Vec<i64> = points.iter().map(|p| p.slot).collect();
     let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
@@ -45,11 +45,13 @@ pub(super) fn prepare(points: &[SeriesPoint], season: usize) -> Prepared {
     Prepared { grid: Grid::new(slots, weights, season), values, outliers }
 }
 
-/// The standard deviation, by deviations in order of size: from their median. Where more than half of them are nothing, as in a
-/// coarse unit, from the median of the others; and where these are too few, from the mean (Iglewicz and Hoaglin 1993).
+/// Standard deviation, from deviations in ascending order: from their median.
+///
+/// If more than half of them are zero, as in a coarse unit, from the median of the others; and if these are too few,
+/// from the mean (Iglewicz and Hoaglin 1993).
 fn deviation(sizes: &[f64]) -> f64 {
     let usual = median(sizes).unwrap_or(0.0);
-    // Rounding leaves more than nothing.
+    // Rounding leaves more than zero.
     let nothing = 1e-12 * sizes.last().copied().unwrap_or(0.0);
     if usual > nothing {
         return MAD_TO_DEVIATION * usual;
@@ -61,7 +63,7 @@ fn deviation(sizes: &[f64]) -> f64 {
     }
 }
 
-/// For each value the median of its surroundings, and the usual distance of its part of the season from that.
+/// For each value the median of its surroundings, plus the usual offset of its part of the season.
 fn expected(grid: &Grid, values: &[f64]) -> Vec<f64> {
     let mut season = vec![0.0; grid.parts];
     let mut around = Vec::new();
@@ -97,9 +99,11 @@ fn surroundings(grid: &Grid, values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// How much each counts, 1 on average. A day's variance is that of the day, which no number of samples makes smaller, and
-/// that of the sample: `1 − γ + γ / n`. γ is the one with which the deviations are likeliest, taken as Laplace's, which
-/// bears outliers. Where some numbers of samples are not known, all count the same.
+/// Weight of each value, 1 on average.
+///
+/// A day's variance is that of the day itself, which no number of samples reduces, plus that of the sample: `1 − γ + γ
+/// / n`. γ maximises the likelihood of the deviations under Laplace's distribution, which tolerates outliers. If some
+/// numbers of samples are unknown, all values have the same weight.
 fn weights(points: &[SeriesPoint], apart: &[f64]) -> Vec<f64> {
     let n = points.len() as f64;
     let samples: Option<Vec<f64>> =

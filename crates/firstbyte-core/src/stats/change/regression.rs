@@ -1,20 +1,20 @@
 //! Weighted least squares of a series on its season and on changes of level.
 //!
-//! In: slots, weights, changes. Out: what fits, what is left, standard errors. Small: a column for each part of the
-//! season and one for each change, by normal equations and Cholesky's factors.
+//! Input: slots, weights, changes. Output: fit, residuals, standard errors. The problem is small: a column for each
+//! part of the season and one for each change, solved by normal equations and Cholesky factorisation.
 
 use super::ChangeForm;
 
-/// Where the values of a series lie, and how much each counts.
+/// Positions of a series' values, and their weights.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     /// Slots, ascending, each once.
     pub(super) slots: Vec<i64>,
     /// Weights; their mean is 1.
     pub(super) weights: Vec<f64>,
-    /// Which part of the season each is in, from 0.
+    /// Part of the season of each slot, from 0.
     pub(super) season: Vec<usize>,
-    /// How many parts the season has; at least 1, which is a level alone.
+    /// Number of parts of the season; at least 1, which is a level alone.
     pub(super) parts: usize,
 }
 
@@ -24,7 +24,7 @@ impl Grid {
         let cycle = i64::try_from(parts).unwrap_or(1);
         let mut season: Vec<usize> =
             slots.iter().map(|slot| usize::try_from(slot.rem_euclid(cycle)).unwrap_or(0)).collect();
-        // Parts that nothing lies in would have no level: those that there are, are numbered.
+        // Empty parts would have no level, so only the parts that occur are numbered.
         let mut seen: Vec<usize> = season.clone();
         seen.sort_unstable();
         seen.dedup();
@@ -39,12 +39,12 @@ impl Grid {
     }
 }
 
-/// A form over all slots: how much of the change has come about at each.
+/// A form over all slots: share of the change completed at each.
 pub(super) fn column(form: ChangeForm, slots: &[i64]) -> Vec<f64> {
     slots.iter().map(|slot| form.share_at(*slot)).collect()
 }
 
-/// Season and changes, factored: ready to be fitted to any values on the same grid.
+/// Season and changes, factorised: ready to be fitted to any values on the same grid.
 #[derive(Clone, Debug)]
 pub(super) struct Design {
     columns: Vec<Vec<f64>>,
@@ -52,17 +52,17 @@ pub(super) struct Design {
     factor: Vec<Vec<f64>>,
 }
 
-/// What a design says of values.
+/// Result of fitting a design to values.
 #[derive(Clone, Debug)]
 pub(super) struct Fitted {
-    /// The season's levels, then the changes.
+    /// Levels of the season, then sizes of the changes.
     pub(super) coefficients: Vec<f64>,
-    /// Values minus what fits.
+    /// Values minus the fit.
     pub(super) residuals: Vec<f64>,
 }
 
 impl Design {
-    /// None where two changes cannot be told apart, or a change from the season.
+    /// `None` if two changes cannot be told apart, or a change from the season.
     pub(super) fn new(grid: &Grid, forms: &[ChangeForm]) -> Option<Self> {
         let columns: Vec<Vec<f64>> = forms.iter().map(|form| column(*form, &grid.slots)).collect();
         let size = grid.parts + columns.len();
@@ -98,14 +98,14 @@ impl Design {
         Fitted { coefficients, residuals }
     }
 
-    /// The standard error of change `index` where values of weight 1 have standard deviation 1.
+    /// Standard error of change `index` if values of weight 1 have standard deviation 1.
     pub(super) fn unit_error(&self, grid: &Grid, index: usize) -> f64 {
         let mut right = vec![0.0; self.factor.len()];
         right[grid.parts + index] = 1.0;
         self.solve(right)[grid.parts + index].max(0.0).sqrt()
     }
 
-    /// What another form would take off the weighted sum of squares of `residuals`.
+    /// Reduction of the weighted sum of squares of `residuals` by another form.
     #[cfg(test)]
     fn gain(&self, grid: &Grid, residuals: &[f64], form: ChangeForm) -> f64 {
         let fitted = self.fit(grid, &column(form, &grid.slots));
@@ -114,11 +114,11 @@ impl Design {
             with += w * c * r;
             own += w * c * c;
         }
-        // A form that the season and the others make up already adds nothing.
+        // A form that is already a combination of the others adds nothing.
         if own < 1e-6 { 0.0 } else { with * with / own }
     }
 
-    /// The same of many forms, each in time that does not grow with the series.
+    /// The reductions by many forms, each in time independent of the series' length.
     pub(super) fn gains<'a>(&'a self, grid: &'a Grid, residuals: &[f64]) -> Gains<'a> {
         let weighted: Vec<f64> = residuals.iter().zip(&grid.weights).map(|(r, w)| r * w).collect();
         let of_parts = (0..grid.parts).map(|part| {
@@ -151,7 +151,8 @@ impl Design {
     }
 }
 
-/// Sums of a series up to each index: of itself, times the slot, times the slot's square. Slots are from the first one on.
+/// Running sums of a series: of its values, of values times slot, and of values times slot squared. Slots count from
+/// the first one.
 struct Running([Vec<f64>; 3]);
 
 impl Running {
@@ -176,12 +177,12 @@ impl Running {
     }
 }
 
-/// A form on a grid: where it rises, and how.
+/// A form on a grid: position and slope of its rise.
 struct Course {
-    /// Indices where it begins to rise, and where all has come about.
+    /// Indices where the form begins to rise, and where it is complete.
     from: usize,
     until: usize,
-    /// The slot where it begins, from the first one on, and one over how long it takes.
+    /// Slot where it begins, counted from the first one, and the reciprocal of its duration.
     begin: f64,
     slope: f64,
 }
@@ -199,14 +200,14 @@ impl Course {
         Self { from: at(form.begins()).min(until), until, begin: begin as f64, slope }
     }
 
-    /// Its product with a series.
+    /// Inner product with a series.
     fn product(&self, series: &Running) -> f64 {
         let (from, until) = (self.from, self.until);
         let rising = series.between(1, from, until) - self.begin * series.between(0, from, until);
         self.slope * rising + series.between(0, until, series.0[0].len() - 1)
     }
 
-    /// Its weighted square.
+    /// Weighted sum of squares.
     fn square(&self, weights: &Running) -> f64 {
         let sum = |power| weights.between(power, self.from, self.until);
         let rising = sum(2) - 2.0 * self.begin * sum(1) + self.begin * self.begin * sum(0);
@@ -215,7 +216,7 @@ impl Course {
     }
 }
 
-/// What forms would take off the weighted sum of squares of residuals.
+/// Computes reductions of the weighted sum of squares of residuals by forms.
 pub(super) struct Gains<'a> {
     design: &'a Design,
     grid: &'a Grid,
@@ -225,17 +226,18 @@ pub(super) struct Gains<'a> {
 }
 
 impl Gains<'_> {
-    /// What one takes off by itself.
+    /// Reduction by a single form.
     pub(super) fn gain(&self, form: ChangeForm) -> f64 {
         let course = Course::new(self.grid, form);
-        // The residuals have nothing of the regressors in them: their product with the form is that with what is left of it.
+        // The residuals are orthogonal to the regressors, so their product with the form equals that with its
+        // orthogonal part.
         let with = course.product(&self.residuals);
         let apart = self.apart(&course);
         let own = course.square(&self.weights) - apart.iter().map(|a| a * a).sum::<f64>();
         if own < 1e-6 { 0.0 } else { with * with / own }
     }
 
-    /// What two steps take off together.
+    /// Reduction by two steps together.
     pub(super) fn gain_of_steps(&self, [first, second]: [i64; 2]) -> f64 {
         let [a, b] = [first, second].map(|at| Course::new(self.grid, ChangeForm::Step { at }));
         let [of_a, of_b] = [&a, &b].map(|course| self.apart(course));
@@ -253,7 +255,7 @@ impl Gains<'_> {
             / determinant
     }
 
-    /// The part of a form that the regressors make up, in coordinates in which they are orthogonal.
+    /// Projection of a form onto the regressors, in orthogonal coordinates.
     fn apart(&self, course: &Course) -> Vec<f64> {
         let factor = &self.design.factor;
         let mut apart: Vec<f64> = Vec::with_capacity(factor.len());
@@ -271,7 +273,7 @@ fn cholesky(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
             let products: f64 = (0..j).map(|k| matrix[i][k] * matrix[j][k]).sum();
             let left = matrix[i][j] - products;
             if i == j {
-                // Relative to what it was: a column that others make up leaves rounding errors alone.
+                // Relative to the original: a column that is a combination of others leaves only rounding errors.
                 if left <= 1e-9 * matrix[i][i].abs() {
                     return None;
                 }
@@ -307,7 +309,7 @@ mod tests {
                 let (fast, plain) = (gains.gain(form), design.gain(&grid, &residuals, form));
                 assert!((fast - plain).abs() < 1e-6 * (1.0 + plain), "{form:?} {fast} {plain}");
             }
-            // Two steps: the first, and the second beside it.
+            // Two steps: the first, and the second in addition to it.
             let first = ChangeForm::Step { at: from.max(18_010) };
             let Some(with) = Design::new(&grid, &[forms[0], forms[1], first]) else { continue };
             let left = with.fit(&grid, &residuals).residuals;
@@ -316,7 +318,7 @@ mod tests {
             let fast = gains.gain_of_steps([from.max(18_010), until]);
             let [first, second] =
                 [from.max(18_010), until].map(|at| grid.slots.partition_point(|s| *s < at));
-            // A step that is in the design already adds nothing to the other one.
+            // A step that is already in the design adds nothing to the other one.
             let known = grid.slots.partition_point(|s| *s < 18_100);
             let is_pair =
                 second > first && second < grid.len() && ![first, second].contains(&known);

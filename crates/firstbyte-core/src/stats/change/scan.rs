@@ -1,24 +1,24 @@
-//! Where, if anywhere, what is left of a series has another level: contrasts over seeded intervals.
+//! Finds where the residuals of a series change level, if anywhere: contrasts over seeded intervals.
 //!
-//! Kovács, Bühlmann, Li and Munk, *Seeded binary segmentation* (2023): instead of the whole series alone, which hides a
-//! change that another one undoes, a fixed set of intervals is looked at, whose lengths shrink by √2 and which overlap by
-//! half. Their total length grows with n log n, and nothing is drawn.
+//! Kovács, Bühlmann, Li and Munk, *Seeded binary segmentation* (2023). The whole series alone hides a change that
+//! another one reverses, so the search examines a fixed set of intervals, whose lengths shrink by √2 and which overlap
+//! by half. Their total length grows with n log n, and nothing is random.
 
 use super::regression::Grid;
 
-/// Places at which pairs of changes are looked for first.
+/// Candidate places of the first, coarse search for pairs of changes.
 const PLACES: usize = 80;
 
-/// A place where the level may change, and how much speaks for it.
+/// A place where the level may change, and the strength of the evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Contrast {
-    /// The first index with the other level.
+    /// First index at the other level.
     pub(super) at: usize,
-    /// Difference of means, in standard deviations of one value of weight 1; positive when later is more.
+    /// Difference of means, in standard deviations of one value of weight 1; positive if the later mean is larger.
     pub(super) z: f64,
 }
 
-/// Half-open intervals of indices, the whole first.
+/// Half-open intervals of indices, the whole series first.
 pub(super) fn seeded_intervals(n: usize, shortest: usize) -> Vec<(usize, usize)> {
     let mut intervals = Vec::new();
     let mut layer = 0;
@@ -38,21 +38,22 @@ pub(super) fn seeded_intervals(n: usize, shortest: usize) -> Vec<(usize, usize)>
     }
 }
 
-/// Where it is looked: intervals, and which indices may begin another level.
+/// Search space: intervals, and the indices that may begin another level.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
     intervals: Vec<(usize, usize)>,
     shortest: usize,
-    /// Which indices are far enough from changes that are known.
+    /// Whether each index is far enough from known changes.
     allowed: Vec<bool>,
-    /// Where known changes begin and end, with both ends of the series.
+    /// Starts and ends of known changes, and both ends of the series.
     bounds: Vec<usize>,
-    /// Smooth courses: a constant, a line, a parabola and a cubic, orthogonal, each of weighted square 1.
+    /// Smooth curves: a constant, a line, a parabola and a cubic; orthogonal, each with a weighted sum of squares of
+    /// 1.
     smooth: Vec<Vec<f64>>,
 }
 
 impl Scan {
-    /// Between `bounds`, indices at which known changes begin or end, ascending.
+    /// Creates a scan between `bounds`, the indices at which known changes begin or end, ascending.
     pub(super) fn new(grid: &Grid, shortest: usize, bounds: &[usize]) -> Self {
         let n = grid.len();
         let inner = bounds.iter().copied().filter(|at| (1..n).contains(at));
@@ -70,8 +71,8 @@ impl Scan {
         Self { intervals, shortest, allowed, bounds, smooth: smooth(grid) }
     }
 
-    /// What is left of values once the two changes of level are taken off that take most of them: both at once, for one
-    /// that the other undoes is none by itself.
+    /// Residuals after removing the two changes of level that explain most. Both are fitted together, because a change
+    /// that the other one reverses does not show by itself.
     pub(super) fn without_stairs(&self, values: &[f64], weights: &[f64]) -> Vec<f64> {
         let sums = sums(values, weights);
         let n = values.len();
@@ -79,12 +80,12 @@ impl Scan {
             (self.shortest..n + 1 - self.shortest.min(n)).filter(|at| self.allowed[*at]).collect();
         let stride = all.len().div_ceil(PLACES).max(1);
         let coarse: Vec<usize> = all.iter().copied().step_by(stride).collect();
-        // What levels between these places take off the sum of squares.
+        // Reduction of the sum of squares by a level between these places.
         let level = |from: usize, until: usize| {
             let (weight, sum) = (sums[until].0 - sums[from].0, sums[until].1 - sums[from].1);
             if weight > 0.0 { sum * sum / weight } else { 0.0 }
         };
-        // Levels end at known changes too: what whole ones take off, up to each of them.
+        // Levels also end at known changes: cumulative reduction by whole levels up to each of them.
         let mut whole = vec![0.0];
         for (from, until) in self.bounds.iter().zip(&self.bounds[1..]) {
             whole.push(whole[whole.len() - 1] + level(*from, *until));
@@ -141,7 +142,7 @@ impl Scan {
         rest
     }
 
-    /// What is left of values once a smooth course is taken off.
+    /// Residuals after removing a smooth curve.
     pub(super) fn without_smooth(&self, values: &[f64], weights: &[f64]) -> Vec<f64> {
         let mut rest = values.to_vec();
         for course in &self.smooth {
@@ -150,7 +151,6 @@ impl Scan {
         rest
     }
 
-    /// The largest contrast that there is.
     pub(super) fn largest(&self, values: &[f64], weights: &[f64]) -> Option<Contrast> {
         let sums = sums(values, weights);
         let mut best: Option<Contrast> = None;
@@ -158,11 +158,12 @@ impl Scan {
         for (from, until) in &self.intervals {
             let (start, end) = (sums[*from], sums[*until]);
             let (weight, sum) = (end.0 - start.0, end.1 - start.1);
-            // An interval lies between known changes, and so do all places in it.
+            // The interval lies between known changes, and so do all places in it.
             let places = from + self.shortest..=until.saturating_sub(self.shortest);
             for (at, here) in places.clone().zip(sums.get(places).unwrap_or_default()) {
                 let (left, right) = (here.0 - start.0, end.0 - here.0);
-                // The difference of means is `-apart / (left * right)`. Divided is where it matters: this runs millions of times.
+                // The difference of means is `-apart / (left * right)`. Divide only where necessary: this runs
+                // millions of times.
                 let apart = (here.1 - start.1) * weight - sum * left;
                 let scale = weight * left * right;
                 if apart * apart > most * scale {
@@ -175,7 +176,7 @@ impl Scan {
     }
 }
 
-/// Of weights, and of weighted values, up to each index.
+/// Cumulative weights, and weighted values, up to each index.
 fn sums(values: &[f64], weights: &[f64]) -> Vec<(f64, f64)> {
     let mut sums = Vec::with_capacity(values.len() + 1);
     let (mut weight, mut sum) = (0.0, 0.0);

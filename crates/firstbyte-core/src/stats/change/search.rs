@@ -1,4 +1,4 @@
-//! The search: one change after the other, for as long as chance does not explain what is left.
+//! The search: finds one change after another until chance explains the rest.
 
 use super::interval::{self, Drawn};
 use super::noise::{Correlations, Moments, NoiseModel, added, variance};
@@ -8,22 +8,23 @@ use super::scan::Scan;
 use super::shape;
 use super::{ChangeForm, ChangeSettings, FEWEST_SLOTS, LevelChange, SeriesChanges, SeriesPoint};
 
-/// More changes than this are no list that anybody reads.
+/// Nobody reads a list of more changes than this.
 const MOST_CHANGES: usize = 12;
-/// Series drawn to learn how much shorter correlations look once changes have been fitted, and how often that is done.
+/// Simulated series, and rounds, for estimating how much shorter correlations look once changes have been fitted.
 const CORRECTING: (usize, usize) = (150, 3);
-/// Series up to so long have as many others drawn as the settings say. Of longer ones fewer will do, so that time does not grow
-/// with the square: each of them says more.
+/// Longest series that gets as many simulated series as the settings ask for. Longer ones get fewer, so that time does
+/// not grow with the square of the length; each simulated series then says more.
 const LONG: usize = 1_000;
-/// The fewest that are drawn for a decision, and for an interval.
+/// Fewest simulated series for a decision, and for an interval.
 const FEWEST_DRAWS: [usize; 2] = [199, 399];
-/// Of a long series a change is one where none of so many has a contrast as large; what is not clear is drawn to the end.
+/// A long series has a change if none of this many simulated series has a contrast as large; unclear cases are
+/// simulated in full.
 const CLEAR: usize = 99;
 
-/// Looks for changes of level in `points`, in order of slots, each slot once.
+/// Finds changes of level in `points`, ordered by slot, each slot once.
 ///
-/// None with fewer than [`FEWEST_SLOTS`] values, or than four levels of the shortest length have; where values are all the
-/// same; or not finite.
+/// Returns `None` with fewer values than [`FEWEST_SLOTS`] or than three levels of the shortest length have, if the
+/// values are all the same, or if one is not finite.
 pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option<SeriesChanges> {
     let enough = points.len() >= FEWEST_SLOTS.max(3 * settings.shortest);
     let ordered = points.windows(2).all(|pair| pair[0].slot < pair[1].slot);
@@ -51,10 +52,10 @@ pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option
     }
     shape::drop_weak(grid, &prepared.values, &mut forms, stage.noise);
     let design = Design::new(grid, &forms)?;
-    // No more is hidden, as far as can be seen: the noise is all that is left.
+    // No further change is visible: the rest is noise.
     let bare = |values: &[f64]| Moments::from_residuals(grid, &design.fit(grid, values).residuals);
     let (noise, correction) = correct(grid, &prepared.values, &mut random, bare);
-    // Two estimates of one thing that is hard to know: the one that promises less.
+    // Two estimates of a quantity that is hard to measure: use the more cautious one.
     let noise = if stage.noise.inflation() > noise.inflation() { stage.noise } else { noise };
     let draws = settings.draws.max(FEWEST_DRAWS[1].min(asked));
     let settings_of_intervals = &ChangeSettings { draws, ..*settings };
@@ -80,7 +81,7 @@ pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option
     ))
 }
 
-/// How many series are drawn for a decision about one of length `n`.
+/// Number of simulated series for a decision about a series of length `n`.
 fn draws_for(asked: usize, n: usize) -> usize {
     match n > LONG {
         true => (asked * LONG / n).max(FEWEST_DRAWS[0].min(asked)),
@@ -88,16 +89,17 @@ fn draws_for(asked: usize, n: usize) -> usize {
     }
 }
 
-/// What is left once known changes are taken off, and what speaks for another one.
+/// State of the search after removing known changes: the residuals and the evidence for another change.
 struct Stage {
     design: Design,
     residuals: Vec<f64>,
     noise: NoiseModel,
-    /// The index that begins another level, if any does.
+    /// Index at which another level begins, if any.
     at: Option<usize>,
-    /// How often noise alone has a contrast as large.
+    /// Probability that noise alone has a contrast as large.
     by_chance: f64,
-    /// The contrast that is exceeded as often as the level says, in standard deviations of a value of weight 1.
+    /// Contrast that noise exceeds with the probability of the settings' level, in standard deviations of a value of
+    /// weight 1.
     critical: f64,
 }
 
@@ -145,7 +147,7 @@ impl Stage {
     }
 }
 
-/// Where to look for one more change than `forms`.
+/// Where to look for one more change besides `forms`.
 fn scan(grid: &Grid, forms: &[ChangeForm], settings: &ChangeSettings) -> Scan {
     let at = |slot: i64| grid.slots.partition_point(|other| *other < slot);
     let mut bounds: Vec<usize> =
@@ -154,17 +156,17 @@ fn scan(grid: &Grid, forms: &[ChangeForm], settings: &ChangeSettings) -> Scan {
     Scan::new(grid, settings.shortest, &bounds)
 }
 
-/// The largest contrast, in units of what noise makes of it.
+/// The largest contrast, in units of its standard deviation under noise.
 struct Standing {
     at: Option<usize>,
     size: f64,
-    /// Of what is left when the most likely further changes are taken off: with them in it, noise would look as if it lasted.
+    /// Moments of the residuals without the most likely further changes, which would make noise look longer-lasting.
     moments: Moments,
 }
 
 fn standing(grid: &Grid, scan: &Scan, residuals: &[f64]) -> Standing {
     let first = scan.largest(residuals, &grid.weights);
-    // A slow course is no staircase: where a smooth one leaves less, it is that which is taken off.
+    // A slow drift is not a staircase: if a smooth curve leaves a smaller remainder, remove that instead.
     let stairs = scan.without_stairs(residuals, &grid.weights);
     let smooth = scan.without_smooth(residuals, &grid.weights);
     let is_smooth = variance(grid, &smooth) < variance(grid, &stairs);
@@ -177,9 +179,11 @@ fn standing(grid: &Grid, scan: &Scan, residuals: &[f64]) -> Standing {
     }
 }
 
-/// The noise that would look as `values` look to `look`, and by how much correlations look too small: fitting levels to
-/// noise that lasts takes much of it away, and what is left looks as if it lasted less. So series of a model are drawn,
-/// treated in the same way, and the model is changed by as much as they miss (Kilian 1998, of the bias of autoregressions).
+/// Estimates the noise that `look` would see as it sees `values`, and by how much correlations look too small.
+///
+/// Fitting levels to persistent noise removes much of it, and the residuals look less persistent. So series of a model
+/// are simulated, treated in the same way, and the model is corrected by their error (Kilian 1998, on the bias of
+/// autoregressions).
 fn correct(
     grid: &Grid,
     values: &[f64],
@@ -190,7 +194,7 @@ fn correct(
     let mut missed = Correlations::default();
     let mut model = NoiseModel::closest_to(&seen, grid.len());
     let (draws, rounds) = CORRECTING;
-    // As many values as of a year: of a long series each says more, and there is less to correct.
+    // As many values as from a year: with a long series each simulated one says more, and there is less to correct.
     let draws = if grid.len() > LONG { (draws * 365 / grid.len()).max(10) } else { draws };
     for _ in 0..rounds {
         let mut mean = Correlations::default();
@@ -238,7 +242,7 @@ fn result(
         outliers,
         spread: moments.variance.sqrt(),
         next_slot: noise.correlations()[0],
-        // Beyond the bound by 1.28 standard errors: nine in ten lie above.
+        // Beyond the bound by 1.28 standard errors, so that nine in ten lie above it.
         would_be_seen: (stage.critical + 1.2816 * (moments.variance * noise.inflation()).sqrt())
             / middle.sqrt(),
     }

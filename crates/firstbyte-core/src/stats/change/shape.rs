@@ -1,21 +1,22 @@
-//! Whether a change came at once, or slowly.
+//! Decides whether a change came at once or slowly.
 
 use super::noise::{Moments, NoiseModel};
 use super::regression::{Design, Gains, Grid};
 use super::{ChangeForm, ChangeSettings, Pace};
 
-/// What a ramp has to take off the sum of squares beyond a step, in variances of long sums: χ² of two more parameters, 1 %.
+/// Reduction of the sum of squares that a ramp needs beyond a step, in variances of long sums: χ² of two more
+/// parameters, 1 %.
 const CLEARLY: f64 = 9.21;
-/// What two steps have to take off beyond a ramp, in the same unit, χ² of one more parameter, 5 %.
+/// Reduction that two steps need beyond a ramp, in the same unit: χ² of one more parameter, 5 %.
 const STAIRS_CLEARLY: f64 = 3.84;
-/// Places at which pairs of steps are looked for first.
+/// Candidate places of the first, coarse search for pairs of steps.
 const PLACES: usize = 60;
-/// What a course may leave more than the best one, and still be possible: χ² of one parameter, 5 %.
+/// Largest excess over the best course's remainder for a course to remain possible: χ² of one parameter, 5 %.
 const POSSIBLE: f64 = 3.84;
-/// A change that took up to so many slots is as good as at once.
+/// A change that took up to this many slots counts as immediate.
 const SOON: i64 = 7;
 
-/// Courses of a change between two slots, and what each takes off the sum of squares.
+/// Possible courses of a change between two slots, with the reduction of the sum of squares by each.
 struct Courses {
     /// The best step.
     step: (ChangeForm, f64),
@@ -24,7 +25,7 @@ struct Courses {
 }
 
 impl Courses {
-    /// Of a change that lies between the slots `low` and `high`.
+    /// Fits the courses of a change between the slots `low` and `high`.
     fn weigh(
         grid: &Grid,
         design: &Design,
@@ -65,7 +66,7 @@ impl Courses {
     }
 }
 
-/// The slots between the changes around index `at`, with room for a level.
+/// Slots between the changes around index `at`, with room for a level.
 fn room(grid: &Grid, at: usize, others: &[ChangeForm]) -> [i64; 2] {
     let slot = grid.slots[at.min(grid.len() - 1)];
     let before = others.iter().map(|form| form.ends()).filter(|end| *end <= slot).max();
@@ -74,13 +75,14 @@ fn room(grid: &Grid, at: usize, others: &[ChangeForm]) -> [i64; 2] {
     [low, after.map_or(grid.slots[grid.len() - 1], |begin| begin - 1).max(low)]
 }
 
-/// The room of a step: levels on both sides have their shortest length.
+/// Room for a step that leaves levels of the shortest length on both sides.
 fn inner([low, high]: [i64; 2], settings: &ChangeSettings) -> [i64; 2] {
     let margin = i64::try_from(settings.shortest).unwrap_or(i64::MAX).min((high - low) / 3);
     [low + margin.max(1), high - margin + 1]
 }
 
-/// The two steps that take most off together, each level of the shortest length at least, and how much that is.
+/// The two steps that reduce the sum of squares most together, with levels of at least the shortest length; and the
+/// reduction.
 fn stairs(
     grid: &Grid,
     gains: &Gains<'_>,
@@ -103,7 +105,7 @@ fn stairs(
     };
     let coarse = || (0..all.len()).step_by(stride);
     coarse().for_each(|a| coarse().for_each(|b| try_pair(&mut best, [a, b])));
-    // Around it, one after the other, twice: what is best of one depends on the other.
+    // Refine each side in turn, twice: the best place of one depends on the other.
     for side in [0, 1, 0, 1] {
         let Some((pair, _)) = best else { break };
         for near in pair[side].saturating_sub(stride)..=pair[side] + stride {
@@ -115,8 +117,8 @@ fn stairs(
     best.map(|([a, b], gain)| ([all[a], all[b]], gain))
 }
 
-/// The course of the change around index `at`, which is not among `others`: a step unless a ramp is clearly better, and
-/// two steps where these are clearly better than a ramp.
+/// Course of the change around index `at`, which is not among `others`: a step unless a ramp is clearly better, or two
+/// steps if they are clearly better than a ramp.
 pub(super) fn fit(
     grid: &Grid,
     design: &Design,
@@ -137,7 +139,7 @@ pub(super) fn fit(
     if gain - gains.gain(found) > STAIRS_CLEARLY * unit { both.to_vec() } else { vec![found] }
 }
 
-/// The course of one change.
+/// Course of a single change.
 fn fit_one(
     grid: &Grid,
     design: &Design,
@@ -147,7 +149,7 @@ fn fit_one(
     settings: &ChangeSettings,
 ) -> ChangeForm {
     let room = room(grid, at, others);
-    // Near the place where it was found: farther off another change may be that this one hides.
+    // Search near the place where it was found: another change may lie farther off, hidden by this one.
     let slot = grid.slots[at.min(grid.len() - 1)];
     let near = 2 * i64::try_from(settings.shortest).unwrap_or(i64::MAX / 4);
     let [low, high] = inner(room, settings);
@@ -166,7 +168,7 @@ fn fit_one(
     }
 }
 
-/// Moments of what is left with one more form.
+/// Moments of the residuals with one more form.
 fn rest(
     grid: &Grid,
     others: &[ChangeForm],
@@ -179,7 +181,7 @@ fn rest(
     Some(Moments::from_residuals(grid, &design.fit(grid, residuals).residuals))
 }
 
-/// Looks again for each change, with the others as they are: the first ones were found while later ones hid.
+/// Fits each change again, with the others fixed: the first changes were found while later ones were still hidden.
 pub(super) fn refine(
     grid: &Grid,
     values: &[f64],
@@ -208,7 +210,7 @@ pub(super) fn refine(
     }
 }
 
-/// Takes out changes that later ones have made needless: less than three standard errors are left of them.
+/// Removes changes that later ones have made redundant: those with less than three standard errors left.
 pub(super) fn drop_weak(
     grid: &Grid,
     values: &[f64],
@@ -230,7 +232,7 @@ pub(super) fn drop_weak(
     }
 }
 
-/// How fast the change `index` came: its pace, and the longest that it can have taken.
+/// Pace of change `index`, and its longest plausible duration.
 pub(super) fn pace(
     grid: &Grid,
     values: &[f64],

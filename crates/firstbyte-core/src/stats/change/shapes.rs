@@ -1,6 +1,7 @@
-//! Whether the search names the shape that a series has: drawn series of eight shapes, and how often it is right.
+//! Whether the search recognises the shape of a series: simulated series of eight shapes, and how often the answer is
+//! right.
 //!
-//! The rates of 208 series, held and printed, and those of `docs/statistics.md`, of 200 of each shape:
+//! These commands check and print the rates of 208 series, and those of `docs/statistics.md`, from 200 of each shape:
 //!
 //!     cargo test -p firstbyte-core --lib shapes_of_208 -- --ignored --nocapture
 //!     cargo test -p firstbyte-core --lib --release every_shape_at_length -- --ignored --nocapture
@@ -8,7 +9,7 @@
 use super::simulated::{DayNoise, series, settings};
 use super::*;
 
-/// What happens in a series of 200 days.
+/// Shape of a series of 200 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     NoChange,
@@ -35,7 +36,7 @@ impl Shape {
         Self::WeeklyPattern,
     ];
 
-    /// What is added to `day`, in standard deviations of a day: a step is one of 3.
+    /// Offset of `day`, in standard deviations of a day; a step has 3.
     fn level(self, day: usize) -> f64 {
         let step = |at: usize| if day >= at { 3.0 } else { 0.0 };
         match self {
@@ -44,20 +45,20 @@ impl Shape {
             Self::TwoStepsAlike => step(60) + step(130),
             Self::TwoStepsOpposite => step(60) - step(130),
             Self::SlowDrift => 6.0 * (day as f64 - 30.0).clamp(0.0, 140.0) / 140.0,
-            // A fall at once in a slow rise.
+            // A sudden drop within a slow rise.
             Self::DriftAndStep => 5.0 * day as f64 / DAYS as f64 - 2.0 * step(110),
-            // A day in twenty, far off to either side.
+            // One day in twenty is far off, to either side.
             Self::OutlierDays => match day % 40 {
                 7 => 15.0,
                 27 => -12.0,
                 _ => 0.0,
             },
-            // Beside the weekend that all series have.
+            // In addition to the weekend that all series have.
             Self::WeeklyPattern => [0.0, 2.0, 4.0, 2.0, -3.0, -6.0, -6.0][day % 7],
         }
     }
 
-    /// Whether what was found is what happened: steps on the right days within five, and no step where there was none.
+    /// Whether the result matches the shape: steps within five days of the right ones, and no step elsewhere.
     fn is_named(self, found: &SeriesChanges) -> bool {
         let steps: Vec<(i64, bool)> = found
             .changes
@@ -84,7 +85,7 @@ impl Shape {
             Self::TwoStepsAlike => !has_drift && are_steps(&[(60, true), (130, true)]),
             Self::TwoStepsOpposite => !has_drift && are_steps(&[(60, true), (130, false)]),
             Self::SlowDrift => has_drift && steps.is_empty(),
-            // A drift so slow is seen as a drift, as a change of which cannot be told whether it came at once, or not at all.
+            // So slow a drift may be reported as a drift, as a change of unclear pace, or not at all.
             Self::DriftAndStep => {
                 steps.iter().any(|(at, up)| (at - 110).abs() <= 5 && !up)
                     && at_once.iter().all(|at| (at - 110).abs() <= 5)
@@ -93,7 +94,8 @@ impl Shape {
     }
 }
 
-/// Of `runs` series of a shape under a noise: how many were named as what they are, and how many had a change too many.
+/// Number of correctly recognised series and of series with an extra change, among `runs` series of a shape under a
+/// noise.
 fn named(shape: Shape, noise: DayNoise, runs: u32, draws: usize) -> (u32, u32) {
     let most = match shape {
         Shape::NoChange | Shape::OutlierDays | Shape::WeeklyPattern => 0,
@@ -131,8 +133,8 @@ fn rates(shapes: &[Shape], noises: &[DayNoise], runs: u32, draws: usize) -> Vec<
 const NOISES: [DayNoise; 3] =
     [DayNoise::Independent, DayNoise::Lasting(0.3), DayNoise::Lasting(0.5)];
 
-/// So many series of each shape, half of them with noise that lasts: all but three in twenty-six are right, as the rates of
-/// `docs/statistics.md` have it; with a drift and a step six.
+/// Asserts on `each` series of each shape, half of them with persistent noise: at most three of twenty-six are wrong,
+/// as `docs/statistics.md` reports; six for a drift with a step.
 fn hold(shapes: &[Shape], each: u32) {
     for (shape, right, too_many) in rates(shapes, &NOISES[..2], each / 2, 99) {
         let missed = if shape == Shape::DriftAndStep { 6 } else { 3 };
@@ -158,7 +160,8 @@ fn shapes_of_208_series_are_named() {
     hold(&Shape::ALL, 26);
 }
 
-/// Most days have the same average, as a coarse unit has it: a day far off is an outlier, and the change beside it is found.
+/// A coarse unit gives most days the same average: a day far off is an outlier, and the search still finds the change
+/// next to it.
 #[test]
 fn a_coarse_unit_hides_no_change() {
     let points = |outlier: f64, step: f64| -> Vec<SeriesPoint> {
@@ -181,7 +184,7 @@ fn a_coarse_unit_hides_no_change() {
     }
 }
 
-/// What a long series takes: held loosely, for a build without optimisation on a machine that has other work.
+/// Time for a long series, with a loose bound for an unoptimised build on a busy machine.
 #[test]
 #[ignore = "of a release build: 4,000 days in 2 seconds"]
 #[allow(clippy::print_stdout, reason = "it is asked for by name")]

@@ -5,20 +5,20 @@
 
 use super::*;
 
-/// What makes days differ.
+/// Noise of the days.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DayNoise {
     /// Independent, normal.
     Independent,
     /// AR(1).
     Lasting(f64),
-    /// Half of the variance a state of AR(1), half independent.
+    /// Half of the variance from an AR(1) state, half independent.
     Mixed(f64),
     /// Student's t with three degrees of freedom.
     HeavyTails,
-    /// Three in a hundred days six deviations late.
+    /// Three in a hundred days are six deviations late.
     Outliers,
-    /// As exponentially distributed.
+    /// Exponentially distributed.
     Skewed,
 }
 
@@ -73,8 +73,8 @@ impl DayNoise {
     }
 }
 
-/// A series of days as analytics have them: weekends differ by three deviations and have half as many samples, one day in
-/// twenty is missing. `level` is what is added to each day, in deviations.
+/// A series of days as in web analytics: weekends differ by three deviations and have half as many samples, and one
+/// day in twenty is missing. `level` is added to each day, in deviations.
 pub(super) fn series(
     n: usize,
     noise: DayNoise,
@@ -112,7 +112,7 @@ fn false_alarms(n: usize, noise: DayNoise, runs: u32, draws: usize, seed: u64) -
     f64::from(alarms) / f64::from(runs)
 }
 
-/// What becomes of a step in the series.
+/// Results of the search for a step.
 #[derive(Default, Debug)]
 struct Outcomes {
     runs: u32,
@@ -147,7 +147,7 @@ fn steps(n: usize, noise: DayNoise, at: usize, size: f64, runs: u32, draws: usiz
     all
 }
 
-/// Of series that drift: shares with a step, with a drift, with something unclear, with nothing.
+/// For series that drift: shares of results with a step, with a drift, with something unclear, without a change.
 fn drifts(n: usize, noise: DayNoise, size: f64, runs: u32, draws: usize) -> [f64; 4] {
     let mut counts = [0u32; 4];
     for run in 0..runs {
@@ -169,7 +169,7 @@ fn drifts(n: usize, noise: DayNoise, size: f64, runs: u32, draws: usize) -> [f64
     counts.map(|count| f64::from(count) / f64::from(runs))
 }
 
-/// Small, with every test run: the tables' figures are those of 2,000 series each.
+/// A small version that runs with the other tests: the tables use 2,000 series each.
 #[test]
 fn unchanged_series_have_no_changes() {
     for noise in [DayNoise::Independent, DayNoise::Lasting(0.5), DayNoise::Outliers] {
@@ -193,7 +193,7 @@ fn a_step_is_found_where_it_is() {
 #[test]
 fn a_drift_is_no_step() {
     let [at_once, slow, ..] = drifts(150, DayNoise::Independent, 6.0, 15, 99);
-    // One in twenty-five has a step as well (docs/statistics.md): of 15 one may.
+    // One series in twenty-five has a step as well (docs/statistics.md), so one of 15 may.
     assert!(at_once < 0.07 && slow > 0.8, "{at_once} {slow}");
 }
 
@@ -221,7 +221,7 @@ fn what_cannot_be_searched() {
     assert_eq!(find_changes(&twice, &ChangeSettings::DAILY), None);
 }
 
-/// Only two values a day of the week, or a step without any noise: found, not divided by zero.
+/// Only two values for a weekday, or a step without noise: found without dividing by zero.
 #[test]
 fn values_without_noise() {
     let points: Vec<SeriesPoint> = (0..100)

@@ -1,9 +1,9 @@
-//! Which bucket a number is in, exactly: from the bits of the number, by comparisons of integers.
+//! Finds the bucket of a number exactly, by integer comparisons of its bits.
 //!
 //! A logarithm is off by a bucket near borders (OpenTelemetry allows for that). The borders within a factor of two are
-//! the roots `2^(k/128)`, irrational but for the first: a mantissa is above one exactly where it is above its integer part.
+//! the roots `2^(k/128)`, irrational except the first: a mantissa is above one exactly if it is above its integer
+//! part.
 
-/// The finest scale.
 pub(super) const FINEST_SCALE: i8 = 7;
 /// Borders within a factor of two at that scale.
 const BORDERS: usize = 1 << FINEST_SCALE;
@@ -47,8 +47,9 @@ const ROOTS: [u64; BORDERS - 1] = [
     0x1f_7bfd_ad9c_be13, 0x1f_a7c1_819e_90d8, 0x1f_d3c2_2b8f_71f1,
 ];
 
-/// Index (OpenTelemetry's) of the bucket that `value` is in at `scale`, which is `FINEST_SCALE` at most: bucket `i` holds
-/// `(2^(i·2^-scale), 2^((i+1)·2^-scale)]`. Absent where `value` is not above zero, or not finite.
+/// Index (OpenTelemetry's) of the bucket that holds `value` at `scale`, which is at most `FINEST_SCALE`.
+///
+/// Bucket `i` holds `(2^(i·2^-scale), 2^((i+1)·2^-scale)]`. `None` if `value` is not above zero or not finite.
 pub fn bucket_index(value: f64, scale: i8) -> Option<i32> {
     if !value.is_finite() || value <= 0.0 {
         return None;
@@ -63,8 +64,10 @@ pub fn bucket_index(value: f64, scale: i8) -> Option<i32> {
     Some(finest >> (FINEST_SCALE - scale.min(FINEST_SCALE)))
 }
 
-/// The lower and the upper border of bucket `index` at `scale`, as doubles: the upper one is the largest that the bucket
-/// holds, the lower one the largest that it does not. Infinite or zero where doubles end.
+/// The lower and the upper border of bucket `index` at `scale`, as doubles.
+///
+/// The upper one is the largest double in the bucket, the lower one the largest below it. Infinite or zero at the
+/// limits of doubles.
 pub fn bucket_within(index: i32, scale: i8) -> (f64, f64) {
     let border = |index: i32| {
         let finest = i64::from(index) << (FINEST_SCALE - scale.min(FINEST_SCALE));
@@ -74,14 +77,14 @@ pub fn bucket_within(index: i32, scale: i8) -> (f64, f64) {
             place => ROOTS[place as usize - 1] as f64 / (1_u64 << MANTISSA_BITS) as f64,
         };
         let exponent = finest.div_euclid(borders).clamp(-2_000, 2_000) as i32;
-        // In two steps: 2^-1074 is a double, 2^1074 is none.
+        // In two steps: 2^-1074 is a double, 2^1074 is not.
         let half = exponent / 2;
         root * 2_f64.powi(half) * 2_f64.powi(exponent - half)
     };
     (border(index), border(index.saturating_add(1)))
 }
 
-/// `value` as `mantissa · 2^(exponent - 52)`, the mantissa from 2^52 on and below 2^53.
+/// Splits `value` into `mantissa · 2^(exponent - 52)`, with the mantissa from 2^52 to below 2^53.
 fn parts(value: f64) -> (i32, u64) {
     let bits = value.to_bits();
     let fraction = bits & ((1 << MANTISSA_BITS) - 1);

@@ -1,8 +1,8 @@
-//! Histograms of times that can be added up: of workers, hours, places.
+//! Mergeable histograms of times: across workers, hours and places.
 //!
-//! Base-2 exponential, as OpenTelemetry's exponential histograms and Prometheus' native histograms have it. Of
-//! scale `s` the base is `2^(2^-s)`, and bucket `i` holds seconds in `(base^i, base^(i+1)]`; Prometheus' index of
-//! the same bucket (its "schema" is our scale) is `i + 1`. At [`HISTOGRAM_SCALE`] a bucket is 0.54 % wide. Definitions:
+//! Base-2 exponential, like OpenTelemetry's exponential histograms and Prometheus' native histograms. At scale `s` the
+//! base is `2^(2^-s)`, and bucket `i` holds seconds in `(base^i, base^(i+1)]`; Prometheus' index of the same bucket
+//! (its "schema" is our scale) is `i + 1`. At [`HISTOGRAM_SCALE`] a bucket is 0.54 % wide. Definitions:
 //! `docs/statistics.md`, "Histograms".
 
 mod boundaries;
@@ -18,22 +18,23 @@ use boundaries::FINEST_SCALE;
 pub use boundaries::{bucket_index, bucket_within};
 pub use stored::StoredHistogramError;
 
-/// The scale that histograms begin with: 128 buckets for a factor of two.
+/// Initial scale of a histogram: 128 buckets for a factor of two.
 pub const HISTOGRAM_SCALE: i8 = FINEST_SCALE;
-/// The coarsest: a bucket is a factor of 2^16. Below -4 Prometheus has no schema.
+/// The coarsest scale: a bucket is a factor of 2^16. Prometheus has no schema below -4.
 pub const COARSEST_SCALE: i8 = -4;
 
-/// Times, counted by buckets that grow exponentially. Adding up two gives what one would have counted, whatever
-/// the order: counts, sums and ends are whole numbers.
+/// Times, counted in exponentially growing buckets.
+///
+/// A merged histogram equals a single histogram of all times, in any order: counts, sums and ends are integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExponentialHistogram {
     scale: i8,
     count: u64,
-    /// Of times that are exactly zero, which no bucket has a place for.
+    /// Number of times that are exactly zero, which fit into no bucket.
     zero: u64,
     sum_ns: u128,
     ends: Option<(Duration, Duration)>,
-    /// Index and count of the buckets that are not empty, by index.
+    /// Index and count of the non-empty buckets, by index.
     buckets: Vec<(i32, u64)>,
 }
 
@@ -50,37 +51,37 @@ impl Default for ExponentialHistogram {
     }
 }
 
-/// The buckets that times can be in at `scale`: from a nanosecond to 2^64 seconds.
+/// Buckets that times can fall into at `scale`: from a nanosecond to 2^64 seconds.
 fn possible(scale: i8) -> std::ops::RangeInclusive<i32> {
     let index = |time: Duration| bucket_index(time.as_secs_f64(), scale).unwrap_or_default();
     index(Duration::from_nanos(1))..=index(Duration::MAX)
 }
 
-/// A quantile as far as a histogram knows it.
+/// A quantile with the precision of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketedQuantile {
-    /// The bucket's geometric middle.
+    /// Geometric middle of the bucket.
     pub value: Duration,
-    /// The quantile of the times themselves is not below this,
+    /// Lower bound of the quantile of the times themselves.
     pub low: Duration,
-    /// nor above this.
+    /// Upper bound of that quantile.
     pub high: Duration,
 }
 
-/// Buckets as Prometheus' native histograms have them.
+/// Buckets in the form of Prometheus' native histograms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NativeBuckets {
-    /// Runs of buckets one behind the other: of the first, the index (Prometheus') of its first bucket; of others, how
-    /// many empty buckets are before it. And how long it is.
+    /// Runs of consecutive buckets, as (offset, length). The first run's offset is the index (Prometheus') of its
+    /// first bucket; later offsets are the number of empty buckets before the run.
     pub spans: Vec<(i32, u32)>,
-    /// The count of the first bucket, then each one's less that of the bucket before it.
+    /// Count of the first bucket, then the difference of each count from the previous one.
     pub deltas: Vec<i64>,
 }
 
 impl ExponentialHistogram {
     /// Counts `time`.
     pub fn add(&mut self, time: Duration) {
-        // 2^64 of them are never counted; what was restored may say that it has.
+        // No process ever counts 2^64 times, but a restored histogram may claim so.
         self.count = self.count.saturating_add(1);
         self.sum_ns = self.sum_ns.saturating_add(time.as_nanos());
         self.widen(time, time);
@@ -93,7 +94,7 @@ impl ExponentialHistogram {
         }
     }
 
-    /// Adds all that `other` has counted. The coarser of the two scales remains.
+    /// Adds everything that `other` has counted. The coarser of the two scales remains.
     pub fn merge(&mut self, other: &Self) {
         self.downscale(other.scale);
         let steps = other.scale - self.scale;
@@ -105,12 +106,12 @@ impl ExponentialHistogram {
         }
         let others = other.buckets.iter().map(|(index, number)| (index >> steps, *number));
         self.buckets.extend(others);
-        // Both are in order: little is left to be sorted.
+        // Both are in order, so little is left to sort.
         self.buckets.sort_by_key(|(index, _)| *index);
         self.join_equal();
     }
 
-    /// Makes buckets coarser until the scale is no larger than `scale`; not coarser than [`COARSEST_SCALE`].
+    /// Merges buckets until the scale is at most `scale`, but no further than [`COARSEST_SCALE`].
     pub fn downscale(&mut self, scale: i8) {
         let scale = scale.max(COARSEST_SCALE);
         if scale < self.scale {
@@ -121,7 +122,7 @@ impl ExponentialHistogram {
         }
     }
 
-    /// Makes buckets coarser until at most `most` of them are not empty, as far as [`COARSEST_SCALE`] allows.
+    /// Merges buckets until at most `most` of them are non-empty, as far as [`COARSEST_SCALE`] allows.
     pub fn limit_buckets(&mut self, most: usize) {
         while self.buckets.len() > most && self.scale > COARSEST_SCALE {
             self.downscale(self.scale - 1);
@@ -143,22 +144,22 @@ impl ExponentialHistogram {
         self.ends = Some((low.min(least), high.max(most)));
     }
 
-    /// How many times were counted.
+    /// Number of counted times.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Of these, how many were zero.
+    /// Number of counted times that are zero.
     pub const fn zero_count(&self) -> u64 {
         self.zero
     }
 
-    /// What they add up to, nanoseconds, exactly.
+    /// Exact sum of the times, nanoseconds.
     pub const fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
 
-    /// The shortest and the longest, exactly; absent of an empty one.
+    /// The shortest and the longest time, exactly; `None` for an empty histogram.
     pub const fn ends(&self) -> Option<(Duration, Duration)> {
         self.ends
     }
@@ -168,12 +169,12 @@ impl ExponentialHistogram {
         self.scale
     }
 
-    /// Index (OpenTelemetry's) and count of the buckets that are not empty, by index.
+    /// Index (OpenTelemetry's) and count of the non-empty buckets, by index.
     pub fn buckets(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
         self.buckets.iter().copied()
     }
 
-    /// As OpenTelemetry has them: the first bucket's index, and every count from there to the last bucket.
+    /// OpenTelemetry's form: the first bucket's index, and all counts from there to the last bucket.
     pub fn dense(&self) -> (i32, Vec<u64>) {
         let Some((first, _)) = self.buckets.first() else { return (0, Vec::new()) };
         let mut counts = Vec::new();
@@ -184,7 +185,7 @@ impl ExponentialHistogram {
         (*first, counts)
     }
 
-    /// As Prometheus has them.
+    /// Prometheus' form.
     pub fn native(&self) -> NativeBuckets {
         let mut native = NativeBuckets::default();
         let (mut next, mut before) = (0, 0);
@@ -201,18 +202,17 @@ impl ExponentialHistogram {
         native
     }
 
-    /// How many times are not above `bound`, and those above it within its bucket: the bound is moved up to the
-    /// next border.
+    /// Number of times up to `bound`, rounded up to the next bucket border.
     pub fn count_up_to(&self, bound: Duration) -> u64 {
         let Some(bound) = bucket_index(bound.as_secs_f64(), self.scale) else { return self.zero };
         let within = self.buckets.iter().take_while(|(index, _)| *index <= bound);
         within.fold(self.zero, |sum, (_, number)| sum.saturating_add(*number))
     }
 
-    /// The `q` quantile, by the definition that all percentiles have (`docs/statistics.md`), with what it can be at
-    /// least and at most. Absent where nothing was counted.
+    /// The `q` quantile as defined for all percentiles (`docs/statistics.md`), with its bounds. `None` for an empty
+    /// histogram.
     ///
-    /// `value` is off by no more than the square root of the base (0.27 % at [`HISTOGRAM_SCALE`]) and half a nanosecond.
+    /// `value` is off by at most the square root of the base (0.27 % at [`HISTOGRAM_SCALE`]) and half a nanosecond.
     pub fn quantile(&self, q: f64) -> Option<BucketedQuantile> {
         let count = usize::try_from(self.count).ok().filter(|count| *count > 0)?;
         let (low, high) = places(count, q.clamp(0.0, 1.0));
@@ -225,7 +225,7 @@ impl ExponentialHistogram {
         })
     }
 
-    /// The time at `place`, from 0, of all in order.
+    /// The time at index `place`, from 0, of all times in order.
     fn at(&self, place: u64) -> Option<BucketedQuantile> {
         let (least, most) = self.ends?;
         let mut before = self.zero;
@@ -238,7 +238,8 @@ impl ExponentialHistogram {
             place < before
         })?;
         let (above, up_to) = bucket_within(*index, self.scale);
-        // Times are whole nanoseconds: rounding a border cannot pass one, but for the last digits of very long ones.
+        // Times are integer nanoseconds, so rounding cannot move one past a border, except in the last digits of very
+        // long times.
         let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let inside = |time: Duration| time.clamp(least, most);
         Some(BucketedQuantile {

@@ -1,9 +1,10 @@
-//! A histogram as few bytes: of an hour with a sample a minute, a hundred or so.
+//! A compact encoding of a histogram: about a hundred bytes for an hour with one sample per minute.
 //!
-//! Numbers are LEB128: seven bits a byte, the lowest first. In this order: scale (as `COARSEST_SCALE` added to it), zero
-//! count, number of buckets, sum, and where something was counted the shortest time and how much longer the longest is,
-//! nanoseconds; then of the first bucket its index in zigzag; then for each bucket how many empty ones are before it,
-//! times four, plus its count less one; where that is three or more, plus three, and the count less four follows.
+//! Numbers are LEB128: seven bits per byte, lowest first. In this order: scale (minus `COARSEST_SCALE`), zero count,
+//! number of buckets, sum and, if anything was counted, the shortest time and the excess of the longest one,
+//! nanoseconds; then the index of the first bucket in zigzag encoding; then for each bucket the number of empty ones
+//! before it times four, plus its count minus one. If the count minus one is three or more, three is added instead,
+//! and the count minus four follows.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use crate::leb128::{Leb128Error, put_leb128, take_leb128};
 
 use super::{COARSEST_SCALE, ExponentialHistogram, HISTOGRAM_SCALE, possible};
 
-/// Why bytes are no histogram.
+/// Why bytes are not a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredHistogramError {
-    /// They end within it.
+    /// The bytes are truncated.
     Incomplete,
-    /// They go on behind it.
+    /// Bytes follow the end of the histogram.
     TooLong,
-    /// A number is larger than any that is written.
+    /// A number is larger than [`ExponentialHistogram::store`] would write.
     OutOfRange,
 }
 
@@ -44,11 +45,11 @@ impl From<Leb128Error> for StoredHistogramError {
     }
 }
 
-/// Counts from this on stand beside their bucket's place.
+/// Counts from this value on are stored separately from the bucket's position.
 const LARGE: u64 = 4;
 
 impl ExponentialHistogram {
-    /// Appends it to `out`.
+    /// Appends the encoded histogram to `out`.
     pub fn store(&self, out: &mut Vec<u8>) {
         put_leb128(out, u128::from((self.scale - COARSEST_SCALE).unsigned_abs()));
         put_leb128(out, u128::from(self.zero));
@@ -75,10 +76,10 @@ impl ExponentialHistogram {
         }
     }
 
-    /// The histogram that `bytes` are.
+    /// Decodes a histogram from `bytes`.
     ///
     /// # Errors
-    /// When they are not what [`Self::store`] writes.
+    /// The bytes were not written by [`Self::store`].
     pub fn restore(bytes: &[u8]) -> Result<Self, StoredHistogramError> {
         let out_of_range = StoredHistogramError::OutOfRange;
         let mut rest = bytes;
@@ -94,7 +95,7 @@ impl ExponentialHistogram {
             let wider = duration(take_leb128(&mut rest)?)?;
             histogram.ends = Some((least, least.checked_add(wider).ok_or(out_of_range)?));
         }
-        // A bucket is a byte at least: a number of them that is made up reserves nothing.
+        // A bucket takes at least a byte, so that a forged number of buckets allocates nothing.
         if buckets > rest.len() {
             return Err(StoredHistogramError::Incomplete);
         }

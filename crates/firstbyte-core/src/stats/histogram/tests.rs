@@ -12,7 +12,7 @@ fn counted(times: &[Duration]) -> ExponentialHistogram {
     histogram
 }
 
-/// From nanoseconds to months, and zero, with many alike.
+/// From nanoseconds to months, and zero, with many duplicates.
 fn any_time() -> impl Strategy<Value = Duration> {
     prop_oneof![
         1 => Just(Duration::ZERO),
@@ -51,7 +51,7 @@ fn powers_of_two_end_their_buckets() {
         for scale in 0..=FINEST_SCALE {
             assert_eq!(bucket_index(value, scale), Some((exponent << scale) - 1), "2^{exponent}");
             let above = value.next_up();
-            // The least doubles are a factor of two and less apart from each other.
+            // The smallest doubles are a factor of two or less apart.
             if exponent > -1_000 {
                 assert_eq!(bucket_index(above, scale), Some(exponent << scale), "2^{exponent}");
             }
@@ -63,8 +63,8 @@ fn powers_of_two_end_their_buckets() {
     assert_eq!(bucket_index(f64::MAX, HISTOGRAM_SCALE), Some((1_024 << 7) - 1));
 }
 
-/// The borders are roots of two: taken to the 128th power, the mantissas around one lie on either side of a power of two.
-/// In whole numbers of 7,000 bits.
+/// The borders are roots of two: raised to the 128th power, the two mantissas around one lie on either side of a power
+/// of two. Computed with 7,000-bit integers.
 #[test]
 fn borders_are_exact() {
     fn squared(number: &[u32]) -> Vec<u32> {
@@ -127,13 +127,13 @@ fn zero_has_a_place_of_its_own() {
 
 #[test]
 fn an_hour_of_a_sample_a_minute_is_small() {
-    // As spread as can be: each in a bucket of its own, over six orders of magnitude.
+    // As widely spread as possible: each in a bucket of its own, over six orders of magnitude.
     let hour: Vec<Duration> =
         (0..60).map(|n| Duration::from_secs_f64(1e-5 * 10_f64.powf(f64::from(n) / 10.0))).collect();
     let mut stored = Vec::new();
     counted(&hour).store(&mut stored);
     assert!(stored.len() <= 145, "{} bytes", stored.len());
-    // As times are: within a tenth.
+    // Typical times: within a tenth.
     let hour: Vec<Duration> = (0..60)
         .map(|n| Duration::from_secs_f64(0.02 * (1.0 + f64::from(n * 7 % 60) / 600.0)))
         .collect();
@@ -178,7 +178,7 @@ proptest! {
         let mut downscaled = counted(&times);
         downscaled.downscale(scale);
         prop_assert_eq!(&downscaled, &coarse);
-        // One of either, in either order.
+        // One of each, in either order.
         let mut one = counted(&times);
         one.merge(&coarse);
         let mut other = coarse.clone();
@@ -187,7 +187,7 @@ proptest! {
         prop_assert_eq!(one.scale(), scale);
     }
 
-    /// Off by no more than the square root of the base, and the quantile itself within the bounds.
+    /// Off by no more than the square root of the base, with the quantile itself within the bounds.
     #[test]
     fn quantiles_are_within_their_bounds(
         mut times in proptest::collection::vec(any_time(), 1..200),
@@ -201,7 +201,7 @@ proptest! {
         let seconds: Vec<f64> = times.iter().map(|time| time.as_nanos() as f64).collect();
         let exact = quantile(&seconds, q).unwrap();
         let ns = |time: Duration| time.as_nanos() as f64;
-        // Half a nanosecond to either side: they are whole numbers, and so is the middle of two.
+        // Half a nanosecond on either side: times are integers, and so is the middle of two.
         prop_assert!(ns(found.low) - 1.0 <= exact && exact <= ns(found.high) + 1.0, "{found:?} {exact}");
         let most = (0.5 * (-f64::from(scale)).exp2()).exp2();
         prop_assert!(ns(found.value) <= exact * most + 1.0, "{found:?} {exact}");
