@@ -81,10 +81,7 @@ pub struct Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// Resampling.
-    Resampled {
-        resamples: usize,
-        seed: u64,
-    },
+    Resampled { resamples: usize, seed: u64 },
     /// By linearisation.
     Linearised,
 }
