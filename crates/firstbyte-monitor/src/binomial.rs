@@ -1,7 +1,7 @@
 //! Upper tail of the binomial distribution.
 
-/// The probability of `least` or more successes in `n` trials that each succeed with probability `share`. At or below
-/// the expected number it is rounded up to 1.
+/// The probability of `least` or more successes in `n` trials that each succeed with probability `share`. Returns 1 if
+/// `least` is at or below the expected number.
 pub(crate) fn at_least(least: u64, n: u64, share: f64) -> f64 {
     if least as f64 <= share * n as f64 {
         return 1.0;
@@ -9,7 +9,7 @@ pub(crate) fn at_least(least: u64, n: u64, share: f64) -> f64 {
     if share <= 0.0 || least > n {
         return 0.0;
     }
-    // In logarithms: the first term may be too small for a number, the others follow from it.
+    // Use logarithms, because the first term may be too small for an `f64`. The other terms follow from it.
     let rest = n - least;
     let ways: f64 =
         (1..=least.min(rest)).map(|i| ((n - least.min(rest) + i) as f64 / i as f64).ln()).sum();
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn many_are_no_trouble() {
-        // Ten standard deviations above, and one.
+        // Ten standard deviations above the mean, and one.
         assert!(at_least(51_000, 1_000_000, 0.05) < 1e-5);
         let one = at_least(50_218, 1_000_000, 0.05);
         assert!((one - 0.159).abs() < 0.003, "{one}");

@@ -1,9 +1,9 @@
 //! Promises (budgets) about a target, and whether samples keep them.
 //!
-//! In: promises as written in the configuration (`"ttfb.p95" = "300ms"`), the rollup of a period, the expiry of the
+//! In: promises as written in the configuration (`"ttfb.p95" = "300ms"`), the rollup of a period, and the expiry of the
 //! certificate. Out: how many samples are beyond the limit, or how many days are left, and whether that breaks the
-//! promise. Times and failures are judged as shares: a p95 within 300 ms means that at most a twentieth of the samples
-//! take longer. Pure. Definitions: `docs/statistics.md`, "Budgets".
+//! promise. Times and failures are judged as shares: a p95 within 300 ms means that at most 5 % of the samples take
+//! longer. Pure. Definitions: `docs/statistics.md`, "Budgets".
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use time::{Date, Month, OffsetDateTime};
 use crate::binomial::at_least;
 use crate::rollup::{Measure, MonitoredFact, Rollup};
 
-/// A promise is broken if the number of samples beyond its limit, or more, has at most this probability by chance.
+/// A promise is broken if chance alone brings this many samples beyond its limit, or more, with at most this
+/// probability.
 const BY_CHANCE: f64 = 1e-3;
 /// Quantiles that a promise can name.
 const QUANTILES: [(&str, f64); 5] =
@@ -24,13 +25,13 @@ const FAILURES: &str = "failures";
 pub const CERTIFICATE_DAYS: &str = "certificate_days";
 /// Certificates of public issuers are valid for 398 days at most, those of private ones for decades.
 const MOST_CERTIFICATE_DAYS: u32 = 36_500;
-/// Precedes the last day in [`MonitoredFact::Certificate`].
+/// Separates the issuer from the last day in [`MonitoredFact::Certificate`].
 const CERTIFICATE_UNTIL: &str = ", until ";
 
 /// One promise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promise {
-    /// As it is written: `ttfb.p95`, `failures`.
+    /// The name as written: `ttfb.p95`, `failures`.
     pub name: String,
     kept: Kept,
 }
@@ -43,19 +44,19 @@ enum Kept {
     CertificateDays { fewest: u32 },
 }
 
-/// How a promise stands.
+/// Whether a promise is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is kept.
     Within,
-    /// More are beyond it than may be, but few enough for chance.
+    /// More samples are beyond the limit than allowed, but chance can explain it.
     Unsure,
     /// It is broken.
     Over,
 }
 
 impl Standing {
-    /// Its name in stored forms.
+    /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Within => "within",
@@ -65,21 +66,21 @@ impl Standing {
     }
 }
 
-/// What samples came to, for a promise.
+/// The judgement of a promise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// What it is judged by.
+    /// The evidence for the judgement.
     pub evidence: Evidence,
-    /// What follows from it.
+    /// The conclusion.
     pub standing: Standing,
 }
 
-/// What a promise is judged by.
+/// Evidence that a promise is judged by.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
-    /// Of promises of a time or of failures.
+    /// Evidence for a promise about a time or failures.
     SamplesBeyond(SamplesBeyond),
-    /// Of promises of a certificate.
+    /// Evidence for a promise about a certificate.
     CertificateEnd {
         /// Days from today to the last day, both in UTC; negative once it has expired.
         days_left: i64,
@@ -91,7 +92,7 @@ pub enum Evidence {
 /// How many samples are beyond a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplesBeyond {
-    /// Samples beyond the limit; of failures as many as the time was that they stand for.
+    /// Samples beyond the limit. Failures are weighted by the time that they stand for.
     pub beyond: u64,
     /// Number of samples judged.
     pub of: u64,
@@ -102,7 +103,7 @@ pub struct SamplesBeyond {
 }
 
 impl Judgement {
-    /// The samples that it is judged by; none of a certificate.
+    /// The samples that the promise is judged by; `None` for a certificate.
     pub const fn samples_beyond(&self) -> Option<&SamplesBeyond> {
         match &self.evidence {
             Evidence::SamplesBeyond(samples) => Some(samples),
@@ -112,10 +113,10 @@ impl Judgement {
 }
 
 impl Promise {
-    /// The promise that `name` and `limit` write.
+    /// Reads a promise from its `name` and `limit`.
     ///
     /// # Errors
-    /// What is wrong with either, and what to write.
+    /// What is wrong with the name or the limit, and what to write instead.
     pub fn read(name: &str, limit: &str) -> Result<Self, (String, String)> {
         let kept = if name == FAILURES {
             let share = parse_share(limit, BareShare::Refused).map_err(|error| {
@@ -143,7 +144,7 @@ impl Promise {
         Ok(Self { name: name.to_owned(), kept })
     }
 
-    /// What it takes from a rollup, besides counts.
+    /// The measure that the promise needs from a rollup, besides counts.
     pub fn measure(&self) -> Option<Measure> {
         match self.kept {
             Kept::Within { measure, .. } => Some(measure),
@@ -159,14 +160,15 @@ impl Promise {
         }
     }
 
-    /// Whether it is about a certificate, which all series of a target usually share.
+    /// Whether the promise is about a certificate, which all series of a target usually share.
     pub const fn is_of_certificate(&self) -> bool {
         matches!(self.kept, Kept::CertificateDays { .. })
     }
 
-    /// Judges the promise by the samples of `rollup`, or by a certificate that expires at `certificate_expiry`; `None`
-    /// without samples or a certificate. Failed samples have no time and count only as failures. Moments are seconds
-    /// since 1970.
+    /// Judges the promise by the samples of `rollup`, or by a certificate that expires at `certificate_expiry`.
+    ///
+    /// Returns `None` without samples or without a certificate. Failed samples have no time and count only as failures.
+    /// Moments are seconds since 1970.
     pub fn judge(
         &self,
         rollup: &Rollup,
@@ -248,20 +250,20 @@ impl Promise {
                 percent(*beyond as f64 / *of as f64),
                 percent(*allowed),
             ),
-            // Evidence of another promise.
+            // Evidence that does not fit the promise.
             (Evidence::CertificateEnd { last_day, .. }, _) => format!("{name}: {last_day}"),
         }
     }
 }
 
-/// Failed samples of `rollup`, weighed by the time that each stands for: extra samples stand for none.
+/// Failed samples of `rollup`, weighted by the time that each stands for. Extra samples stand for no time.
 fn failed_by_time(rollup: &Rollup) -> u64 {
     let share = rollup.failed_share().unwrap_or_default();
     (share * rollup.samples as f64).round() as u64
 }
 
-/// When the certificate ends that ends first among those that samples of `rollup` were shown, seconds since 1970.
-/// Servers behind one name may have several.
+/// The earliest expiry among the certificates that samples of `rollup` saw, seconds since 1970. Servers behind one name
+/// may have several certificates.
 pub fn earliest_certificate_end(rollup: &Rollup) -> Option<i64> {
     let shown = rollup.facts.get(&MonitoredFact::Certificate)?.keys();
     let last_day = |certificate: &String| {
@@ -278,12 +280,12 @@ fn days_phrase(days: i64) -> String {
     format!("{days} {}", if days == 1 { "day" } else { "days" })
 }
 
-/// The share that is above a quantile, as it is written.
+/// The share of samples above a quantile, rounded to four decimals.
 fn beyond_quantile(quantile: f64) -> f64 {
     ((1.0 - quantile) * 1e4).round() / 1e4
 }
 
-/// Milliseconds, to three digits: histograms know no more.
+/// Milliseconds with three digits, which is the precision of histograms.
 fn millis(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     let decimals = if ms < 1.0 { 3 } else { 2_usize.saturating_sub(ms.log10() as usize) };
@@ -294,13 +296,13 @@ fn millis(time: Duration) -> String {
     }
 }
 
-/// `0.5 %`.
+/// Formats a share as `0.5 %`.
 fn percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The measure and the quantile of `ttfb.p95`.
+/// The measure and the quantile that a name such as `ttfb.p95` refers to.
 fn quantile_named(name: &str) -> Result<(Measure, f64), (String, String)> {
     let all = || Measure::all().map(Measure::name).collect::<Vec<_>>().join(", ");
     let what = format!("unknown budget {name:?}");
@@ -365,7 +367,7 @@ mod tests {
             "ttfb p95 412 ms, limit 300 ms: 10 of 60 samples took longer, 5 % \
                           allowed"
         );
-        // What takes as long as promised is within.
+        // A time exactly at the limit keeps the promise.
         let exact = Promise::read("ttfb.median", "412ms").unwrap();
         assert_eq!(standing(&exact, &rollup(0, 100, 0)), Standing::Within);
     }
@@ -403,7 +405,7 @@ mod tests {
             let judged = promise.judge(&rollup, earliest_certificate_end(&rollup), NOW).unwrap();
             (judged.standing, promise.sentence(&judged, "shop"))
         };
-        // Of several, the one that ends first counts.
+        // If there are several certificates, the one that expires first counts.
         for (until, standing, sentence) in [
             ("2027-02-28", Standing::Within, "expires in 93 days (2027-02-28), limit 14 days"),
             ("2026-12-11", Standing::Within, "expires in 14 days (2026-12-11), limit 14 days"),

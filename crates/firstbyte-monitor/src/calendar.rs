@@ -1,4 +1,4 @@
-//! When each series is measured: load spread out, limits kept, nothing caught up in bursts.
+//! When each series is measured: spreads the load, keeps limits, and never catches up in bursts.
 //!
 //! In: series with their intervals, and the current time. Out: which series begin a sample now, and how late. Each
 //! series has its own grid of due times; grids of one interval are spread evenly over it. A random jitter moves each
@@ -15,27 +15,27 @@ use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::configuration::Limits;
 
-/// A sample stands for its interval, and for no more than so much besides: the longest time that one may take. What a
-/// process that stood still did not measure is unknown.
+/// A sample stands for its interval plus at most this time, the longest that a sample may take. If the process stood
+/// still for longer, that time is unknown.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(600);
-/// The golden ratio's: places that it sets one after the other are as far apart as can be, however many there will be.
+/// Fractional part of the golden ratio. Consecutive multiples of it stay far apart modulo 1, however many there are.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// The number of a series.
+/// Number of a series.
 pub type SeriesNumber = u32;
 
 /// How often a series is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// From one sample to the next.
+    /// Time from one sample to the next.
     pub every: Duration,
-    /// By which share of `every` a sample may be early or late.
+    /// Share of `every` by which a sample may be early or late.
     pub jitter: f64,
-    /// Whom it asks: what `per_host` is counted by.
+    /// Host that the series asks; the limit `per_host` counts by it.
     pub host: String,
 }
 
-/// A sample that is to begin now.
+/// A sample that begins now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// The series to measure.
@@ -44,13 +44,13 @@ pub struct Begun {
     pub lateness: Duration,
 }
 
-/// The calendar.
+/// Decides when each series is measured.
 pub struct Calendar {
     limits: Limits,
     series: HashMap<SeriesNumber, Entry>,
-    /// Moments to look at a series again: one for each, unless it is under way or waits.
+    /// When to look at each series again. A series under way or waiting has no entry.
     due: BinaryHeap<Reverse<(Duration, SeriesNumber, u32)>>,
-    /// Due, in the order in which they came to be.
+    /// Due series, in the order in which they became due.
     ready: VecDeque<(SeriesNumber, u32)>,
     hosts: Vec<Host>,
     host_numbers: HashMap<String, usize>,
@@ -65,7 +65,7 @@ pub struct Calendar {
 #[derive(Default)]
 struct Host {
     in_flight: usize,
-    /// Due, while as many as may be are under way.
+    /// Due series that wait because the host has reached its limit.
     waiting: VecDeque<(SeriesNumber, u32)>,
 }
 
@@ -73,11 +73,11 @@ struct Entry {
     every: Duration,
     jitter: f64,
     host: usize,
-    /// The place on its grid that it is due at next, or is under way for.
+    /// Place on the grid for which the series is due next or under way.
     place: Duration,
-    /// When it was due, jitter included.
+    /// When the series was due, jitter included.
     due: Duration,
-    /// Tells its moment in the queue from earlier ones of the same number.
+    /// Distinguishes the current queue entry from outdated ones of the same series number.
     incarnation: u32,
     under_way: bool,
     /// Its next sample, or the one under way, is an extra one.
@@ -85,7 +85,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Settles when it is due: about its place, and not before `now`.
+    /// Draws the due time: near the grid place, and not before `now`.
     fn draw_due(&mut self, random: &mut fastrand::Rng, now: Duration) {
         let most = self.every.mul_f64(self.jitter);
         self.due = (self.place + most.mul_f64(2.0 * random.f64())).saturating_sub(most).max(now);
@@ -93,7 +93,7 @@ impl Entry {
 }
 
 impl Calendar {
-    /// An empty one. Jitter is drawn from `seed`.
+    /// Creates an empty calendar. Jitter is drawn from `seed`.
     pub fn new(limits: Limits, seed: u64) -> Self {
         Self {
             limits,
@@ -116,7 +116,7 @@ impl Calendar {
         self.limits = limits;
     }
 
-    /// Adds a series, or gives one other times. Its first sample is due within a period and its jitter from `now`.
+    /// Adds a series, or changes the timing of one. Its first sample is due within a period and its jitter from `now`.
     pub fn add(&mut self, number: SeriesNumber, timing: &Timing, now: Duration) {
         let host = *self.host_numbers.entry(timing.host.clone()).or_insert_with(|| {
             self.hosts.push(Host::default());
@@ -126,7 +126,7 @@ impl Calendar {
         let share = (f64::from(self.added) * GOLDEN).fract();
         self.added = self.added.wrapping_add(1);
         self.incarnations = self.incarnations.wrapping_add(1);
-        // Late enough for the first sample to be early.
+        // Late enough that the first sample can be early.
         let place = now + timing.every.mul_f64(share + timing.jitter);
         let mut entry = Entry {
             every: timing.every,
@@ -144,8 +144,7 @@ impl Calendar {
         debug_assert!(!under_way, "who is under way has ended, or been removed, before");
     }
 
-    /// Removes a series, and says whether one of its samples was under way. Do not call [`Self::ended`] for that
-    /// sample.
+    /// Removes a series and returns whether a sample of it was under way. Do not call [`Self::ended`] for that sample.
     pub fn remove(&mut self, number: SeriesNumber) -> bool {
         let Some(entry) = self.series.remove(&number) else { return false };
         if entry.under_way {
@@ -154,7 +153,7 @@ impl Calendar {
         entry.under_way
     }
 
-    /// The next sample to begin at `now`; nothing where none is due, or none may.
+    /// The next sample to begin at `now`; `None` if no series is due or may begin.
     pub fn begin(&mut self, now: Duration) -> Option<Begun> {
         while let Some(Reverse((at, number, incarnation))) = self.due.peek().copied() {
             if at > now {
@@ -177,7 +176,7 @@ impl Calendar {
             host.in_flight += 1;
             self.in_flight += 1;
             entry.under_way = true;
-            // An extra sample has no place that it could be late for.
+            // An extra sample has no grid place, so it cannot be late.
             let lateness = match entry.is_extra {
                 true => Duration::ZERO,
                 false => now.saturating_sub(entry.due),
@@ -190,7 +189,7 @@ impl Calendar {
         None
     }
 
-    /// When to ask [`Self::begin`] again, if no sample ends before; at once where it may be in the past.
+    /// When to call [`Self::begin`] again if no sample ends before. A time in the past means at once.
     pub fn next(&self) -> Option<Duration> {
         let next = self.due.peek().map(|Reverse((at, ..))| *at);
         if self.ready.is_empty() || self.in_flight >= self.limits.in_flight {
@@ -199,8 +198,8 @@ impl Calendar {
         Some(Duration::ZERO)
     }
 
-    /// A sample of this series has ended. Out: how much time of its grid the sample stands for, zero for an extra one;
-    /// nothing if no sample of it was under way.
+    /// Ends the sample under way of this series. Returns how much time of the grid it stands for, zero for an extra
+    /// sample; `None` if no sample was under way.
     pub fn ended(&mut self, number: SeriesNumber, now: Duration) -> Option<Duration> {
         let entry = self.series.get_mut(&number).filter(|entry| entry.under_way)?;
         entry.under_way = false;
@@ -211,7 +210,7 @@ impl Calendar {
             entry.place += entry.every;
             let mut places = 1;
             if entry.place < now {
-                // Skips whole intervals, which keeps the grid in place.
+                // Skip whole intervals, which keeps the grid in place.
                 let behind = (now - entry.place).as_nanos() / entry.every.as_nanos().max(1) + 1;
                 let behind = u32::try_from(behind).unwrap_or(u32::MAX);
                 entry.place += entry.every * behind;
@@ -228,7 +227,7 @@ impl Calendar {
         Some(stands_for)
     }
 
-    /// Has an extra sample of this series measured at once, unless one of it is under way. Its place on the grid stays.
+    /// Measures an extra sample of this series at once, unless a sample is under way. The grid does not move.
     pub fn measure_at_once(&mut self, number: SeriesNumber, now: Duration) {
         let Some(entry) = self.series.get_mut(&number) else { return };
         if entry.under_way || entry.is_extra {
@@ -240,7 +239,7 @@ impl Calendar {
         self.due.push(Reverse((now, number, entry.incarnation)));
     }
 
-    /// How late samples began: what a machine, or a limit, is too small for.
+    /// How late samples began. High values mean that the machine or a limit is too small.
     pub const fn lateness(&self) -> &ExponentialHistogram {
         &self.lateness
     }
@@ -250,17 +249,17 @@ impl Calendar {
         self.missed
     }
 
-    /// Samples under way.
+    /// Number of samples under way.
     pub const fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Series there are.
+    /// Number of series.
     pub fn len(&self) -> usize {
         self.series.len()
     }
 
-    /// Whether there is none.
+    /// Whether the calendar has no series.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
@@ -269,7 +268,7 @@ impl Calendar {
         self.in_flight -= 1;
         let host = &mut self.hosts[host];
         host.in_flight -= 1;
-        // Who has waited for this host is ahead of those that became due after it.
+        // Series that waited for this host go before those that became due later.
         if let Some(first) = host.waiting.pop_front() {
             self.ready.push_front(first);
         }

@@ -1,7 +1,8 @@
-//! The addresses behind names that are measured at every edge: looked up again and again, as they come and go.
+//! Addresses of names that are measured at every edge, looked up repeatedly because they change.
 //!
-//! In: names, and who looks them up. Out: the addresses of each. One that a name no longer has is kept for an hour: many answers are
-//! some of more, in turn. A lookup that fails changes nothing.
+//! In: names, and a lookup function. Out: the addresses of each name. An address that is no longer in the answer is
+//! kept for an hour, because many name servers return changing subsets of their addresses. A failed lookup changes
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,23 +14,23 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::info;
 
-/// Addresses of one name, at most.
+/// Most addresses of one name.
 pub const MOST_EDGES: usize = 8;
-/// How long an address is kept that is no longer in the answer.
+/// How long an address is kept after it was last in an answer.
 const KEPT: Duration = Duration::from_secs(3_600);
-/// Lookups at once.
+/// Concurrent lookups.
 const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The addresses of names.
 #[derive(Clone, Debug, Default)]
 pub struct Edges {
-    /// Of each name, its addresses and when each was seen last.
+    /// Addresses of each name, and when each was last in an answer.
     hosts: BTreeMap<String, BTreeMap<IpAddr, Monotonic>>,
 }
 
 impl Edges {
-    /// Looks all of `hosts` up by `lookup` and forgets all others. Whether any address came or went.
+    /// Looks up all `hosts` with `lookup`, and drops all other names. Returns whether any address was added or removed.
     pub async fn look_up<F>(
         &mut self,
         hosts: &BTreeSet<String>,
@@ -62,7 +63,7 @@ impl Edges {
         self.all() != before
     }
 
-    /// The addresses of `host`, in order; none while it has not been answered.
+    /// The addresses of `host`, in order; empty until a lookup has succeeded.
     pub fn of_host(&self, host: &str) -> Vec<IpAddr> {
         self.hosts.get(host).into_iter().flat_map(|known| known.keys().copied()).collect()
     }
@@ -88,7 +89,7 @@ impl Edges {
     }
 }
 
-/// The addresses of both families, one of each in turn.
+/// The addresses of both families, alternating.
 fn in_turn(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let mut placed: Vec<(usize, IpAddr)> = Vec::with_capacity(addresses.len());
     let mut seen = [0, 0];
@@ -128,12 +129,12 @@ mod tests {
         assert_eq!(edges.of_host("a.test"), both.map(address));
         assert!(look_up(&mut edges, after(30), Some(&one)).await);
         assert_eq!(edges.of_host("a.test").len(), 3);
-        // Who does not answer takes nothing away.
+        // A lookup without an answer removes nothing.
         assert!(!look_up(&mut edges, after(300), None).await);
         assert!(!look_up(&mut edges, after(300), Some(&[])).await);
         assert!(look_up(&mut edges, after(301), Some(&one)).await);
         assert_eq!(edges.of_host("a.test"), one.map(address));
-        // A name that is no longer asked for is forgotten.
+        // A name that is no longer looked up is dropped.
         let none = |_| async { Ok(Vec::new()) };
         assert!(edges.look_up(&BTreeSet::new(), after(302), none).await);
         assert!(edges.of_host("a.test").is_empty());

@@ -1,10 +1,10 @@
-//! Where an event is in its life, whatever its kind: what webhooks and listings choose by.
+//! The stage of an event of any kind, which webhooks and listings select by.
 
 use serde::{Deserialize, Serialize};
 
 use crate::detect::Event;
 
-/// The states of changes of level (the first three) and of outages.
+/// States of level changes (the first three) and of outages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventState {
@@ -23,7 +23,7 @@ pub enum EventState {
 }
 
 impl EventState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 6] = [
         Self::Provisional,
         Self::Confirmed,
@@ -50,7 +50,7 @@ impl EventState {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// The state of `event`; none where its kind has one that is not known here.
+    /// The state of `event`; `None` if its state has no counterpart here.
     pub fn of_event(event: &Event) -> Option<Self> {
         Self::named(event.state_name())
     }

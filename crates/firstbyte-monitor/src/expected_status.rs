@@ -1,4 +1,4 @@
-//! Which status codes count as the expected answer of a target; any other status is a failure.
+//! Which status codes a target is expected to answer with; any other status is a failure.
 //!
 //! In: `status = "2xx,301,400-404"` as people write it. Out: whether a status is expected. Pure.
 
@@ -6,17 +6,17 @@ use std::ops::RangeInclusive;
 
 /// Status codes have three digits, and the first is 1 to 5 (RFC 9110 §15).
 const STATUS_CODES: RangeInclusive<u16> = 100..=599;
-/// From here on a status reports an error of the client or of the server (RFC 9110 §15.5).
+/// Statuses from here on report an error of the client or the server (RFC 9110 §15.5).
 const FIRST_ERROR: u16 = 400;
 const EXAMPLE: &str = "write for example status = \"2xx,301\" or \"200-299\"";
 
-/// The status codes that are expected of a target.
+/// The status codes expected of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedStatus {
     ranges: Vec<RangeInclusive<u16>>,
 }
 
-/// Anything below 400.
+/// Expects any status below 400.
 impl Default for ExpectedStatus {
     fn default() -> Self {
         Self { ranges: vec![0..=FIRST_ERROR - 1] }
@@ -27,7 +27,7 @@ impl ExpectedStatus {
     /// Reads a list such as `2xx,301,400-404`.
     ///
     /// # Errors
-    /// The part that is not a status, and what to write.
+    /// The part that is not a status, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let ranges = text.split(',').map(|part| {
             let part = part.trim();
@@ -48,7 +48,7 @@ impl ExpectedStatus {
     }
 }
 
-/// `2xx`, `301` or `200-299`.
+/// Reads `2xx`, `301` or `200-299`.
 fn read_range(part: &str) -> Option<RangeInclusive<u16>> {
     let hundred = part.strip_suffix("xx").or_else(|| part.strip_suffix("XX"));
     let range = match (hundred, part.split_once('-')) {
@@ -66,7 +66,7 @@ fn read_range(part: &str) -> Option<RangeInclusive<u16>> {
     (is_valid && !range.is_empty()).then_some(range)
 }
 
-/// Digits alone: `parse` would take a sign.
+/// Reads digits only, because `parse` would accept a sign.
 fn read_code(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

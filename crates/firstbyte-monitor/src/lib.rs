@@ -1,10 +1,10 @@
 //! Monitoring of targets over months: the [`configuration`], when to measure ([`calendar`]), at which addresses
-//! ([`edges`]), which statuses are failures ([`expected_status`]), the loop that measures ([`watch`]), sums of samples
-//! ([`rollup`]), promises ([`budget`]), and notifications of events ([`webhook`]) and figures ([`push`]).
+//! ([`edges`]), which statuses are failures ([`expected_status`]), the measuring loop ([`watch`]), summaries of samples
+//! ([`rollup`]), promises ([`budget`]), and the delivery of events ([`webhook`]) and figures ([`push`]).
 //!
 //! Input: a TOML file, or URLs. Output: samples of series, through a sink. Nothing here prints.
 
-// Tests share drawn series with the benchmark, which is another crate.
+// Tests share the series simulation with the benchmark, which is a separate crate.
 #[cfg(test)]
 extern crate self as firstbyte_monitor;
 

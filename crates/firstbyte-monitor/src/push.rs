@@ -1,4 +1,4 @@
-//! Pushes: who is sent a monitor's figures, and in which form. Pure; sending them is the program's.
+//! Pushes: where a monitor's figures are sent, and in which form. Pure; the program sends them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use firstbyte_probe::probe::{Secret, Target};
 
-/// Where figures are sent, as it was configured. Its files are named from the configuration's directory.
+/// Configuration of a push. Relative paths start at the configuration's directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PushSettings {
     /// Protocol of the requests.
     pub form: PushForm,
     /// URL of the requests. Secret, because its path may hold a token.
     pub url: Secret<Target>,
-    /// Its host and port, which may be shown.
+    /// Host and port of the URL, which may be shown.
     pub name: String,
     /// Interval between requests.
     pub every: Duration,
     /// Labels of all series (remote-write), or attributes of the resource (OTLP).
     pub labels: BTreeMap<String, String>,
-    /// A word that requests bring: `Authorization: Bearer …`.
+    /// File with the token that requests carry: `Authorization: Bearer …`.
     pub token_file: Option<PathBuf>,
-    /// Further header fields.
+    /// Additional header fields.
     pub headers: Vec<(String, Secret<String>)>,
 }
 
-/// Protocol that carries the figures.
+/// Protocol of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushForm {
-    /// Prometheus' remote-write 1.0.
+    /// Prometheus remote-write 1.0.
     RemoteWrite {
-        /// Histograms are native ones.
+        /// Whether histograms are native ones.
         native: bool,
     },
-    /// OpenTelemetry's protocol over HTTP.
+    /// OpenTelemetry's protocol (OTLP) over HTTP.
     Otlp,
 }

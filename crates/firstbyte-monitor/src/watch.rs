@@ -1,9 +1,9 @@
-//! The loop: series of a configuration, measured as the calendar says, until told to stop.
+//! The loop: measures the series of a configuration when the calendar says so, until told to stop.
 //!
-//! In: a configuration. Out: samples through a sink, in the order in which they end. A sample that fails is a sample.
-//! After the first failure, and after the first success that follows an outage, a series is measured again at once;
-//! when two failures in a row have begun an outage, so are the other series of its target. These extra samples stand
-//! for no time.
+//! In: a configuration. Out: samples through a sink, in the order in which they end. A failed sample is a sample too.
+//! After the first failure, and after the first success that follows an outage, the loop measures a series again at
+//! once. When two failures in a row have begun an outage, it also measures the other series of the target. These extra
+//! samples stand for no time.
 
 #[cfg(test)]
 mod tests;
@@ -31,31 +31,31 @@ use crate::configuration::{Configuration, TargetSettings};
 use crate::edges::Edges;
 use crate::expected_status::ExpectedStatus;
 
-/// Most series of one process: a run file numbers its cells by two bytes.
+/// Most series of one process: a run file stores cell numbers in two bytes.
 pub const MOST_SERIES: usize = u16::MAX as usize;
-/// The way of a target that has no axes.
+/// Variant name of a target that has no axes.
 const AS_NEGOTIATED: &str = "as negotiated";
 
-/// One target, visited in one way, again and again.
+/// One target, visited repeatedly in one way.
 #[derive(Debug, PartialEq)]
 pub struct Series {
-    /// Target and variant, by name: the cell that its samples are of.
+    /// Target and variant, by name: the cell that its samples belong to.
     pub cell: Cell,
-    /// How often.
+    /// How often the series is measured.
     pub timing: Timing,
     variant: Variant,
     expected_status: ExpectedStatus,
 }
 
 impl Series {
-    /// Target and variant: no other series of a configuration has both.
+    /// Target and variant. The pair is unique within a configuration.
     fn name(&self) -> (&str, &str) {
         let factor = |index: usize| self.cell.factors.get(index);
         let value = |index| factor(index).map_or("", |factor| factor.value.as_str());
         (value(0), value(1))
     }
 
-    /// Makes `sample` a failure where its response has a status that is not expected.
+    /// Turns `sample` into a failure if its response has an unexpected status.
     fn check_status(&self, sample: &mut Sample) {
         if sample.failure().is_some() {
             return;
@@ -72,16 +72,16 @@ impl Series {
         connection.failure = Some(Failure { phase: PhaseName::Receive, cause, at });
     }
 
-    /// Who takes its samples. To be called within the runtime that it visits in.
+    /// The visitor that takes the samples. Call this within the runtime that runs the visits.
     ///
     /// # Errors
-    /// [`SetupError`].
+    /// [`SetupError`] if the visitor cannot be set up.
     pub fn visitor(&self, equipment: &Equipment) -> Result<Visitor, SetupError> {
         self.variant.visitor(equipment)
     }
 }
 
-/// A way of a target that is not measured.
+/// A variant of a target that is not measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Name of the target.
@@ -92,15 +92,17 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// All series of `configuration`, target by target, and the variants that `clients` cannot measure. A target measured
-/// at all of its edges has a series for each address in `edges`; until addresses are known it is measured as usual.
+/// All series of `configuration`, target by target, and the variants that `clients` cannot measure.
+///
+/// A target measured at all of its edges has one series for each address in `edges`. Until addresses are known, it is
+/// measured as usual.
 pub fn series(
     configuration: &Configuration,
     edges: &Edges,
     clients: &Clients,
 ) -> (Vec<Series>, Vec<LeftOut>) {
     let (mut all, mut left_out) = (Vec::with_capacity(configuration.targets.len()), Vec::new());
-    // Targets mostly differ by their URLs: thousands of them share their options.
+    // Most targets differ only in their URLs, so thousands of them share their options.
     let mut last: Vec<SharedOptions> = Vec::new();
     for settings in &configuration.targets {
         let mut matrix = matrix(settings, edges);
@@ -134,7 +136,7 @@ pub fn series(
     (all, left_out)
 }
 
-/// The ways of a target, at each of its edges where those are measured.
+/// The variants of a target, at each of its edges if those are measured.
 fn matrix(settings: &TargetSettings, edges: &Edges) -> Matrix {
     let addresses = match settings.all_edges {
         true => edges.of_host(&settings.target.host),
@@ -144,7 +146,7 @@ fn matrix(settings: &TargetSettings, edges: &Edges) -> Matrix {
     if addresses.is_empty() {
         return anywhere;
     }
-    // An address is of one family: ways of the other are other addresses', and not left out.
+    // An address has one family. Variants of the other family do not apply to it and are not reported as left out.
     let at_each = |address: IpAddr| {
         let axes = [&[Axis::of_edge(address)], settings.axes.as_slice()].concat();
         Matrix::new(&axes, &settings.visit()).variants
@@ -153,7 +155,7 @@ fn matrix(settings: &TargetSettings, edges: &Edges) -> Matrix {
     Matrix { variants, left_out: anywhere.left_out }
 }
 
-/// Whom a visit asks: a name, at one address where one is chosen.
+/// The host that a visit asks: a name, or a name at one address if an address is chosen.
 fn asked(target: &Target, options: &Options) -> String {
     match options.resolve.first().map(|chosen| chosen.addresses.as_slice()) {
         Some([address]) => format!("{} at {address}", target.host),
@@ -161,7 +163,7 @@ fn asked(target: &Target, options: &Options) -> String {
     }
 }
 
-/// The cell of a way of a target: whatever the target's axes are, all cells have the same two.
+/// The cell of one variant of a target. All cells have the same two factors, whatever the target's axes are.
 fn named(target: &str, variant: &Cell) -> Cell {
     let written: Vec<String> =
         variant.factors.iter().map(|factor| format!("{}={}", factor.axis, factor.value)).collect();
@@ -187,21 +189,21 @@ pub struct Watchlist {
     pub configuration: Configuration,
     /// All series.
     pub series: Vec<Series>,
-    /// Of each series, in their order.
+    /// Visitors of the series, in the same order.
     pub visitors: Vec<Rc<Visitor>>,
 }
 
-/// Where samples go, and who is told whose they are.
+/// Receives samples, and is told which series they belong to.
 pub trait WatchSink: SampleSink {
-    /// From now on the cells of samples are the series of `list`. Samples of series that are no longer there have all
-    /// come.
+    /// From now on the cells of samples refer to the series of `list`. All samples of removed series have already
+    /// arrived.
     ///
     /// # Errors
-    /// What kept it from that; it ends the loop.
+    /// The reason why it cannot follow the list; the error ends the loop.
     fn follow(&mut self, list: &Watchlist) -> Result<(), Self::Error>;
 }
 
-/// A handle on a loop that is under way. Clones are handles on the same one.
+/// A handle on a running loop. Clones refer to the same loop.
 #[derive(Clone, Default)]
 pub struct WatchControl(Rc<Asked>);
 
@@ -213,35 +215,36 @@ struct Asked {
 }
 
 impl WatchControl {
-    /// Ends the loop: samples that are under way are dropped.
+    /// Ends the loop and drops samples under way.
     pub fn stop(&self) {
         self.0.stop.set(true);
         self.0.notify.notify_one();
     }
 
-    /// Has `list` watched instead. Series that are the same in it keep their times, sessions and open connections. Of
-    /// those that are not there any more, samples that are under way are waited for; then the new ones begin.
+    /// Replaces the watchlist by `list`. Series that stay the same keep their times, sessions and open connections.
+    ///
+    /// The loop first waits for samples under way of removed series, and then begins the new series.
     pub fn follow(&self, list: Watchlist) {
         self.0.next.replace(Some(list));
         self.0.notify.notify_one();
     }
 }
 
-/// What a loop came to.
+/// Result of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
     /// Samples taken.
     pub samples: u64,
     /// Samples left out because the time for the next one had come.
     pub missed: u64,
-    /// How late samples began: 99 of 100 within it.
+    /// The 99th percentile of how late samples began.
     pub lateness_p99: Option<Duration>,
 }
 
-/// Measures what is in `list`, on the current [`tokio::task::LocalSet`], until it is stopped.
+/// Measures the series of `list` on the current [`tokio::task::LocalSet`] until stopped.
 ///
 /// # Errors
-/// Those of `sink`, which end it.
+/// An error of `sink` ends the loop.
 pub async fn watch<S: WatchSink>(
     list: Watchlist,
     seed: u64,
@@ -296,19 +299,18 @@ pub async fn watch<S: WatchSink>(
     Ok(watched)
 }
 
-/// The state of a loop.
 struct Watch {
     list: Watchlist,
     calendar: Calendar,
     origin: tokio::time::Instant,
-    /// Of the calendar's series, the cells. A number is used once.
+    /// Cell of each series of the calendar. Series numbers are never reused.
     cells: HashMap<SeriesNumber, usize>,
-    /// Of the cells, the calendar's series.
+    /// Series number in the calendar of each cell.
     places: Vec<Option<SeriesNumber>>,
     numbers: SeriesNumber,
-    /// How many samples in a row failed, or did not, of series that were measured.
+    /// Current streak of failures or successes of each measured series.
     streaks: HashMap<SeriesNumber, Streak>,
-    /// Series that are no longer in the calendar, with a sample under way.
+    /// Series removed from the calendar whose last sample is still under way.
     leaving: HashSet<SeriesNumber>,
     /// Takes over when `leaving` is empty.
     next: Option<Watchlist>,
@@ -344,7 +346,6 @@ impl Watch {
         self.numbers += 1;
     }
 
-    /// What came of a visit.
     fn ended(&mut self, visited: Visited) -> Option<Taken> {
         let Visited { cell: number, mut sample, lateness, unprepared } = visited;
         let number = SeriesNumber::try_from(number).ok()?;
@@ -356,7 +357,7 @@ impl Watch {
         }
         self.list.series[cell].check_status(&mut sample);
         let now = self.now();
-        // One that is no longer in the calendar stands for its interval.
+        // A series that is no longer in the calendar stands for its interval.
         let stands_for = self.calendar.ended(number, now);
         let stands_for = stands_for.unwrap_or(self.list.series[cell].timing.every);
         if !is_leaving {
@@ -370,7 +371,7 @@ impl Watch {
         Some(Taken { cell, standing, lateness, stands_for: Some(stands_for), sample })
     }
 
-    /// The other series of the target of `cell`: series of one target stand together.
+    /// The other series of the target of `cell`, which are neighbours in the list.
     fn others_of_target(&self, cell: usize) -> Vec<SeriesNumber> {
         let target = |cell: &usize| self.list.series[*cell].name().0;
         let own = target(&cell);
@@ -379,7 +380,7 @@ impl Watch {
         before.chain(after).filter_map(|other| self.places.get(other).copied().flatten()).collect()
     }
 
-    /// Has extra samples measured where an outage may begin or end.
+    /// Requests extra samples when an outage may begin or end.
     fn follow_up(&mut self, number: SeriesNumber, cell: usize, failed: bool, now: Duration) {
         let streak = self.streaks.entry(number).or_default();
         let changed = streak.add(failed);
@@ -399,7 +400,7 @@ impl Watch {
         }
     }
 
-    /// Begins no more samples of series that are not in `next`.
+    /// Begins no more samples of series that are missing from `next`.
     fn leave_for(&mut self, next: Watchlist) {
         let staying: HashSet<SeriesNumber> =
             self.staying(&next).into_iter().map(|(number, _)| number).collect();
@@ -420,7 +421,7 @@ impl Watch {
         self.next = Some(next);
     }
 
-    /// Series of now that are in `next` as well, with their places there.
+    /// Current series that are also in `next`, with their places there.
     fn staying(&self, next: &Watchlist) -> Vec<(SeriesNumber, usize)> {
         let places: HashMap<_, usize> =
             next.series.iter().enumerate().map(|(cell, series)| (series.name(), cell)).collect();
@@ -433,7 +434,7 @@ impl Watch {
         self.cells.iter().filter_map(stays).collect()
     }
 
-    /// Switches to the next watchlist if nothing delays that, and says whether it did.
+    /// Switches to the next watchlist if nothing delays that, and returns whether it did.
     fn switch(&mut self) -> bool {
         let Some(mut next) = self.next.take_if(|_| self.leaving.is_empty()) else { return false };
         let now = self.now();
@@ -456,16 +457,16 @@ impl Watch {
     }
 }
 
-/// Samples of one series in a row that failed, or did not.
+/// Consecutive samples of one series that all failed or all succeeded.
 #[derive(Clone, Copy, Debug, Default)]
 struct Streak {
     failed: bool,
     samples: u32,
-    /// Two failures in a row have begun an outage, which two successes end.
+    /// Set by two failures in a row, which begin an outage; cleared by two successes.
     is_down: bool,
 }
 
-/// What one more sample makes of a streak.
+/// How one more sample changes a streak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StreakChange {
     /// Nothing to follow up.
@@ -474,7 +475,7 @@ enum StreakChange {
     FirstFailure,
     /// The second failure in a row.
     OutageBegins,
-    /// The first success in an outage.
+    /// The first success during an outage.
     FirstSuccess,
 }
 

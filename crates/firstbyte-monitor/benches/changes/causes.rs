@@ -1,4 +1,4 @@
-//! Drawn changes with decoys: the detector must name the right cause and scope, and report nothing else.
+//! Simulated changes with decoys: the detector must name the right cause and scope, and report nothing else.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use firstbyte_monitor::detect::{
 
 use super::visits::{CAUSES, DECOYS, MINUTE, START, Way, cause, decoy, network};
 
-/// What a drawn case came to.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Told {
     Right { proposed: usize, confirmed: usize },
@@ -23,7 +22,7 @@ pub(crate) fn first_name(event: &LevelEvent) -> String {
     }
 }
 
-/// A change after 120 minutes of a sample a minute; told until 70 samples after it.
+/// Simulates 120 minutes of a sample a minute, then a change, and reports events until 70 samples after it.
 pub(crate) fn case(seed: u64) -> (String, Told, Option<String>) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (name, expected) = CAUSES[random.usize(..CAUSES.len())];
@@ -57,7 +56,7 @@ pub(crate) fn case(seed: u64) -> (String, Told, Option<String>) {
         if affected(series) {
             cause(name, &mut after);
         }
-        // The decoy is everywhere at the target, whatever the scope of the change.
+        // The decoy affects all series of the target, whatever the scope of the change.
         if series.target == "shop" {
             decoyed = decoy(decoys, name, &mut after);
         }

@@ -1,17 +1,19 @@
-//! What the detector of a monitor finds and misses: `cargo bench -p firstbyte-monitor --bench changes [-- PART…] [OPTION…]`.
+//! Measures what the detector of a monitor finds and misses.
+//!
+//! `cargo bench -p firstbyte-monitor --bench changes [-- PART…] [OPTION…]`.
 //!
 //! | part | what | bar |
 //! |---|---|---|
 //! | `unchanged` | series that do not change, 40 days each, all figures together: false events | 1 confirmed in 1,000 series-days |
-//! | `causes` | changes with decoys at 16 series of two targets: cause and scope named rightly | 95 % |
+//! | `causes` | changes with decoys in 16 series of two targets: cause and scope named correctly | 95 % |
 //! | `steps` | the smallest step that is confirmed within a day, and within a week | |
-//! | `tails` | p90 alone: a share of the visits becomes slower | |
+//! | `tails` | only p90 changes: a share of the visits becomes slower | |
 //! | `failures` | a share of the samples begins to fail | |
 //! | `look` | processor time of a look, per series | 0.5 ms |
 //!
-//! All time is simulated; the detector sees each sample once, in order, as in the program. `--series N` is the number of series of
-//! each kind (200), `--cases N` of drawn changes (200), `--every SECONDS` from one sample to the next (300), `--seed N`. Prints each
-//! table as `docs/statistics.md` has it, and fails where a bar is missed.
+//! All time is simulated; the detector sees each sample once, in order, as in the program. Options: `--series N`, the
+//! number of series of each kind (200); `--cases N`, the number of drawn changes (200); `--every SECONDS`, the sample
+//! interval (300); `--seed N`. Prints each table as `docs/statistics.md` has it, and fails if a bar is missed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 mod causes;
@@ -79,7 +81,7 @@ fn main() -> ExitCode {
     if all_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Results of `draw` for `n` seeds, on both processors.
+/// Results of `draw` for `n` seeds, computed in parallel.
 fn drawn<T: Send>(first: u64, n: u64, draw: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let next = AtomicU64::new(0);
     let work = || {
@@ -174,7 +176,8 @@ fn causes(options: &Options) -> bool {
     share >= 0.95
 }
 
-/// How a change was found: the share of series in which it was confirmed within a day and a week, and other confirmed events.
+/// Detection results: the share of series whose change was confirmed within a day and a week, and other confirmed
+/// events.
 struct DetectionRates {
     within_day: f64,
     within_week: f64,

@@ -1,4 +1,4 @@
-//! Series that are drawn, sample by sample, and what the detector finds in them as time goes on.
+//! Simulates series sample by sample, and collects what the detector finds in them as time passes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,18 +18,18 @@ pub(crate) const START: i64 = 1_775_001_600_000;
 /// Samples that the program keeps in memory.
 const KEPT: usize = 240;
 
-/// What the times of a series are made of: 60 ms, ±5 ms over the day, noise of the hour and of the sample of 1 ms each.
+/// Composition of the times of a series: 60 ms, ±5 ms over the day, and noise of 1 ms each for the hour and the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Hours keep 0.8 of their noise; one sample in fifty is 10 to 500 ms late.
+    /// Hourly noise with an autocorrelation of 0.8; one sample in fifty is 10 to 500 ms late.
     Normal,
     /// 8 ms more from Monday to Friday.
     Weekdays,
-    /// Student's t with two degrees of freedom in place of normal noise, of hours and of samples.
+    /// Student's t with two degrees of freedom replaces normal noise, for hours and samples.
     StudentT2,
-    /// Hours keep 0.97 of their noise.
+    /// Hourly noise with an autocorrelation of 0.97.
     Slow,
-    /// One packet in a hundred is lost: 200 ms or a second more.
+    /// One packet in a hundred is lost, which adds 200 ms or a second.
     Losses,
 }
 
@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-/// The change drawn into a series.
+/// The change simulated in a series.
 #[derive(Clone, Debug)]
 pub(crate) enum Alteration {
     Nothing,
@@ -63,7 +63,7 @@ pub(crate) enum Alteration {
         share: f64,
         ms: f64,
     },
-    /// A share of the samples fails; one in a thousand did before.
+    /// A share of the samples fails; before the change it is one in a thousand.
     Failures {
         at: i64,
         share: f64,
@@ -71,7 +71,7 @@ pub(crate) enum Alteration {
 }
 
 impl Alteration {
-    /// When, milliseconds since the Unix epoch; never where nothing changes.
+    /// When the change happens, milliseconds since the Unix epoch; `i64::MAX` without a change.
     pub(crate) const fn at(&self) -> i64 {
         match self {
             Self::Nothing => i64::MAX,
@@ -87,13 +87,13 @@ impl Alteration {
 pub(crate) struct SeriesFindings {
     /// Events that were only ever provisional.
     pub(crate) provisional: usize,
-    /// Of these, those that few samples showed.
+    /// Provisional events that only a few samples showed.
     pub(crate) provisional_by_samples: usize,
-    /// Events that were confirmed, as they were at the end, and when.
+    /// Confirmed events in their final form, and when each was confirmed.
     pub(crate) confirmed: Vec<(LevelEvent, i64)>,
-    /// Samples from the change to its first event.
+    /// Number of samples from the change to its first event.
     pub(crate) first_samples: Option<i64>,
-    /// Looks, and the processor time that they took.
+    /// Number of looks, and the processor time that they took.
     pub(crate) looks: (u64, Duration),
 }
 
@@ -107,7 +107,7 @@ fn student_t2(random: &mut fastrand::Rng) -> f64 {
     normal(random) / chi.sqrt()
 }
 
-/// One series in memory, as the program has it: the latest samples, and hours.
+/// One series in memory, as the program holds it: the latest samples, and hours.
 struct OneSeries {
     labels: [SeriesLabels; 1],
     latest: std::collections::VecDeque<LatestSample>,
@@ -140,7 +140,7 @@ impl History for OneSeries {
     }
 }
 
-/// Draws a series of this shape for `days`, with a sample every `every` seconds, and runs the detector after each
+/// Simulates a series of this shape for `days`, with a sample every `every` seconds, and runs the detector after each
 /// sample.
 pub(crate) fn watch(
     shape: Shape,
@@ -189,7 +189,7 @@ pub(crate) fn watch(
     watched
 }
 
-/// Noise that lasts from one hour to the next.
+/// Noise that is correlated from one hour to the next.
 struct Noise {
     shape: Shape,
     keeps: f64,

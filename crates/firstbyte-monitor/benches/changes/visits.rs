@@ -1,4 +1,4 @@
-//! Visits of a network of series, and what can be made to change in it, with decoys. Shared by the detector's tests.
+//! Simulates visits of a network of series, changes in it, and decoys. Shared by the detector's tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,6 @@ pub(crate) const MINUTE: i64 = 60_000;
 /// 1 April 2026.
 pub(crate) const START: i64 = 1_775_001_600_000;
 
-/// How a series behaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) rtt: f64,
@@ -51,7 +50,6 @@ impl Way {
         }
     }
 
-    /// One visit.
     pub(crate) fn visit(&self, random: &mut fastrand::Rng) -> Rollup {
         let mut rollup = Rollup::from_count(1);
         if random.f64() < self.failing {
@@ -108,7 +106,7 @@ impl Way {
     }
 }
 
-/// Drawn changes, each with the fact that the event must name first.
+/// Simulated changes, each with the fact that the event must name first.
 pub(crate) const CAUSES: [(&str, &str); 8] = [
     ("version", "tls.version"),
     ("tickets", "tls.handshake"),
@@ -120,7 +118,7 @@ pub(crate) const CAUSES: [(&str, &str); 8] = [
     ("address", "address"),
 ];
 
-/// What changes at the same time, and matters to nobody.
+/// Facts that change at the same time without affecting any time.
 pub(crate) const DECOYS: [&str; 6] = ["group", "renewal", "http", "cipher", "version", "chain"];
 
 pub(crate) fn cause(name: &str, way: &mut Way) {
@@ -137,7 +135,7 @@ pub(crate) fn cause(name: &str, way: &mut Way) {
     }
 }
 
-/// A decoy that can be told from `cause`: it changes what cannot have moved what moved.
+/// Applies a decoy that can be distinguished from `cause`: one that cannot have moved the parts that moved.
 pub(crate) fn decoy(name: &str, cause: &str, way: &mut Way) -> &'static str {
     match (name, cause) {
         ("renewal", _) => {
@@ -148,7 +146,7 @@ pub(crate) fn decoy(name: &str, cause: &str, way: &mut Way) -> &'static str {
             way.http = "1.1";
             "http.version"
         }
-        // A chain that still fits into the window.
+        // A longer chain that still fits into the window.
         ("chain", "rtt" | "server" | "resolver" | "refused" | "address") => {
             way.chain_bytes = 4_100;
             "tls.chain_bytes"
@@ -160,7 +158,7 @@ pub(crate) fn decoy(name: &str, cause: &str, way: &mut Way) -> &'static str {
     }
 }
 
-/// Four places × two address families × two variants, of each of two targets.
+/// Two targets with four places × two address families × two variants each.
 pub(crate) fn network() -> Vec<SeriesLabels> {
     let mut all = Vec::new();
     for target in ["shop", "other"] {

@@ -12,7 +12,7 @@ fn timing(every: Duration, host: &str) -> Timing {
     Timing { every, jitter: 0.1, host: host.to_owned() }
 }
 
-/// A calendar at work: samples last `lasts`; after those that `fails` says an extra one is measured.
+/// A calendar in simulated time: samples take `lasts`, and each sample selected by `fails` is followed by an extra one.
 struct World<F> {
     calendar: Calendar,
     now: Duration,
@@ -81,12 +81,12 @@ fn load_is_spread_and_every_series_has_its_share() {
         world.calendar.add(number, &timing(60 * SECOND, &format!("host{number}")), Duration::ZERO);
     }
     world.run_until(600 * SECOND);
-    // 100 a second; jitter makes it uneven, by chance alone.
+    // 100 samples a second on average; jitter alone makes it uneven.
     let mut seconds = vec![0_u32; 600];
     for (at, _) in &world.begun {
         seconds[(at.as_secs() as usize).min(599)] += 1;
     }
-    // Five standard deviations. In the first seconds those that jitter has put later are not there yet.
+    // Allow five standard deviations. Skip the first seconds, from which jitter has moved samples to later ones.
     let settled = &seconds[12..588];
     let (least, most) = (settled.iter().min().unwrap(), settled.iter().max().unwrap());
     assert!((50..=100).contains(least) && (100..=150).contains(most), "{least} to {most} a second");
@@ -102,7 +102,7 @@ fn jitter_does_not_add_up() {
     world.calendar.add(0, &timing(10 * SECOND, "a"), Duration::ZERO);
     world.run_until(100_000 * SECOND);
     for (number, (at, _)) in world.begun.iter().enumerate() {
-        // The first place is a jitter after the begin.
+        // The first place is one jitter after the start.
         let off = at.as_secs_f64() - 1.0 - 10.0 * number as f64;
         assert!((-1.001..=1.001).contains(&off), "sample {number} is off its place by {off} s");
     }
@@ -133,7 +133,7 @@ fn a_host_is_not_asked_more_at_once_than_it_may_be() {
 
 #[test]
 fn what_cannot_be_kept_up_with_is_counted_and_not_caught_up() {
-    // Twenty samples a second are asked for, four can be had.
+    // Twenty samples a second are due, but the limit allows four.
     let limits = Limits { in_flight: 4, per_host: 100 };
     let mut world = World::new(limits, SECOND, |_, _| false);
     for number in 0..20 {
@@ -158,13 +158,13 @@ fn after_a_pause_each_series_is_measured_once() {
         world.calendar.add(number, &timing(10 * SECOND, &format!("h{number}")), Duration::ZERO);
     }
     world.run_until(60 * SECOND);
-    // The process stood still for an hour.
+    // The process stands still for an hour.
     let before = world.begun.len();
     world.now = 3_660 * SECOND;
     world.run_until(3_664 * SECOND);
     let after = world.begun.len() - before;
     assert!((100..=145).contains(&after), "{after} within four seconds");
-    // Nobody knows what the hour was like.
+    // The hour was not measured, so no sample may stand for it.
     let longest = world.stood_for.values().max().unwrap();
     assert!(*longest <= 2 * (60 * SECOND + LONGEST_SAMPLE), "{longest:?}");
     assert!(world.calendar.missed() > 35_000);
@@ -211,10 +211,10 @@ fn what_is_removed_is_measured_no_more_and_frees_its_place() {
     assert!(calendar.remove(first.series));
     let second = calendar.begin(SECOND).unwrap();
     assert_ne!(first.series, second.series);
-    // Its end is told although it is gone.
+    // Its sample ends although the series is gone.
     assert_eq!(calendar.ended(first.series, SECOND), None);
     assert_eq!((calendar.in_flight(), calendar.len()), (1, 1));
-    // The series comes back under the same number, and its earlier due time does not count twice.
+    // The series comes back under the same number, and its outdated due time is ignored.
     assert_eq!(calendar.ended(second.series, SECOND), Some(SECOND));
     calendar.remove(second.series);
     calendar.add(first.series, &timing(10 * SECOND, "a"), 2 * SECOND);
@@ -230,8 +230,7 @@ fn what_is_removed_is_measured_no_more_and_frees_its_place() {
 }
 
 proptest! {
-    /// Whatever is asked for: limits hold, nobody begins before it is due, nobody is under way twice, nobody is
-    /// forgotten.
+    /// In every case: limits hold, no series begins before it is due or is under way twice, and no series is forgotten.
     #[test]
     fn limits_hold_and_nobody_is_forgotten(
         every in prop::collection::vec(1_u64..30, 1..30),

@@ -1,4 +1,4 @@
-//! Where something is sent to, and what its requests bring: keys that webhooks and pushes share.
+//! Destination of requests, and their header fields: keys that webhooks and pushes share.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use toml::de::DeTable;
 use super::document::Document;
 
 impl<'t> Document<'t> {
-    /// A URL in `key` whose path and query may be secrets: no message has them. It is that of `what`, "a webhook".
+    /// Reads the URL in `key` of `what` ("a webhook"). Messages leave out its path and query, which may be secrets.
     pub(super) fn destination(
         &mut self,
         table: &DeTable<'t>,

@@ -37,7 +37,7 @@ const TOP: &[&str] = &[
     "webhook",
     "push",
 ];
-/// With [`REQUEST_KEYS`].
+/// Keys allowed in all layers, besides [`REQUEST_KEYS`].
 const SHARED: &[&str] =
     &["every", "jitter", "timeout", "vary", "variant", "edges", "cacert", "budget", "tags"];
 const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
@@ -70,13 +70,13 @@ impl<'t> Document<'t> {
     }
 
     /// # Errors
-    /// All mistakes, if there was one.
+    /// All mistakes, if there are any.
     pub(super) fn finish(self) -> Result<(), Vec<Mistake>> {
         let mistakes = self.mistakes.into_sorted();
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
     }
 
-    /// What it says, as far as it can be read.
+    /// The configuration, as far as the file can be read.
     pub(super) fn configuration(
         &mut self,
         read_file: &mut dyn FnMut(&str) -> io::Result<String>,
@@ -182,7 +182,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Whether the axes of a target can be had together.
+    /// Checks that the axes of a target can be combined.
     fn check_ways(&mut self, settings: &TargetSettings, at: Range<usize>) {
         let matrix = Matrix::new(&settings.axes, &settings.visit());
         if let (true, Some((variant, why))) = (matrix.variants.is_empty(), matrix.left_out.first())
@@ -210,7 +210,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The URLs of a target, however they are given.
+    /// The URLs of a target, in whichever form they are given.
     fn urls(
         &mut self,
         table: &DeTable<'t>,
@@ -283,7 +283,7 @@ impl<'t> Document<'t> {
         Layer { every, jitter, timeout, axes, all_edges, cacert, request, budget, tags }
     }
 
-    /// `"ttfb.p95" = "300ms"`, or without the quotes: a table in a table then.
+    /// Reads `"ttfb.p95" = "300ms"`. Without the quotes the key is a table in a table.
     fn promises(
         &mut self,
         table: &DeTable<'t>,
@@ -296,7 +296,7 @@ impl<'t> Document<'t> {
                 self.promises(inner, &format!("{name}."), budget);
                 continue;
             }
-            // A number of days is a whole number; times and shares have units.
+            // A number of days is an integer; times and shares are texts with units.
             let number = match name.as_str() {
                 CERTIFICATE_DAYS => value.get_ref().as_integer(),
                 _ => None,
@@ -351,7 +351,7 @@ impl<'t> Document<'t> {
         self.names_and_texts(table, "tags", "tag")
     }
 
-    /// The table in `key`: each is called `kind`, and becomes a label of metrics.
+    /// Reads the table in `key`. Messages call an entry `kind`; each entry becomes a label of metrics.
     pub(super) fn names_and_texts(
         &mut self,
         table: &DeTable<'t>,
@@ -474,7 +474,7 @@ impl<'t> Document<'t> {
         None
     }
 
-    /// Notes keys of `table` that are not among `known`.
+    /// Records a mistake for each key of `table` that is not in `known`.
     pub(super) fn known(&mut self, table: &DeTable<'t>, known: &[&str], place: &str) {
         for key in table.keys() {
             let written = key.get_ref();
@@ -565,7 +565,7 @@ fn did_you_mean(name: &str) -> String {
     format!("did you mean {name:?}?")
 }
 
-/// Targets, each name once.
+/// Targets with unique names.
 #[derive(Default)]
 struct Targets {
     all: Vec<TargetSettings>,
@@ -573,7 +573,7 @@ struct Targets {
 }
 
 impl Targets {
-    /// The name, where another has it.
+    /// Fails with the name if another target already has it.
     fn add(&mut self, settings: TargetSettings) -> Result<(), String> {
         if !self.names.insert(settings.name.clone()) {
             return Err(settings.name);

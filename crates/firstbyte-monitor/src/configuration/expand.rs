@@ -1,9 +1,9 @@
-//! One line, many targets: `{a,b}` and `{1..9}` in a URL.
+//! Expands one URL pattern with `{a,b}` and `{1..9}` into many targets.
 
 /// Expands the braces of `pattern`, in order. A pattern without braces expands to itself.
 ///
 /// # Errors
-/// A malformed pattern, or one that expands to more than `most` texts.
+/// If the pattern is malformed, or expands to more than `most` texts.
 pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, String> {
     let mut all = vec![String::new()];
     let mut rest = pattern;
@@ -33,7 +33,7 @@ pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, String> 
     Ok(all)
 }
 
-/// `a,b,c`, or `1..9`: numbers, with leading zeros where the first has them.
+/// Expands `a,b,c`, or `1..9`. Numbers have leading zeros if the first one has them.
 fn choices(inside: &str, most: usize) -> Result<Vec<String>, String> {
     if let Some((first, last)) = inside.split_once("..") {
         let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));

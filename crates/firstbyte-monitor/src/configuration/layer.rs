@@ -11,7 +11,7 @@ use super::TargetSettings;
 use super::request::RequestLayer;
 use crate::budget::Promise;
 
-/// What one place in the file says; absent is what it does not say.
+/// Settings of one layer; `None` if the layer does not set them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layer {
     pub(super) every: Option<Duration>,
@@ -21,7 +21,7 @@ pub(super) struct Layer {
     pub(super) all_edges: Option<bool>,
     pub(super) cacert: Option<PathBuf>,
     pub(super) request: RequestLayer,
-    /// By their names.
+    /// Promises by name.
     pub(super) budget: BTreeMap<String, Promise>,
     pub(super) tags: BTreeMap<String, String>,
 }
@@ -31,7 +31,8 @@ const JITTER: f64 = 0.1;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Layer {
-    /// It, and what it does not say from `below`. Tags, promises and header fields are joined by their names.
+    /// Merges two layers: settings of `self` override those of `below`. Tags, promises and header fields are merged by
+    /// name.
     pub(super) fn over(self, below: &Self) -> Self {
         let mut tags = below.tags.clone();
         tags.extend(self.tags);
@@ -50,7 +51,7 @@ impl Layer {
         }
     }
 
-    /// A target's, with what goes without saying.
+    /// Completes the settings of a target with the defaults.
     pub(super) fn settle(self, name: String, target: Target) -> TargetSettings {
         let RequestLayer { expected_status, method, headers, client_certificate, insecure } =
             self.request;

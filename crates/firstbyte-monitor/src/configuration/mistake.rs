@@ -1,9 +1,9 @@
-//! Mistakes in a configuration: where, what, and what to write instead.
+//! Mistakes in a configuration: where they are, what is wrong, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Something in the file that is wrong.
+/// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
     /// Line, from 1.
@@ -12,7 +12,7 @@ pub struct Mistake {
     pub column: usize,
     /// What is wrong.
     pub what: String,
-    /// What to do.
+    /// How to correct it.
     pub hint: Option<String>,
 }
 
@@ -23,7 +23,6 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The mistakes of one text.
 pub(super) struct Mistakes<'t> {
     text: &'t str,
     found: Vec<Mistake>,
@@ -53,13 +52,13 @@ impl<'t> Mistakes<'t> {
     }
 }
 
-/// "did you mean …", where one of `known` is close to `written`.
+/// The entry of `known` that is closest to `written`, if it is close enough for a suggestion.
 pub(super) fn closest<'k>(
     written: &str,
     known: impl IntoIterator<Item = &'k str>,
 ) -> Option<&'k str> {
     let distance = |name: &&str| strsim::damerau_levenshtein(written, name);
     let nearest = known.into_iter().min_by_key(distance)?;
-    // A third of the letters, as other tools take it.
+    // At most a third of the letters may differ, as in other tools.
     (distance(&nearest) * 3 <= nearest.chars().count().max(3)).then_some(nearest)
 }

@@ -1,8 +1,8 @@
-//! The configuration of the monitor, a TOML file: checked as a whole, with a message for each mistake.
+//! The configuration of the monitor, a TOML file. It is checked as a whole, with a message for each mistake.
 //!
 //! A [`Configuration`] that exists has been checked. Settings come in three layers, and later layers override earlier
-//! ones: `[defaults]`, a
-//! `[template.NAME]` that a target names, and the `[[target]]`. Every key is described in `docs/monitor.md`.
+//! ones: `[defaults]`, the `[template.NAME]` that a target names, and the `[[target]]`. Every key is described in
+//! `docs/monitor.md`.
 
 mod destination;
 mod document;
@@ -38,43 +38,43 @@ use layer::Layer;
 /// Most targets of one configuration.
 pub const MOST_TARGETS: usize = 100_000;
 
-/// Everything that is watched, and how.
+/// All targets and settings of a monitor.
 #[derive(Debug)]
 pub struct Configuration {
-    /// What this vantage point is called.
+    /// Name of this vantage point.
     pub place: Option<String>,
-    /// Where samples are kept.
+    /// Where samples are stored.
     pub store: Option<PathBuf>,
-    /// For how long.
+    /// How long data is kept.
     pub keep: Keep,
-    /// How much is done at once.
+    /// Limits of concurrent work.
     pub limits: Limits,
-    /// What it answers others.
+    /// The HTTP server of the monitor.
     pub server: ServerSettings,
-    /// Who is sent what changed.
+    /// Destinations of events.
     pub webhooks: Vec<WebhookSettings>,
-    /// Who is sent the figures.
+    /// Destinations of figures.
     pub pushes: Vec<PushSettings>,
-    /// In the order of the file.
+    /// Targets in the order of the file.
     pub targets: Vec<TargetSettings>,
 }
 
-/// The server of a monitor. Its files are named from the configuration's directory.
+/// The HTTP server of a monitor. Relative paths start at the configuration's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// Where it listens; there is none when absent.
+    /// Address to listen at; without one there is no server.
     pub listen: Option<SocketAddr>,
-    /// The token that requests have to bring.
+    /// File with the token that requests must carry.
     pub token_file: Option<PathBuf>,
-    /// Modules of blackbox_exporter, which `/probe` is answered by.
+    /// File with modules of `blackbox_exporter`, which `/probe` uses.
     pub modules: Option<PathBuf>,
 }
 
 impl ServerSettings {
-    /// Why it may not listen at `address`, and what to do: others could read, and have probed, whatever they like.
+    /// Checks whether the server may listen at `address`. Without a token others could read data and probe any target.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// Why it may not listen there, and what to do.
     pub fn may_listen(&self, address: SocketAddr) -> Result<(), (String, String)> {
         match address.ip().to_canonical().is_loopback() || self.token_file.is_some() {
             true => Ok(()),
@@ -88,18 +88,18 @@ impl ServerSettings {
     }
 }
 
-/// For how long things are kept.
+/// How long data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     /// Raw samples.
     pub raw: Duration,
-    /// All raw samples together, bytes; the oldest days go first.
+    /// Total size of raw samples, bytes; the oldest days are deleted first.
     pub raw_size: u64,
     /// Rollups of minutes.
     pub minutes: Duration,
-    /// Rollups of hours; absent is for good.
+    /// Rollups of hours; `None` keeps them forever.
     pub hours: Option<Duration>,
-    /// Rollups of days; absent is for good.
+    /// Rollups of days; `None` keeps them forever.
     pub days: Option<Duration>,
 }
 
@@ -116,17 +116,17 @@ impl Default for Keep {
     }
 }
 
-/// How much is done at once.
+/// Limits of concurrent work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Samples under way, of all targets.
+    /// Most samples under way at once, over all targets.
     pub in_flight: usize,
-    /// Samples under way, of one host name.
+    /// Most samples under way at once, per host name.
     pub per_host: usize,
 }
 
 impl Default for Limits {
-    /// As many as leave a processor idle most of the time, and as few as a server does not notice.
+    /// `in_flight` leaves a processor idle most of the time; `per_host` is too low for a server to notice.
     fn default() -> Self {
         Self { in_flight: 32, per_host: 2 }
     }
@@ -135,52 +135,53 @@ impl Default for Limits {
 /// One target, with all of its settings.
 #[derive(Debug)]
 pub struct TargetSettings {
-    /// What it is called; no other target is.
+    /// Unique name of the target.
     pub name: String,
-    /// The visit, unless an axis changes it.
+    /// The visit before any axis changes it.
     pub target: Target,
     /// Interval between samples of a series.
     pub every: Duration,
-    /// By which share of `every` a sample may be early or late, at random.
+    /// Share of `every` by which a sample may randomly be early or late.
     pub jitter: f64,
-    /// Most time for a sample.
+    /// Time limit of a sample.
     pub timeout: Duration,
-    /// Ways to connect, a series each: axes as in `compare --vary`, and named ways as in `compare --variant`.
+    /// Ways to connect, with one series each: axes as in `compare --vary`, and named ways as in `compare --variant`.
     pub axes: Vec<Axis>,
-    /// Each address of its name is measured by itself.
+    /// Whether each address of the name is measured separately.
     pub all_edges: bool,
-    /// Its certificate leads to one in this file, PEM, and not to one of the system's. Named from the configuration's
+    /// PEM file with the trusted roots, in place of the system's. Relative paths start at the configuration's
     /// directory.
     pub cacert: Option<PathBuf>,
-    /// Any other status is a failure.
+    /// Expected status codes; any other status is a failure.
     pub expected_status: ExpectedStatus,
-    /// Of its requests.
+    /// Method of its requests.
     pub method: Method,
-    /// Header fields beyond the generated ones; one given here replaces a generated one.
+    /// Header fields besides the generated ones, which they replace if the names are equal.
     pub headers: Vec<(HeaderName, Secret<HeaderValue>)>,
-    /// Client certificate (PEM), and its key when it is not in the same file. Named from the configuration's directory.
+    /// Client certificate (PEM), and its key if that is in another file. Relative paths start at the configuration's
+    /// directory.
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
-    /// It is measured although its certificate is bad.
+    /// Whether the target is measured even if its certificate is invalid.
     pub insecure: bool,
-    /// Promises about it.
+    /// Promises about the target.
     pub budget: Vec<Promise>,
     /// Labels chosen by the user.
     pub tags: BTreeMap<String, String>,
 }
 
-/// Settings of targets that are URLs alone; absent is what goes without saying.
+/// Settings of targets that are only URLs. `None` means the default.
 #[derive(Clone, Debug, Default)]
 pub struct UrlSettings {
-    /// From one sample of a series to the next.
+    /// Interval between samples of a series.
     pub every: Option<Duration>,
-    /// Most time for a sample.
+    /// Time limit of a sample.
     pub timeout: Option<Duration>,
     /// Ways to connect.
     pub axes: Vec<Axis>,
 }
 
 impl TargetSettings {
-    /// How it is visited, before any axis.
+    /// The visit of the target before any axis changes it.
     pub fn visit(&self) -> Visit {
         let mut options = Options { max_time: Some(self.timeout), ..Options::default() };
         options.tls.ca_file.clone_from(&self.cacert);
@@ -197,7 +198,7 @@ impl TargetSettings {
 }
 
 impl Configuration {
-    /// Reads a configuration. Files that it names are read by `read_file`.
+    /// Reads a configuration. `read_file` reads the files that it names.
     ///
     /// # Errors
     /// All of its mistakes, in the order of the file.
@@ -210,13 +211,13 @@ impl Configuration {
         document.finish().map(|()| configuration)
     }
 
-    /// The names that are measured at each of their addresses.
+    /// Host names that are measured at each of their addresses.
     pub fn edge_hosts(&self) -> BTreeSet<String> {
         let at_edges = self.targets.iter().filter(|target| target.all_edges);
         at_edges.map(|target| target.target.host.clone()).collect()
     }
 
-    /// A configuration of URLs alone, as given on the command line.
+    /// Creates a configuration from URLs, as given on the command line.
     ///
     /// # Errors
     /// The first invalid URL, and why it is invalid.
@@ -240,7 +241,7 @@ impl Configuration {
     }
 }
 
-/// What a target is called that was given no name: its URL, without what goes without saying and without its query.
+/// The default name of a target: its URL without default parts and without its query.
 fn name_of(target: &Target) -> String {
     let scheme = if target.tls { "" } else { "http://" };
     let path = target.url.path();

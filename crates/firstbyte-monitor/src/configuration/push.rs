@@ -1,4 +1,4 @@
-//! `[[push]]`: who is sent the figures.
+//! `[[push]]`: destinations of the figures.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::push::{PushForm, PushSettings};
 
 const KEYS: &[&str] =
     &["remote_write", "otlp", "native", "every", "labels", "token_file", "headers"];
-/// Each has a queue and a connection of its own.
+/// Each push has its own queue and connection.
 const MOST_PUSHES: usize = 20;
 const USUAL_EVERY: Duration = Duration::from_secs(30);
 const SHORTEST_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_EVERY: Duration = Duration::from_secs(3_600);
-/// What a request has of its own.
+/// Header fields that a push request sets itself.
 const OWN_HEADERS: [&str; 7] = [
     "host",
     "content-length",

@@ -1,4 +1,4 @@
-//! What a target's requests bring, and which answers are right: keys that `[defaults]`, templates and targets share.
+//! Requests of a target and their expected responses: keys that `[defaults]`, templates and targets share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,26 +13,26 @@ use crate::expected_status::ExpectedStatus;
 /// Keys of a request in `[defaults]`, templates and targets.
 pub(super) const REQUEST_KEYS: &[&str] =
     &["status", "method", "headers", "cert", "key", "insecure"];
-/// What the length of a body and the end of a connection depend on.
+/// Header fields that control the length of the body and the end of the connection.
 const OWN_HEADERS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
-/// Methods of RFC 9110 §9 and RFC 5789. Methods are case-sensitive: `get` is another one.
+/// Methods of RFC 9110 §9 and RFC 5789. Methods are case-sensitive: `get` is a different method.
 const USUAL_METHODS: [&str; 8] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"];
 
-/// What one place in the file says of requests; absent is what it does not say.
+/// Request settings of one layer; `None` if the layer does not set them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestLayer {
     pub(super) expected_status: Option<ExpectedStatus>,
     pub(super) method: Option<Method>,
-    /// By their names in small letters.
+    /// Header fields by their lowercase names.
     pub(super) headers: BTreeMap<String, (HeaderName, Secret<HeaderValue>)>,
-    /// A key belongs to the certificate that is in the same table.
+    /// A key belongs to the certificate in the same table.
     pub(super) client_certificate: Option<(PathBuf, Option<PathBuf>)>,
     pub(super) insecure: Option<bool>,
 }
 
 impl RequestLayer {
-    /// It, and what it does not say from `below`. Header fields are joined by their names.
+    /// Merges two layers: settings of `self` override those of `below`. Header fields are merged by name.
     pub(super) fn over(self, below: &Self) -> Self {
         let mut headers = below.headers.clone();
         headers.extend(self.headers);
@@ -86,7 +86,7 @@ impl<'t> Document<'t> {
     ) -> BTreeMap<String, (HeaderName, Secret<HeaderValue>)> {
         let mut headers = BTreeMap::new();
         for (written, value) in self.headers(table, &OWN_HEADERS) {
-            // Both were checked: neither can fail, and no message may have the value.
+            // Both were checked, so neither can fail. No message may contain the value.
             let (Ok(name), Ok(value)) =
                 (HeaderName::from_bytes(written.as_bytes()), HeaderValue::from_str(value.reveal()))
             else {
@@ -161,7 +161,7 @@ url = "https://b.test/"
         let [shop, plain] = &targets[..] else { panic!("{targets:?}") };
         assert!(shop.expected_status.accepts(301) && !shop.expected_status.accepts(200));
         assert!(plain.expected_status.accepts(204) && !plain.expected_status.accepts(301));
-        // A template's certificate does not go with the key of the defaults.
+        // A template's certificate is not combined with the key of the defaults.
         let certificate = shop.client_certificate.as_ref().unwrap();
         assert_eq!(certificate, &(Path::new("shop.pem").to_owned(), None));
         let visit = shop.visit();

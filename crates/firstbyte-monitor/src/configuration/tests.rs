@@ -1,4 +1,4 @@
-//! Configurations as people write them, right and wrong.
+//! Configurations as people write them, correct and incorrect.
 
 use std::io;
 
@@ -14,7 +14,7 @@ fn read(text: &str) -> Configuration {
     Configuration::read(text, &mut no_files).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
 }
 
-/// All mistakes, a line each.
+/// All mistakes, one per line.
 fn mistakes(text: &str) -> Vec<String> {
     let mistakes = Configuration::read(text, &mut no_files).unwrap_err();
     mistakes.iter().map(ToString::to_string).collect()
@@ -145,7 +145,7 @@ vary = ["tls=1.3"]
             "{expected}\n{found:#?}"
         );
     }
-    // The two URLs that are left share the name that they were given.
+    // The two remaining URLs share the name that they were given.
     assert_eq!(found.len(), expected.len() + 1, "{found:#?}");
 }
 
@@ -231,7 +231,7 @@ fn urls_alone_are_a_configuration() {
 }
 
 proptest! {
-    /// Whatever is in the file: a configuration, or mistakes that lie within it.
+    /// Any text yields a configuration, or mistakes whose places are within the text.
     #[test]
     fn anything_is_read_or_refused(text in "[\\[\\]{}a-z0-9=\".,#\\n ]{0,200}") {
         let text = format!("{text}\n[[target]]\nurl = \"https://a.test/\"\n");

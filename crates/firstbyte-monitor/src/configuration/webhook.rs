@@ -1,4 +1,4 @@
-//! `[[webhook]]`: who is sent what changed.
+//! `[[webhook]]`: destinations of the events.
 
 use std::io;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use crate::event_state::EventState;
 use crate::webhook::{Template, USUAL_STATES, WebhookSettings};
 
 const KEYS: &[&str] = &["url", "secret_file", "states", "template", "headers"];
-/// Each has a queue and a connection of its own.
+/// Each webhook has its own queue and connection.
 const MOST_WEBHOOKS: usize = 20;
-/// What a request has of its own.
+/// Header fields that a webhook request sets itself.
 const OWN_HEADERS: [&str; 7] = [
     "host",
     "content-length",

@@ -1,9 +1,9 @@
-//! Why: what of a series changed with its times, and explains them.
+//! Causes: what changed in a series together with its times, and explains the change.
 //!
-//! In: the rollups around a change. Out: parts of the time that moved, the facts that can have moved them, and those
-//! that changed at the same time and cannot. Rollups know no joint distributions, so three things have to agree: the
-//! fact moved at the same slot; what moved is what such a fact can move (the table [`CAN_MOVE`]); where it says by how
-//! much, by about as much. Reasons: `docs/statistics.md`.
+//! In: the rollups around a change. Out: the parts of the time that moved, the facts that can have moved them, and the
+//! facts that changed at the same time but cannot have. Rollups hold no joint distributions, so three conditions must
+//! agree: the fact moved at the same slot; such a fact can move the part that moved (the table [`CAN_MOVE`]); if the
+//! fact predicts a size, the part moved by about that size. Reasons: `docs/statistics.md`.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::event::{Cause, Statistic};
 use super::level::Change;
 use crate::rollup::{Measure, MonitoredFact as Fact, MonitoredPart, Rollup};
 
-/// The least share of samples that has another value, for a fact to have moved.
+/// A fact has moved if at least this share of samples has another value.
 const SHARE: f64 = 0.1;
-/// A part is named that explains at least so much of the change.
+/// Least share of the change that a part must explain to be named.
 const EXPLAINS: f64 = 0.2;
-/// Fewest round trips on average that count.
+/// Least average number of round trips that counts.
 const TRIPS: f64 = 0.1;
 
-/// What a change of times can consist in.
+/// The kind of part that a change of times can consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     RoundTrips,
@@ -37,7 +37,8 @@ const HANDSHAKES: &[Metric] = &[Tls, Quic];
 const EXCHANGE: &[Metric] = &[Send, Wait, Receive];
 const PHASES: [Metric; 7] = [Resolve, Connect, Tls, Quic, Send, Wait, Receive];
 
-/// What a fact can move, and in which phases (none: in all). `docs/statistics.md` gives the reasons.
+/// The parts that a fact can move, and in which phases (an empty list means all). `docs/statistics.md` gives the
+/// reasons.
 const CAN_MOVE: &[(Fact, &[By], &[Metric])] = &[
     (Fact::QuicRetry, &[RoundTrips], HANDSHAKES),
     (Fact::QuicAmplification, &[RoundTrips, Part(Pause)], HANDSHAKES),
@@ -60,17 +61,16 @@ const CAN_MOVE: &[(Fact, &[By], &[Metric])] = &[
     (Fact::Address, &[Rtt, Part(Variation), Part(Server), Part(Fallback), Part(Unexplained)], &[]),
 ];
 
-/// Why a series changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Explanation {
     /// Facts first, then parts, most important first.
     pub(super) causes: Vec<Cause>,
     pub(super) also: Vec<Cause>,
-    /// The same for series that changed for the same reason.
+    /// Equal for series that changed for the same reason.
     pub(super) key: String,
 }
 
-/// Why `change` came about in a series with rollups `slots`, in the order of time.
+/// Explains `change` in a series with rollups `slots`, which are in order of time.
 pub(super) fn explain(
     slots: &[(i64, Rollup)],
     change: &Change,
@@ -85,7 +85,7 @@ pub(super) fn explain(
             _ => {}
         }
     }
-    // Where the time of the change takes all of one side, it is cut where the change is most likely.
+    // If the possible times of the change cover one side completely, split at the most likely time.
     if before.is_empty() || after.is_empty() {
         [before, after] = [Rollup::default(), Rollup::default()];
         for (at, rollup) in slots {
@@ -112,7 +112,7 @@ pub(super) fn explain(
             continue;
         }
         if let Some(misfit) = misfit(*fact, part, &before, &after) {
-            // What explains more of the change comes first; then what fits; then the order of the table.
+            // Order: the part that explains more of the change, then the better fit, then the order of the table.
             let cost = misfit - part.share.min(1.0) + 0.001 * rank as f64;
             if chosen.is_none_or(|(least, _)| cost < least) {
                 chosen = Some((cost, *fact));
@@ -138,9 +138,9 @@ pub(super) fn explain(
 /// A part of the time that moved.
 struct Moved {
     by: By,
-    /// Of the whole change.
+    /// Share of the whole change.
     share: f64,
-    /// After less before; round trips, or nanoseconds.
+    /// After minus before, in round trips or nanoseconds.
     difference: f64,
     cause: Cause,
 }
@@ -162,7 +162,7 @@ impl Sides<'_> {
         }
     }
 
-    /// Parts that moved in the direction of the change, most first.
+    /// Parts that moved in the direction of the change, largest first.
     fn parts(&self, difference: f64) -> Vec<Moved> {
         let total = self.both(Measure::Metric(Metric::Total)).map_or(0.0, |(a, b)| b - a);
         let whole = if total.abs() > difference.abs() { total } else { difference };
@@ -180,7 +180,7 @@ impl Sides<'_> {
         if let ((Some(a), Some(b)), Some(rtt)) = (trips, rtt) {
             let middle = [(a + b) / 2.0, (rtt.0 + rtt.1) / 2.0];
             if (b - a).abs() >= TRIPS {
-                // At p90 a share of the samples makes all of the difference.
+                // At p90 a fraction of the samples accounts for the whole difference.
                 let effect = if self.quantile > 0.5 { (b - a).signum() } else { b - a };
                 part(RoundTrips, "round trips", (a, b), effect * middle[1]);
             }
@@ -198,7 +198,7 @@ impl Sides<'_> {
         all
     }
 
-    /// Phases that have a good part in the change.
+    /// Phases that contribute much to the change.
     fn phases(&self) -> Vec<Metric> {
         let moved = PHASES
             .map(|phase| self.both(Measure::Metric(phase)).map_or(0.0, |(a, b)| (b - a).abs()));
@@ -208,7 +208,7 @@ impl Sides<'_> {
     }
 }
 
-/// The mean of a fact whose values are numbers.
+/// The mean of a fact with numeric values.
 fn mean(rollup: &Rollup, fact: Fact) -> Option<f64> {
     let values = rollup.facts.get(&fact)?;
     let (mut sum, mut all) = (0.0, 0.0);
@@ -221,14 +221,14 @@ fn mean(rollup: &Rollup, fact: Fact) -> Option<f64> {
     (all > 0.0).then(|| sum / all)
 }
 
-/// The share of samples with each value of `fact`; those without one are not among them.
+/// The share of samples with each value of `fact`. Samples without a value are not listed.
 fn shares(rollup: &Rollup, fact: Fact) -> BTreeMap<String, f64> {
     let Some(values) = rollup.facts.get(&fact) else { return BTreeMap::new() };
     let all = (rollup.samples - rollup.failed()).max(1) as f64;
     values.iter().map(|(value, count)| (value.clone(), *count as f64 / all)).collect()
 }
 
-/// How badly what moved fits what the change of the fact would make of it; none where it contradicts.
+/// How badly the moved part fits the change of the fact; `None` if they contradict each other.
 fn misfit(fact: Fact, part: &Moved, before: &Rollup, after: &Rollup) -> Option<f64> {
     let share = |value: &str| {
         let of = |rollup| shares(rollup, fact).get(value).copied().unwrap_or_default();
@@ -241,7 +241,7 @@ fn misfit(fact: Fact, part: &Moved, before: &Rollup, after: &Rollup) -> Option<f
         (Fact::QuicAmplification, RoundTrips) => Some(share("stalled")),
         (Fact::Handshake, RoundTrips) => {
             let retried = share("full-hello-retry-request");
-            // A resumed handshake saves a round trip up to TLS 1.2 only.
+            // A resumed handshake saves a round trip only up to TLS 1.2.
             let old = shares(before, Fact::TlsVersion).get("TLSv1.2").copied().unwrap_or_default();
             Some(retried - old * share("resumed"))
         }
@@ -256,14 +256,14 @@ fn misfit(fact: Fact, part: &Moved, before: &Rollup, after: &Rollup) -> Option<f
         // A longer chain takes longer, a resumed handshake less.
         Fact::ChainBytes => (mean(after, fact)? - mean(before, fact)?) * part.difference > 0.0,
         Fact::Handshake => share("resumed") * part.difference < 0.0,
-        // One that was only renewed has the same key and issuer.
+        // A renewed certificate has the same key and issuer.
         Fact::Certificate => kinds(before) != kinds(after),
         _ => true,
     };
     agrees.then_some(0.1)
 }
 
-/// Certificates without the end of their validity.
+/// Certificates without their expiry.
 fn kinds(rollup: &Rollup) -> Vec<String> {
     let certificates = rollup.facts.get(&Fact::Certificate).into_iter().flatten();
     let mut kinds: Vec<String> = certificates
@@ -280,7 +280,7 @@ fn moved_facts(
     slots: &[(i64, Rollup)],
     change: &Change,
 ) -> Vec<Fact> {
-    // How many round trips there were is no reason, but what reasons do.
+    // The number of round trips is not a reason itself; its reasons are other facts.
     let facts = Fact::ALL.iter().filter(|fact| !matches!(fact, Fact::RoundTrips | Fact::Stalls));
     facts
         .copied()
@@ -306,7 +306,7 @@ fn counts(fact: Fact, before: &Rollup, after: &Rollup) -> BTreeMap<String, [f64;
     all
 }
 
-/// By the G-test, and by a share that matters.
+/// Whether a fact moved, by the G-test and by a share that is large enough to matter.
 fn has_moved(fact: Fact, before: &Rollup, after: &Rollup) -> bool {
     let counts = counts(fact, before, after);
     let sums = [0, 1].map(|side| counts.values().map(|count| count[side]).sum::<f64>());
@@ -326,11 +326,11 @@ fn has_moved(fact: Fact, before: &Rollup, after: &Rollup) -> bool {
         }
     }
     let freedom = (counts.len() - 1) as f64;
-    // Far beyond what χ² exceeds once in ten thousand.
+    // Far above the χ² value that chance exceeds once in ten thousand.
     distance >= SHARE && g > freedom + 5.0 * (2.0 * freedom).sqrt() + 10.0
 }
 
-/// Whether the values that have become more did so when times changed.
+/// Whether the values that became more frequent did so when the times changed.
 fn at_that_time(
     fact: Fact,
     before: &Rollup,
@@ -344,7 +344,7 @@ fn at_that_time(
         .filter(|(value, share)| **share > old.get(*value).copied().unwrap_or_default())
         .map(|(value, _)| value)
         .collect();
-    // One that has only become absent is followed by what it was.
+    // If no value gained, the fact only became absent: track its old values.
     let tracked = if gained.is_empty() { old.keys().collect() } else { gained };
     let width = slots.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or_default();
     let mut sums = vec![(0.0, 0.0)];
@@ -397,7 +397,7 @@ fn of_failures(
     Explanation { causes: vec![cause], also: also.collect(), key }
 }
 
-/// What somebody can ask for, and get something else.
+/// Facts that a user can request and not get.
 const ASKED_FOR: [Fact; 6] = [
     Fact::EarlyData,
     Fact::TlsVersion,
@@ -407,7 +407,7 @@ const ASKED_FOR: [Fact; 6] = [
     Fact::Address,
 ];
 
-/// A request that the server no longer fulfils is a cause of its own.
+/// Explains shortfalls: a request that the server no longer fulfils is a cause of its own.
 fn of_shortfalls(
     before: &Rollup,
     after: &Rollup,

@@ -1,6 +1,6 @@
-//! Figures of a series that raise events: the median and p90 of the time to the first byte and of the whole time, and
-//! the shares of samples that fail (outside of outages) or come to something else than was asked for; by the hour and
-//! by the sample.
+//! Figures of a series that raise events, by the hour and by the sample: the median and p90 of the time to the first
+//! byte and of the total time, and the shares of samples that fail (outside of outages) or succeed in another way than
+//! requested.
 
 use firstbyte_core::run::Metric;
 use firstbyte_core::stats::ExponentialHistogram;
@@ -17,35 +17,35 @@ use super::level::{
 use super::together::Found;
 use crate::rollup::{Measure, Rollup};
 
-/// How far back single samples are looked at.
+/// How far back single samples are examined, milliseconds.
 pub(super) const RECENT: i64 = 6 * HOUR;
-/// The same, of series with few samples, and how many are few.
+/// The same for series with few samples, and the number of samples below which it applies.
 const RARE: (i64, usize) = (2 * DAY, 60);
-/// Times that are looked at. The first one leads where both changed.
+/// Examined times. If both changed, the first one leads.
 const METRICS: [Metric; 2] = [Metric::Ttfb, Metric::Total];
-/// Shares of samples that are looked at, the worst first.
+/// Examined shares of samples, the worst first.
 const SHARES: [Statistic; 2] = [Statistic::Failures, Statistic::Shortfalls];
-/// Fewest samples of a slot for its p90 to be a figure.
+/// A slot needs at least this many samples to have a p90.
 const FEWEST_FOR_TAILS: u64 = 10;
-/// Rollups this far before and after a change are compared.
+/// Rollups within this time before and after a change are compared.
 const COMPARED: i64 = 3 * DAY;
 
 /// Figures computed for each of the times.
 const TIMES: [(Statistic, LevelSettings); 2] =
     [(Statistic::Median, LevelSettings::TIMES), (Statistic::P90, LevelSettings::TAILS)];
 
-/// What hours show of each time, in the order of [`METRICS`] and [`TIMES`].
+/// What the hours of a series show of each time, in the order of [`METRICS`] and [`TIMES`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KnownFigures([[KnownHours; TIMES.len()]; METRICS.len()]);
 
 impl KnownFigures {
-    /// Whether no hour is known of any figure.
+    /// Whether no figure has any known hour.
     pub(super) fn is_empty(&self) -> bool {
         self.0.as_flattened().iter().all(KnownHours::is_empty)
     }
 }
 
-/// A figure, in nanoseconds.
+/// The value of a figure, in nanoseconds.
 fn figure(times: &ExponentialHistogram, statistic: Statistic) -> Option<f64> {
     let at = |q: f64| Some(times.quantile(q)?.value.as_nanos() as f64);
     match statistic {
@@ -63,10 +63,10 @@ fn points(slots: &[(i64, Rollup)], metric: Metric, statistic: Statistic) -> Vec<
     slots.iter().filter_map(point).collect()
 }
 
-/// How many samples count for a share, of how many.
+/// Number of samples that count towards a share, and the number of all samples.
 fn counted(at: i64, rollup: &Rollup, share: Statistic) -> Option<Counted> {
     let (failed, samples) = match share {
-        // A failed sample has no end that could be another one.
+        // A failed sample cannot also be a shortfall.
         Statistic::Shortfalls => (rollup.unproven.values().sum(), rollup.samples - rollup.failed()),
         _ => (rollup.failed(), rollup.samples),
     };
@@ -132,7 +132,7 @@ pub(super) fn in_samples(
             Some(Point { at: sample.at, value: sample.time(measure)?, samples })
         };
         let points: Vec<Point> = samples.iter().filter_map(point).collect();
-        // A tail is told where the median stays.
+        // Report the tail only if the median is unchanged.
         let found = match sudden(&points, of_median, &LevelSettings::TIMES) {
             Some(change) => Some((metric, Statistic::Median, change)),
             None => sudden_tail(&points, of_p90, &LevelSettings::TAILS)
@@ -152,18 +152,18 @@ pub(super) fn in_samples(
     shifts(series, &around, all, 0)
 }
 
-/// Gives the rollups around a change.
+/// Returns the rollups around a change.
 type Around<'a> = dyn Fn(&Change) -> Vec<(i64, Rollup)> + 'a;
 
-/// Changes at one time, no more than `grain` apart, are one: of failures if there are any, else of shortfalls, else of
-/// the time to the first byte, by its median if that changed.
+/// Merges changes that are at most `grain` apart into one. Failures take precedence, then shortfalls, then the time to
+/// the first byte, by its median if that changed.
 fn shifts(
     series: u64,
     around: &Around<'_>,
     mut all: Vec<(Metric, Statistic, Change)>,
     grain: i64,
 ) -> Vec<Found> {
-    // Those whose time is known best come first.
+    // Changes whose time is known most precisely come first.
     all.sort_by_key(|(metric, statistic, change)| {
         (change.between[1] - change.between[0], *metric, *statistic)
     });
@@ -192,7 +192,7 @@ fn shift(
         (share, change.certainty, median, *metric == METRICS[0])
     };
     let (metric, statistic, leading) = *group.iter().max_by_key(|one| rank(one))?;
-    // Which figure shows the time of the change best does not matter.
+    // The time comes from the figure that shows it most precisely, whichever that is.
     let sharpest =
         group.iter().min_by_key(|(_, _, change)| change.between[1] - change.between[0])?;
     let mut change = Change { at: sharpest.2.at, between: sharpest.2.between, ..leading };

@@ -1,5 +1,5 @@
-//! What the detector reads: series with their labels, and their rollups. A store implements [`History`]; [`InMemory`]
-//! is for tests, and for what fits into memory.
+//! Input of the detector: series with their labels, and their rollups. A store implements [`History`]; [`InMemory`] is
+//! for tests, and for data that fits into memory.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +8,42 @@ use super::level::{HOUR, WINDOW};
 use super::notes::Note;
 use crate::rollup::{Measure, Rollup};
 
-/// Which times of rollups are needed: unpacking them takes the most time.
+/// Selects the times of rollups to restore: unpacking them takes the most time.
 pub type WantedTimes = dyn Fn(Measure) -> bool;
 
 /// A series: one target, visited in one way from one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesLabels {
-    /// What the store calls it.
+    /// Number of the series in the store.
     pub id: u64,
     /// The name of its target.
     pub target: String,
-    /// Everything else that series are told apart by, by name: "family", "edge", "place", axes, tags.
+    /// All other properties that distinguish series, by name: "family", "edge", "place", axes, tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// The samples to look at. Times are milliseconds since the Unix epoch.
+/// The samples to examine. Times are milliseconds since the Unix epoch.
 pub trait History {
     /// All series measured at present.
     fn series(&self) -> &[SeriesLabels];
 
-    /// Time of the last sample of `series` before `until`, if known. A series is looked at again when this changes.
+    /// Time of the last sample of `series` before `until`, if known. The detector examines a series again when this
+    /// changes.
     fn newest(&self, series: u64, until: i64) -> Option<i64>;
 
     /// The latest samples of `series` in `from..until`, at most `most`, in order of time. If single samples are not
     /// kept, the finest rollups instead.
     fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample>;
 
-    /// The hours of `series` that begin at `from` or after and before `until`, in the order of time, with the times
-    /// that are wanted. Hours without samples are not there.
+    /// The hours of `series` that begin in `from..until`, in order of time, with the `wanted` times. Hours without
+    /// samples are left out.
     fn hours(&self, series: u64, from: i64, until: i64, wanted: &WantedTimes)
     -> Vec<(i64, Rollup)>;
 
-    /// When `series` was in an outage: from the first of each pair to the second, which may be far in the future.
+    /// Outages of `series`, each from its first time to its second, which may be far in the future.
     fn outages(&self, series: u64) -> Vec<[i64; 2]>;
 
-    /// What people noted at `from` or after and before `until`.
+    /// Annotations in `from..until`.
     fn notes(&self, from: i64, until: i64) -> Vec<Note>;
 }
 
@@ -57,12 +58,12 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// Has a series.
+    /// Adds a series.
     pub fn add_series(&mut self, labels: SeriesLabels) {
         self.series.push(labels);
     }
 
-    /// Has a note.
+    /// Adds an annotation.
     pub fn add_note(&mut self, note: Note) {
         self.notes.push(note);
     }
@@ -72,18 +73,18 @@ impl InMemory {
         self.add_hours(series, at, rollup);
         let samples = self.samples.entry(series).or_default();
         samples.insert(at, LatestSample::from_rollup(at, rollup));
-        // Nobody looks at more.
+        // The detector reads no more.
         if samples.len() > 4 * WINDOW {
             samples.pop_first();
         }
     }
 
-    /// Has an outage.
+    /// Adds an outage.
     pub fn add_outage(&mut self, series: u64, outage: [i64; 2]) {
         self.outages.entry(series).or_default().push(outage);
     }
 
-    /// Adds to the hour of `at`, without keeping single samples.
+    /// Adds a rollup to the hour of `at`, without keeping single samples.
     pub fn add_hours(&mut self, series: u64, at: i64, rollup: &Rollup) {
         let hour = at.div_euclid(HOUR) * HOUR;
         self.hours.entry(series).or_default().entry(hour).or_default().merge(rollup);

@@ -1,5 +1,5 @@
-//! Changes that no median shows, or that are one series' of several, over weeks of hours: each is one event of its kind, and an
-//! unchanged target has none.
+//! Changes that no median shows, or that affect one of several series, over weeks of hours. Each must be one event of
+//! its kind, and an unchanged target must have no events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::rollup::{Measure, MonitoredFact as Fact, MonitoredPart, Rollup};
 /// 1 April 2026.
 const START: i64 = 1_775_001_600_000;
 const HOURS: i64 = 16 * 24;
-/// When it changes.
+/// Hour of the change.
 const CHANGE: i64 = 9 * 24;
-/// Of each series in an hour.
+/// Visits of each series per hour.
 const VISITS: usize = 30;
 
-/// What becomes of one of the series.
+/// Change of one of the series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Nothing,
@@ -36,7 +36,7 @@ enum Kind {
 const ALL: [Kind; 4] = [Kind::SlowPath, Kind::Failures, Kind::Declined, Kind::OneEdge];
 
 impl Kind {
-    /// Whether the series `id` is another one after the change.
+    /// Whether the change affects the series `id`.
     fn is_of(self, id: u64) -> bool {
         match self {
             Self::Nothing => false,
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// One visit, `hour` hours after the beginning; `changed`: as after the change.
+/// Simulates one visit, `hour` hours after the start. `changed` selects the behaviour after the change.
 fn visit(random: &mut fastrand::Rng, kind: Kind, changed: bool, hour: i64, level: f64) -> Rollup {
     let mut rollup = Rollup { samples: 1, ..Rollup::default() };
     let failing = if changed && kind == Kind::Failures { 0.04 } else { 0.002 };
@@ -89,7 +89,7 @@ fn visit(random: &mut fastrand::Rng, kind: Kind, changed: bool, hour: i64, level
     rollup
 }
 
-/// All events that are told in two weeks of four edges.
+/// All events reported in 16 days of four edges.
 fn events(kind: Kind, seed: u64) -> Vec<LevelEvent> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut history = InMemory::default();
@@ -98,7 +98,7 @@ fn events(kind: Kind, seed: u64) -> Vec<LevelEvent> {
         history.add_series(SeriesLabels { id, target: "shop".to_owned(), tags });
     }
     let mut detector = Detector::new(Settings::default(), Vec::new());
-    // What an hour has of its own keeps four fifths from one to the next.
+    // Hourly noise with an autocorrelation of 0.8.
     let mut level = [0.0_f64; 4];
     for hour in 0..HOURS {
         for (id, level) in (1..).zip(&mut level) {
@@ -115,7 +115,7 @@ fn events(kind: Kind, seed: u64) -> Vec<LevelEvent> {
     detector.events().to_vec()
 }
 
-/// Why it is wrong, or how many hours after the change it was seen to be.
+/// The distance in hours of the event from the change, or what is wrong with the events.
 fn check(kind: Kind, seed: u64) -> Result<f64, String> {
     let events = events(kind, seed);
     let told: Vec<String> = events.iter().map(LevelEvent::sentence).collect();
@@ -139,7 +139,8 @@ fn each_kind_of_change_is_one_event() {
     }
 }
 
-/// `cargo test -p firstbyte-monitor --release --lib -- --ignored --nocapture kinds_of_changes`; SEED draws others.
+/// `cargo test -p firstbyte-monitor --release --lib -- --ignored --nocapture kinds_of_changes`; set `SEED` for other
+/// draws.
 #[test]
 #[ignore = "minutes"]
 fn kinds_of_changes() {

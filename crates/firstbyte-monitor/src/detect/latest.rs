@@ -1,7 +1,7 @@
 //! The latest samples of every series, small enough to be kept in memory.
 //!
-//! In: the rollup of one sample, or of a minute. Out: the same again. Facts and counts that samples have in common with
-//! those before them are kept once; times are kept in single precision, seven digits.
+//! In: the rollup of one sample, or of a minute. Out: the same rollup with one time per measure. A sample shares its
+//! facts and counts with the previous sample if they are equal; times have single precision, seven digits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::rollup::{Measure, Rollup};
 
-/// Samples of one series, at most: the detector looks at no more.
+/// Most samples of one series; the detector looks at no more.
 const MOST_OF_ONE: usize = super::level::WINDOW;
-/// Samples of all series, at most: about 100 MB.
+/// Most samples of all series, which take about 100 MB.
 const MOST_OF_ALL: usize = 400_000;
-/// With fewer of each than these nothing can be seen in them, and none are kept.
+/// With room for fewer samples per series than this, the detector cannot find anything, so no samples are kept.
 const FEWEST: usize = 60;
 
 /// The latest samples of every series.
@@ -30,13 +30,13 @@ pub struct LatestSamples {
 pub struct LatestSample {
     /// When it was taken, milliseconds since the Unix epoch.
     pub at: i64,
-    /// All but the times.
+    /// All of the rollup except the times.
     counted: Arc<Rollup>,
     times: Arc<[(Measure, f32)]>,
 }
 
 impl LatestSamples {
-    /// Has room for the samples of these series, and forgets all others'.
+    /// Makes room for the samples of these series, and drops those of all other series.
     pub fn keep_alone(&mut self, series: &BTreeSet<u64>) {
         let most = (MOST_OF_ALL / series.len().max(1)).min(MOST_OF_ONE);
         self.most = if most < FEWEST { 0 } else { most };
@@ -46,7 +46,7 @@ impl LatestSamples {
         }
     }
 
-    /// Keeps `sample`, the rollup of one, taken at `at`.
+    /// Keeps `sample`, the rollup of a sample taken at `at`.
     pub fn add(&mut self, series: u64, at: i64, sample: &Rollup) {
         if self.most == 0 {
             return;
@@ -69,22 +69,22 @@ impl LatestSamples {
         self.series.get(&series)?.iter().rev().map(|latest| latest.at).find(|at| *at < until)
     }
 
-    /// How many samples of `series` are kept.
+    /// Number of kept samples of `series`.
     pub fn len(&self, series: u64) -> usize {
         self.series.get(&series).map_or(0, VecDeque::len)
     }
 
-    /// How many samples of a series may be kept.
+    /// Most samples kept per series.
     pub const fn room(&self) -> usize {
         self.most
     }
 
-    /// When the first sample was taken that is kept of `series`.
+    /// When the oldest kept sample of `series` was taken.
     pub fn oldest(&self, series: u64) -> Option<i64> {
         Some(self.series.get(&series)?.front()?.at)
     }
 
-    /// The samples of `series` at `from` or after and before `until`, at most `most`, the latest, in the order of time.
+    /// The latest samples of `series` in `from..until`, at most `most`, in order of time.
     pub fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<LatestSample> {
         let kept = self.series.get(&series).into_iter().flatten().rev();
         let within = kept.skip_while(|latest| latest.at >= until);
@@ -96,7 +96,7 @@ impl LatestSamples {
 }
 
 impl LatestSample {
-    /// Of the rollup of one sample, or of a minute.
+    /// Creates it from the rollup of one sample, or of a minute.
     pub fn from_rollup(at: i64, rollup: &Rollup) -> Self {
         let middle = |(measure, times): (Measure, &ExponentialHistogram)| {
             Some((measure, times.quantile(0.5)?.value.as_nanos() as f32))
@@ -108,18 +108,18 @@ impl LatestSample {
         }
     }
 
-    /// Its time, nanoseconds.
+    /// Its time of `measure`, nanoseconds.
     pub(super) fn time(&self, measure: Measure) -> Option<f64> {
         let found = self.times.iter().find(|(known, _)| *known == measure)?;
         Some(f64::from(found.1))
     }
 
-    /// Its counts: all of a rollup but the times.
+    /// Its counts: all of a rollup except the times.
     pub(super) fn counted(&self) -> &Rollup {
         &self.counted
     }
 
-    /// As a rollup of one time of each measure.
+    /// A rollup with one time for each measure.
     pub fn rollup(&self) -> Rollup {
         let mut rollup = Rollup::clone(&self.counted);
         for (measure, ns) in self.times.iter() {
@@ -143,7 +143,7 @@ mod tests {
         rollup
     }
 
-    /// Room for `series` series, numbered from 7.
+    /// Creates room for `series` series, numbered from 7.
     fn with_room_for(series: u64) -> LatestSamples {
         let mut latest = LatestSamples::default();
         latest.keep_alone(&(7..7 + series).collect());
@@ -170,7 +170,7 @@ mod tests {
             };
             assert!((total(&rollup) / total(&as_it_was) - 1.0).abs() < 0.006, "{at}");
         }
-        // The latest of them, in the order of time.
+        // The latest three, in order of time.
         let few: Vec<i64> = latest.samples(7, 0, 200, 3).iter().map(|sample| sample.at).collect();
         assert_eq!(few, [197, 198, 199]);
         assert!(latest.samples(8, 0, 200, 3).is_empty());

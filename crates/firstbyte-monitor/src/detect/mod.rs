@@ -1,11 +1,10 @@
 //! Detects changes: when, by how much, where, and why.
 //!
 //! In: samples and hours through [`History`], and the time. Out: new and changed [`Event`]s: provisional, confirmed,
-//! withdrawn. Pure and repeatable: reads no clock, writes nothing. Each figure of each series is examined by itself
+//! withdrawn. Pure and repeatable: reads no clock, writes nothing. Each figure of each series is examined separately
 //! ([`level`]). Facts that changed with it give the cause (`cause`). Series that changed at the same time for the same
-//! reason form one event (`scope`). Outages have a state machine of their own ([`outages`](crate::outages)).
-//! Definitions and measured error rates:
-//! `docs/statistics.md`, "Changes in a monitored series".
+//! reason form one event (`scope`). Outages have their own state machine ([`outages`](crate::outages)). Definitions and
+//! measured error rates: `docs/statistics.md`, "Changes in a monitored series".
 
 mod cause;
 mod event;
@@ -40,19 +39,19 @@ pub use telling::ToldEvents;
 use figures::KnownFigures;
 use together::{Found, Together, together};
 
-/// A provisional event of the last hours is withdrawn when so many looks at new samples in a row have not shown it.
+/// A recent provisional event is withdrawn when this many consecutive looks at new samples have not shown it.
 const UNSEEN: u32 = 8;
 
-/// What a detector looks at.
+/// Limits of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How far back hours are looked at, days.
+    /// Number of past days whose hours are examined.
     pub days: i64,
-    /// A return to the former level within this many hours ends the event, and is not a new event.
+    /// A return to the former level within this many hours ends the event and does not create a new one.
     pub returns_within: i64,
     /// Days after which a provisional event is withdrawn.
     pub provisional_for: i64,
-    /// Most series whose hours one look examines. After a start the others follow in later looks.
+    /// Most series whose hours one look examines. After a start, the others follow in later looks.
     pub hours_at_once: usize,
 }
 
@@ -62,28 +61,28 @@ impl Default for Settings {
     }
 }
 
-/// Finds changes, and remembers which it has told of.
+/// Finds changes, and remembers which it has reported.
 #[derive(Clone, Debug)]
 pub struct Detector {
     settings: Settings,
-    /// By when they were found first.
+    /// Events in the order in which they were found.
     events: Vec<LevelEvent>,
-    /// Events that were withdrawn in the last days: they are told again only when they are confirmed.
+    /// Events withdrawn in the last days. They are reported again only when confirmed.
     withdrawn: Vec<LevelEvent>,
-    /// Of every series the block of six hours in which its hours were looked at last.
+    /// For each series, the six-hour block in which its hours were last examined.
     looked: BTreeMap<u64, i64>,
-    /// What the hours of every series showed at that look.
+    /// For each series, what its hours showed at that look.
     known: BTreeMap<u64, KnownFigures>,
-    /// What the latest samples of every series showed, and the last of them.
+    /// For each series, its last sample, and what its latest samples showed.
     seen: BTreeMap<u64, (Option<i64>, Vec<Found>)>,
-    /// Of every provisional event how many looks at new samples in a row have not shown it.
+    /// For each provisional event, how many consecutive looks at new samples have not shown it.
     unseen: BTreeMap<String, u32>,
-    /// Of every event the series that are sure to be of it: they stay, also when their change is too old to be seen.
+    /// For each event, the series that certainly belong to it. They stay even when their change is too old to be seen.
     sure: BTreeMap<String, BTreeSet<u64>>,
 }
 
 impl Detector {
-    /// One that has found `events` before, as a store has them.
+    /// Creates a detector that continues with stored `events`.
     pub fn new(settings: Settings, events: Vec<LevelEvent>) -> Self {
         let (withdrawn, events): (Vec<LevelEvent>, Vec<LevelEvent>) =
             events.into_iter().partition(|event| event.state == State::Withdrawn);
@@ -101,16 +100,15 @@ impl Detector {
         &self.events
     }
 
-    /// Looks at all series, `now` in milliseconds since the Unix epoch. Out: events that are new, or are not as they
-    /// were.
+    /// Examines all series at `now`, in milliseconds since the Unix epoch. Returns new and changed events.
     ///
-    /// The latest samples of a series are looked at when there are new ones, its hours when six of them have ended.
+    /// The latest samples of a series are examined when there are new ones, its hours once every six hours.
     pub fn look(&mut self, history: &dyn History, now: i64) -> Vec<LevelEvent> {
         let all = history.series();
         let (mut found, mut hours_of) = (Vec::new(), BTreeSet::new());
         let mut fresh = BTreeSet::new();
         for series in all {
-            // Not all series at the same time.
+            // Spread the series over time.
             let block = (now - (series.id % 6) as i64 * HOUR).div_euclid(BLOCK);
             let is_due = self.looked.get(&series.id) != Some(&block);
             if is_due && hours_of.len() < self.settings.hours_at_once {
@@ -119,7 +117,7 @@ impl Detector {
                 let from = now.div_euclid(HOUR) * HOUR - self.settings.days * DAY;
                 let (changes, known) = figures::in_hours(history, series.id, from, now);
                 found.extend(changes);
-                // Without hours there is nothing to remember, and series may be many.
+                // Do not store empty entries, as there may be many series.
                 match known.is_empty() {
                     true => self.known.remove(&series.id),
                     false => self.known.insert(series.id, known),
@@ -162,7 +160,7 @@ impl Detector {
         found
     }
 
-    /// Makes an event of `group`, or edits the one that it is: its identity.
+    /// Makes a new event of `group`, or updates the one that it matches. Returns the event's identity.
     fn tell(&mut self, group: &Together, all: &[SeriesLabels], now: i64) -> Option<String> {
         let confirmed = |found: &&Found| found.change.certainty == Certainty::Confirmed;
         let own = group.found.iter().filter(confirmed).map(|found| found.series);
@@ -204,8 +202,8 @@ impl Detector {
         Some(id)
     }
 
-    /// Whose events they are: the series that show it now, those that are sure, and those that were not looked at. What
-    /// one series showed by chance for a while is not of an event for good.
+    /// Recomputes the series of each event: those that show it now, those that are certain, and those that were not
+    /// examined. A series that showed the event by chance for a while does not stay.
     fn recount(
         &mut self,
         shown: &BTreeMap<String, BTreeSet<u64>>,
@@ -228,7 +226,7 @@ impl Detector {
         }
     }
 
-    /// Provisional events that were looked at, and are no longer seen, or have waited for too long.
+    /// Withdraws provisional events that were examined and are no longer seen, or have waited for too long.
     fn withdraw(
         &mut self,
         shown: &BTreeMap<String, BTreeSet<u64>>,
@@ -246,7 +244,7 @@ impl Detector {
             } else if event.series.iter().any(|id| fresh.contains(id)) {
                 *unseen += 1;
             }
-            // A change at the limit of detection is seen now and then.
+            // A change at the limit of detection is seen only in some looks.
             let gone = match now - event.at < figures::RECENT {
                 true => *unseen >= UNSEEN,
                 false => !is_shown && event.series.iter().any(|id| hours_of.contains(id)),
@@ -260,8 +258,8 @@ impl Detector {
     }
 }
 
-/// Whether a change of `at` would have been seen in `series` now. Samples show a change for some hours; after that
-/// hours have to.
+/// Whether a change at `at` would have been seen in `series` now. Samples show a change for some hours; after that only
+/// hours do.
 fn is_looked_at(at: i64, series: u64, hours_of: &BTreeSet<u64>, now: i64) -> bool {
     hours_of.contains(&series) || now - at < figures::RECENT
 }
@@ -270,7 +268,7 @@ fn is_looked_at(at: i64, series: u64, hours_of: &BTreeSet<u64>, now: i64) -> boo
 fn edit(event: &mut LevelEvent, group: &Together, all: &[SeriesLabels]) {
     let new = group.event(all);
     let sure = new.state == State::Confirmed;
-    // A later look by hours does not take back what samples have shown more finely.
+    // A later look by hours does not replace the more precise time that samples have shown.
     let finer = |pair: [i64; 2]| pair[1] - pair[0];
     if finer(new.at_between) <= finer(event.at_between) {
         (event.at, event.at_between) = (new.at, new.at_between);

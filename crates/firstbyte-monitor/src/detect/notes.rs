@@ -1,28 +1,28 @@
-//! What people noted at the time of a change: deployments, configurations, whatever else they say happened.
+//! Annotations near the time of a change: deployments, configuration changes, or anything else that people noted.
 
 use std::collections::BTreeMap;
 
 use super::history::{History, SeriesLabels};
 
-/// A note belongs to a change that may have begun so long before or after it, milliseconds: people note things before
-/// they do them, and after they have noticed.
+/// A note may be this many milliseconds before or after a change that it belongs to: people note things before they do
+/// them, and after they have noticed them.
 const NEAR: i64 = 15 * 60_000;
-/// Notes of one event, at most: the nearest.
+/// Most notes of one event; the nearest are kept.
 const MOST: usize = 5;
 
-/// Something that happened, in somebody's words.
+/// Something that a person noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// When, milliseconds since the Unix epoch.
+    /// When it happened, milliseconds since the Unix epoch.
     pub at: i64,
-    /// Words of the annotation.
+    /// Text of the annotation.
     pub text: String,
     /// Series it concerns, by their tags and "target". A tag that no series has is ignored.
     pub tags: BTreeMap<String, String>,
 }
 
 impl Note {
-    /// Whether it may be about `series`: no tag of it has another value there.
+    /// Whether the note may concern `series`: the series has no other value for any of the note's tags.
     fn may_concern(&self, series: &SeriesLabels) -> bool {
         self.tags.iter().all(|(name, value)| match name.as_str() {
             "target" => series.target == *value,

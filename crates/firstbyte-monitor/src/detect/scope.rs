@@ -1,11 +1,11 @@
-//! Where: the fewest tags that tell the series that changed from those that did not.
+//! Finds the scope of a change: the fewest tags that distinguish the series that changed from those that did not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{Quorum, Scope};
 use super::history::SeriesLabels;
 
-/// The scope of a change that `changed` show, of `all` series.
+/// The scope of a change that the series `changed` show, out of `all` series.
 pub fn scope(changed: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
     let shows = |series: &&SeriesLabels| changed.contains(&series.id);
     let names = |series: &mut dyn Iterator<Item = &SeriesLabels>| -> BTreeSet<String> {
@@ -18,7 +18,7 @@ pub fn scope(changed: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
     let mut common = common(all.iter().filter(shows));
     let mut tags = BTreeMap::new();
     loop {
-        // The tag that leaves the fewest series that did not change.
+        // Choose the tag that leaves the fewest unchanged series.
         let left = |tag: &String, value: &String| {
             within.iter().filter(|series| series.tags.get(tag) == Some(value)).count()
         };
@@ -49,7 +49,7 @@ pub fn scope(changed: &BTreeSet<u64>, all: &[SeriesLabels]) -> Scope {
     Scope { targets: targets.into_iter().collect(), of, tags, quorum }
 }
 
-/// Tags that all have with the same value.
+/// Tags with the same value in all series.
 fn common<'a>(mut series: impl Iterator<Item = &'a SeriesLabels>) -> BTreeMap<String, String> {
     let Some(first) = series.next() else { return BTreeMap::new() };
     let mut common = first.tags.clone();

@@ -1,17 +1,18 @@
-//! Which events people are told, and when again: once in each state, and again only when the size leaves the interval that was told,
-//! or the scope or the cause changes.
+//! Decides which events are reported to people, and when again: once in each state, and again only when the size leaves
+//! the reported interval, or the scope or the cause changes.
 
 use std::collections::BTreeMap;
 
 use super::event::{Cause, Event, LevelEvent, Size, State};
 
-/// After the first repetition within a state the next one has to wait for so long, milliseconds; then for twice as long.
+/// After the first repetition within a state, the next one waits this long, milliseconds. Each further wait is twice as
+/// long.
 const FIRST_PAUSE: i64 = 10 * 60_000;
 
-/// A size that differs by less than this share is not told again: intervals of few samples are rough.
+/// A size that differs by less than this share is not reported again: intervals of few samples are rough.
 const WORTH_TELLING: f64 = 0.15;
 
-/// The events that people were told, as they were then.
+/// Events that were reported to people, as they were then.
 #[derive(Clone, Debug, Default)]
 pub struct ToldEvents {
     told: BTreeMap<String, LastTold>,
@@ -20,13 +21,13 @@ pub struct ToldEvents {
 #[derive(Clone, Debug)]
 struct LastTold {
     event: Event,
-    /// How often it was repeated within this state, and when the last time.
+    /// Number of repetitions within this state, and when the last one was.
     repeated: u32,
     at: i64,
 }
 
 impl ToldEvents {
-    /// Notes events that an earlier process told.
+    /// Starts with events that an earlier process reported.
     pub fn from_events(events: &[Event]) -> Self {
         let told = |event: &Event| {
             (event.id().to_owned(), LastTold { event: event.clone(), repeated: 0, at: i64::MIN })
@@ -34,10 +35,10 @@ impl ToldEvents {
         Self { told: events.iter().map(told).collect() }
     }
 
-    /// Whether people should be told `event` as it is at `now`. If so, it counts as told.
+    /// Whether to report `event` to people as it is at `now`. If so, the event counts as reported.
     pub fn take_news(&mut self, event: &Event, now: i64) -> bool {
         let Some(told) = self.told.get_mut(event.id()) else {
-            // Nobody who was not told of it needs to know that it is gone.
+            // An event that was never reported needs no withdrawal.
             if event.is_withdrawn() {
                 return false;
             }
@@ -81,7 +82,7 @@ fn has_other_content(event: &Event, told: &Event) -> bool {
     }
 }
 
-/// The fact that explains it.
+/// The fact that explains the change.
 fn fact(event: &LevelEvent) -> Option<&str> {
     match event.cause.first() {
         Some(Cause::Fact { fact, .. }) => Some(fact),
@@ -89,7 +90,7 @@ fn fact(event: &LevelEvent) -> Option<&str> {
     }
 }
 
-/// Whether either size is outside of the other's interval, by as much as matters.
+/// Whether each size is outside of the other's interval, and the difference is large enough to matter.
 fn has_left(new: &Size, told: &Size) -> bool {
     let holds = |size: &Size, difference: f64| match *size {
         Size::Time { interval_ns: [low, high], .. } => {
@@ -130,7 +131,7 @@ mod tests {
         assert!(!told.take_news(&level("withdrawn", 20_000_000, &["a"]), 0), "nobody knows it");
         assert!(told.take_news(&level("provisional", 20_000_000, &["a"]), 0));
         for minute in 0..40 {
-            // As more samples come, the size is known better.
+            // The size becomes more precise as more samples arrive.
             let difference = 20_000_000 + (minute % 7 - 3) * 400_000;
             let event = level("provisional", difference, &["a"]);
             assert!(!told.take_news(&event, minute * MINUTE), "{minute}");

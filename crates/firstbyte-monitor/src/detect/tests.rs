@@ -1,4 +1,4 @@
-//! Drawn changes with decoys: the detector must name the right cause and scope, and report nothing else.
+//! Simulated changes with decoys: the detector must name the right cause and scope, and report nothing else.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn an_event_is_read_as_it_was_written() {
     println!("{text}");
 }
 
-/// Notes of the time that may be about one of the series; one that comes later edits the event.
+/// Annotations near the change that may concern one of the series are reported with it; a later one updates the event.
 #[test]
 fn what_people_noted_is_told_with_the_change() {
     let mut history = InMemory::default();
@@ -128,7 +128,7 @@ fn what_goes_away_before_it_is_sure_is_withdrawn() {
     assert_eq!(detector.events(), []);
 }
 
-/// An outage is told as an outage: the detector of levels leaves its failures out.
+/// An outage is reported as an outage: the level detector ignores its failures.
 #[test]
 fn an_hour_without_a_network_changes_no_level() {
     let mut history = InMemory::default();
@@ -152,7 +152,7 @@ fn an_hour_without_a_network_changes_no_level() {
     }
 }
 
-/// A clock that is set back: samples come that are older than those before them.
+/// The clock is set back, so samples arrive that are older than earlier ones.
 #[test]
 fn a_clock_that_is_set_back_changes_nothing() {
     for back in [5, 60, 24 * 60] {

@@ -1,4 +1,4 @@
-//! Milliseconds since the Unix epoch as RFC 3339 in UTC, to the second, and as words.
+//! Formats milliseconds since the Unix epoch as RFC 3339 in UTC, to the second, and as words.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 use time::{Date, Month, OffsetDateTime, Time};
@@ -7,7 +7,7 @@ fn civil(at: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(at.div_euclid(1_000)).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// "2026-04-15T09:40:00Z".
+/// Formats as "2026-04-15T09:40:00Z".
 pub(crate) fn text(at: i64) -> String {
     let t = civil(at);
     format!(
@@ -21,19 +21,19 @@ pub(crate) fn text(at: i64) -> String {
     )
 }
 
-/// "15 April, 09:40 UTC".
+/// Formats as "15 April, 09:40 UTC".
 pub(super) fn phrase(at: i64) -> String {
     let t = civil(at);
     format!("{} {}, {:02}:{:02} UTC", t.day(), t.month(), t.hour(), t.minute())
 }
 
-/// "15 April, 09:40:07 UTC".
+/// Formats as "15 April, 09:40:07 UTC".
 pub(super) fn clock_phrase(at: i64) -> String {
     let t = civil(at);
     format!("{} {}, {}", t.day(), t.month(), time_of_day(at))
 }
 
-/// "09:40:07 UTC".
+/// Formats as "09:40:07 UTC".
 pub(super) fn time_of_day(at: i64) -> String {
     let t = civil(at);
     format!("{:02}:{:02}:{:02} UTC", t.hour(), t.minute(), t.second())

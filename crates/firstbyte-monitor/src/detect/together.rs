@@ -1,4 +1,4 @@
-//! Series that changed at one time, in one direction and for one reason are one event.
+//! Groups changes: series that changed at one time, in one direction and for one reason form one event.
 
 use super::event::{Cause, FORMAT, LevelEvent, Samples, Size, State, Statistic};
 use super::history::SeriesLabels;
@@ -6,7 +6,7 @@ use super::level::{BLOCK, Certainty, Change, HOUR};
 use super::scope::scope;
 use super::time_text;
 
-/// A change of a series is the one told before if it is not farther from it than so many times what either may be off.
+/// A change of a series already in an event matches the event within this many times the uncertainty of either time.
 const SAME_SERIES: i64 = 5;
 
 /// A change of one series.
@@ -16,16 +16,15 @@ pub(super) struct Found {
     pub(super) metric: String,
     pub(super) statistic: Statistic,
     pub(super) change: Change,
-    /// By how many milliseconds its time may be off beyond what it says: figures of hours are medians of blocks, or
-    /// tails.
+    /// Additional uncertainty of its time, milliseconds: figures of hours are medians of blocks, or tails.
     pub(super) grain: i64,
     pub(super) causes: Vec<Cause>,
     pub(super) also: Vec<Cause>,
-    /// The same for all that changed for the same reason.
+    /// Equal for all changes with the same reason.
     pub(super) key: String,
 }
 
-/// Changes that are one.
+/// Changes that belong together.
 #[derive(Clone, Debug)]
 pub(super) struct Together {
     pub(super) found: Vec<Found>,
@@ -34,9 +33,9 @@ pub(super) struct Together {
     between: [i64; 2],
 }
 
-/// `found`, sorted by what belongs together.
+/// Groups the changes in `found` that belong together.
 pub(super) fn together(mut found: Vec<Found>) -> Vec<Together> {
-    // Those whose time is known best come first.
+    // Changes whose time is known most precisely come first.
     found.sort_by_key(|one| (one.change.between[1] - one.change.between[0], one.series));
     let mut groups: Vec<Together> = Vec::new();
     for one in found {
@@ -56,7 +55,7 @@ pub(super) fn together(mut found: Vec<Found>) -> Vec<Together> {
                     group.between[0].max(change.between[0]),
                     group.between[1].min(change.between[1]),
                 ];
-                // Two that are some hours apart are of the time that is known best: the first one's.
+                // If two changes are some hours apart, keep the time that is known most precisely: the first one's.
                 if both[0] <= both[1] {
                     group.between = both;
                 }
@@ -75,7 +74,7 @@ pub(super) fn together(mut found: Vec<Found>) -> Vec<Together> {
 }
 
 impl Together {
-    /// The one whose change is in the middle, of the surest.
+    /// Among the most certain changes, the one of median size.
     fn typical(&self) -> &Found {
         let mut sure: Vec<&Found> =
             self.found.iter().filter(|one| one.change.certainty == self.certainty).collect();
@@ -87,10 +86,11 @@ impl Together {
         self.found.iter().any(|one| event.series.contains(&one.series))
     }
 
-    /// Whether it is what `event` tells of.
+    /// Whether the group is the change that `event` reports.
     pub(super) fn is(&self, event: &LevelEvent) -> bool {
         let typical = self.typical();
-        // Hours know the time of a change roughly; for series that are not of the event yet, samples know it well.
+        // Hours give the time of a change only roughly. For series that are not in the event yet, samples give it
+        // precisely.
         let widest = |span: [i64; 2]| span[1] - span[0];
         let grain = self.found.iter().map(|one| one.grain).min().unwrap_or(BLOCK);
         let windows = if self.shares_a_series(event) { SAME_SERIES } else { 1 };
@@ -98,7 +98,7 @@ impl Together {
         let slack = grain.max(windows * window).min(BLOCK);
         let near = event.at_between[0] - slack <= self.between[1]
             && self.between[0] <= event.at_between[1] + slack;
-        // Series that are not yet among those of the event have to agree on more than the time.
+        // Series that are not in the event yet must agree on more than the time.
         let names =
             [event.cause.first(), typical.causes.first()].map(|cause| cause.map(Cause::name));
         let same_reason = match names {
@@ -112,7 +112,7 @@ impl Together {
             && typical.change.difference() * event.size.difference() > 0.0
     }
 
-    /// Whether it is the return to the level before `event`.
+    /// Whether the group is the return to the level before `event`.
     pub(super) fn ends(&self, event: &LevelEvent, within: i64) -> bool {
         let change = &self.typical().change;
         let before = match event.size {
@@ -128,7 +128,6 @@ impl Together {
             && (change.after - before).abs() <= 0.25 * event.size.difference().abs()
     }
 
-    /// As an event.
     pub(super) fn event(&self, all: &[SeriesLabels]) -> LevelEvent {
         let typical = self.typical();
         let change = &typical.change;

@@ -1,10 +1,10 @@
-//! A series in an outage, and its samples in a row.
+//! A series in an outage, and its streak of samples.
 
 use std::time::Duration;
 
 use super::First;
 
-/// Samples in a row of one series that failed, or did not.
+/// Consecutive samples of one series that all failed or all succeeded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Streak {
     failed: bool,
@@ -16,12 +16,12 @@ pub(super) struct Streak {
 }
 
 impl Streak {
-    /// Of a series that an earlier process left in an outage.
+    /// Streak of a series that an earlier process left in an outage.
     pub(super) fn down() -> Self {
         Self { is_down: true, ..Self::default() }
     }
 
-    /// Adds a sample. Out: the first one of its kind in a row.
+    /// Adds a sample. Returns the first sample of the streak.
     pub(super) fn add(&mut self, failed: bool, at: i64, stands_for: Duration) -> First {
         if self.samples == 0 || self.failed != failed {
             (self.samples, self.failed) = (0, failed);
@@ -35,7 +35,7 @@ impl Streak {
         self.first
     }
 
-    /// One failure, or one success in an outage: the next sample decides.
+    /// Whether the next sample decides: after one failure, or after one success in an outage.
     pub(super) const fn is_undecided(&self) -> bool {
         self.samples == 1 && self.failed != self.is_down
     }
@@ -45,13 +45,13 @@ impl Streak {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     pub(super) last_failure: i64,
-    /// When it was good again; absent while it is down.
+    /// When the series recovered; absent while it is down.
     pub(super) up_since: Option<i64>,
-    /// It is no longer measured.
+    /// Whether the series is no longer measured.
     pub(super) is_gone: bool,
-    /// How much time its samples stand for, from its first failure to its last.
+    /// Time that its samples stand for, from its first failure to its last.
     pub(super) monitored: Duration,
-    /// How much of that failed.
+    /// Part of that time in which samples failed.
     pub(super) failed: Duration,
     /// Time since its last failure.
     good: Duration,
@@ -62,7 +62,7 @@ impl Member {
         Self::known(at, Duration::ZERO, Duration::ZERO)
     }
 
-    /// Of an earlier process.
+    /// Restores a member that an earlier process recorded.
     pub(super) const fn known(last_failure: i64, monitored: Duration, failed: Duration) -> Self {
         Self {
             last_failure,

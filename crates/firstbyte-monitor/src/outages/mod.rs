@@ -1,9 +1,9 @@
-//! Outages: from when to when targets could not be reached or answered wrongly, how much of the time, and where.
+//! Outages: when targets could not be reached or answered wrongly, for which share of the time, and where.
 //!
-//! In: the outcome of every sample, in the order in which they end. Out: [`OutageEvent`]s that are new or have changed. Two
-//! failures in a row of one series begin an outage, two successes end it. Series of one target are one outage; so are those of
-//! many targets that begin to fail for one reason at about one time. Pure: time is what the caller says, in milliseconds since
-//! the Unix epoch. Definitions: `docs/statistics.md`, "Outages".
+//! In: the outcome of every sample, in the order in which they end. Out: new and changed [`OutageEvent`]s. Two failures
+//! in a row of one series begin an outage, two successes end it. Series of one target share an outage. So do many
+//! targets that begin to fail at about the same time for the same reason. Pure: the caller supplies the time, in
+//! milliseconds since the Unix epoch. Definitions: `docs/statistics.md`, "Outages".
 
 mod members;
 #[cfg(test)]
@@ -21,51 +21,50 @@ use crate::detect::{
 
 use members::{Member, Streak};
 
-/// An outage that begins again so soon after its end is the same one: it flaps.
+/// An outage that begins again within this time after its end continues the former one: it flaps.
 const QUIET: i64 = 10 * 60_000;
-/// The begin is told when every series of the target has a sample, or after so long.
+/// The start is reported when every series of the target has a sample, or after this time.
 const LONGEST_HOLD: i64 = 10_000;
-/// When so many targets are down for one reason at one time, further ones are of the same outage.
+/// When this many targets are down at one time for one reason, further such targets join their outage.
 const TARGETS_TOGETHER: usize = 2;
 
-/// What came of a sample.
+/// Outcome of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The number of its series in the store.
+    /// Number of the series in the store.
     pub series: u64,
-    /// When it began.
+    /// When the sample began.
     pub at: i64,
-    /// How much time it stands for.
+    /// Time that the sample stands for.
     pub stands_for: Duration,
-    /// How it failed, if it did.
+    /// How the sample failed, if it did.
     pub failure: Option<FailureType>,
-    /// The status of its answer.
+    /// Status of the response.
     pub status: Option<u16>,
 }
 
 /// The series that are measured.
 #[derive(Clone, Debug, Default)]
 pub struct MonitoredSeries {
-    /// Their labels.
+    /// Labels of the series.
     pub labels: Arc<[SeriesLabels]>,
-    /// In the same order, the time from one sample to the next, milliseconds.
+    /// Interval between samples of each series, milliseconds, in the same order.
     pub every: Vec<i64>,
 }
 
-/// Follows all series.
+/// Tracks the outages of all series.
 #[derive(Debug, Default)]
 pub struct OutageTracker {
     series: MonitoredSeries,
-    /// Of each series, by its number in the store, the place in the list.
+    /// Place in the list of each series, by its number in the store.
     places: BTreeMap<u64, usize>,
     streaks: BTreeMap<u64, Streak>,
-    /// Those that last, and those that ended a short time ago.
+    /// Ongoing outages, and those that ended a short time ago.
     outages: Vec<Outage>,
-    /// Those that changed since they were taken last.
+    /// Outages that changed since [`OutageTracker::take_changed`] last returned them.
     changed: BTreeSet<String>,
 }
 
-/// An outage.
 #[derive(Debug)]
 struct Outage {
     id: String,
@@ -73,21 +72,21 @@ struct Outage {
     state: OutageState,
     interruptions: u32,
     targets: BTreeSet<String>,
-    /// Labels of its series, which may be measured no longer.
+    /// Labels of its series, which may no longer be measured.
     labels: BTreeMap<u64, SeriesLabels>,
-    /// Every series that failed in it.
+    /// Every series that failed in this outage.
     members: BTreeMap<u64, Member>,
     failures: BTreeMap<FailureType, u64>,
     statuses: BTreeMap<u16, u64>,
-    /// When its begin was found; absent once it was given out.
+    /// When the start was found; absent once the outage was reported.
     held_since: Option<i64>,
-    /// When the last of its series was good again.
+    /// When the last of its series recovered.
     up_since: Option<i64>,
     annotations: Vec<String>,
 }
 
 impl OutageTracker {
-    /// One that knows the outages that an earlier process found and that have not ended.
+    /// Creates a tracker that continues the ongoing outages that an earlier process found.
     pub fn from_events(events: &[OutageEvent]) -> Self {
         let open = events.iter().filter(|event| event.state != OutageState::Ended);
         let outages: Vec<Outage> = open.map(Outage::from_event).collect();
@@ -96,7 +95,8 @@ impl OutageTracker {
         Self { streaks, outages, ..Self::default() }
     }
 
-    /// From now on outcomes are of `series`. Outages of series that are no longer measured end when they failed last.
+    /// Sets the series that later outcomes refer to. Outages of series that are no longer measured end at their last
+    /// failure.
     pub fn follow(&mut self, series: MonitoredSeries) {
         let labels = series.labels.iter().enumerate();
         self.places = labels.map(|(place, labels)| (labels.id, place)).collect();
@@ -114,7 +114,7 @@ impl OutageTracker {
         }
     }
 
-    /// Notes what came of a sample.
+    /// Records the outcome of a sample.
     pub fn add(&mut self, outcome: &Outcome) {
         let Some(place) = self.places.get(&outcome.series).copied() else { return };
         let streak = self.streaks.entry(outcome.series).or_default();
@@ -126,7 +126,7 @@ impl OutageTracker {
             self.begin(outcome, place, failure, first);
             return;
         }
-        // One failure after an outage does not begin another one.
+        // A single failure after an outage does not begin another one.
         let is_undecided = outcome.failure.is_some() && !is_down;
         let outage = self.outages.iter_mut().find(|one| one.includes(outcome.series));
         if let Some(outage) = outage.filter(|_| !is_undecided) {
@@ -135,7 +135,7 @@ impl OutageTracker {
         }
     }
 
-    /// A series is down since its first failure.
+    /// Marks a series as down since its first failure.
     fn begin(&mut self, outcome: &Outcome, series: usize, failure: FailureType, first: First) {
         let Some(labels) = self.series.labels.get(series).cloned() else { return };
         let target = labels.target.clone();
@@ -154,7 +154,7 @@ impl OutageTracker {
         }
         outage.targets.insert(target);
         outage.labels.insert(outcome.series, labels);
-        // The first failure, which did not count yet, and this one.
+        // Count the first failure, which did not count yet, and this one.
         let member = outage.members.entry(outcome.series).or_insert_with(|| Member::new(first.at));
         member.fail(first.at, first.stands_for);
         outage.note_failure(failure, outcome.status);
@@ -162,7 +162,7 @@ impl OutageTracker {
         self.changed.insert(outage.id.clone());
     }
 
-    /// The outage that a series which is down since `first` belongs to.
+    /// The outage that a series joins which is down since `first`.
     fn outage_for(
         &self,
         target: &str,
@@ -182,7 +182,7 @@ impl OutageTracker {
         };
         let together: Vec<&Outage> = self.outages.iter().filter(alike).collect();
         let targets: usize = together.iter().map(|outage| outage.targets.len()).sum();
-        // The one that has most already.
+        // Choose the outage with the most series.
         let widest = together.iter().max_by_key(|outage| outage.members.len())?;
         let place = self.outages.iter().position(|outage| outage.id == widest.id)?;
         (targets >= TARGETS_TOGETHER).then_some(place)
@@ -194,7 +194,7 @@ impl OutageTracker {
         format!("{when}-outage-{series}")
     }
 
-    /// Outages that are new, or have changed in a way that may be told, at `now`.
+    /// Returns outages that are new, or have changed and may be reported at `now`.
     pub fn take_changed(&mut self, now: i64) -> Vec<OutageEvent> {
         let mut taken = Vec::new();
         for outage in &mut self.outages {
@@ -214,7 +214,7 @@ impl OutageTracker {
         taken
     }
 
-    /// Outages that last, or ended a short time ago.
+    /// Ongoing outages, and those that ended a short time ago.
     pub fn events(&self) -> Vec<OutageEvent> {
         self.outages.iter().map(|outage| outage.event(&self.series.labels)).collect()
     }
@@ -274,7 +274,7 @@ impl Outage {
         }
     }
 
-    /// Counts a sample of a member, which `ends` its outage since the sample at `good_since`.
+    /// Counts a sample of a member. If `ends`, the member has recovered since `good_since`.
     fn count(&mut self, outcome: &Outcome, ends: bool, good_since: i64) {
         let Some(member) = self.members.get_mut(&outcome.series) else { return };
         match outcome.failure {
@@ -294,7 +294,7 @@ impl Outage {
         most.map_or(FailureType::Unknown, |(failure, _)| *failure)
     }
 
-    /// Notes the end, if all members are up. Whether that is new.
+    /// Records the end if all members are up. Returns whether the outage has newly ended.
     fn end(&mut self, now: i64) -> bool {
         let ups = self.members.values().map(|member| member.up_since);
         let Some(up_since) =
@@ -314,12 +314,12 @@ impl Outage {
         settled
     }
 
-    /// Whether it ended so long ago that it cannot flap.
+    /// Whether the outage ended too long ago to flap.
     fn is_over(&self, now: i64) -> bool {
         self.state == OutageState::Ended && self.up_since.is_some_and(|up| now - up >= QUIET)
     }
 
-    /// Whether its begin waits for the first samples of the other series of its targets.
+    /// Whether the report of the start waits for the first samples of the other series of its targets.
     fn is_held(&self, now: i64, all: &[SeriesLabels], streaks: &BTreeMap<u64, Streak>) -> bool {
         let Some(since) = self.held_since else { return false };
         if now - since >= LONGEST_HOLD || self.state == OutageState::Ended {
@@ -327,7 +327,7 @@ impl Outage {
         }
         let siblings = all.iter().filter(|labels| self.targets.contains(&labels.target));
         let mut siblings = siblings.map(|labels| labels.id);
-        // A sibling that failed once is being tried again.
+        // A sibling that failed once is about to be measured again.
         siblings.any(|id| {
             let streak = streaks.get(&id);
             streak.is_none_or(|streak| streak.last < self.began || streak.is_undecided())
@@ -343,7 +343,7 @@ impl Outage {
         let with_gone: Vec<SeriesLabels> = all.iter().chain(gone).cloned().collect();
         let mut scope = scope(series, &with_gone);
         if scope.targets.is_empty() {
-            // An earlier process left the outage, and only its targets.
+            // An earlier process left this outage, and only its targets are known.
             scope.targets = self.targets.iter().cloned().collect();
         }
         scope

@@ -1,4 +1,4 @@
-//! Outages of drawn up and down times: when they are told, and what they say.
+//! Outages of simulated up and down times: when they are reported, and with which contents.
 
 use super::*;
 
@@ -15,8 +15,11 @@ fn each_second(labels: &[SeriesLabels]) -> MonitoredSeries {
     MonitoredSeries { labels: labels.into(), every: vec![SECOND; labels.len()] }
 }
 
-/// Series of `targets` over both families, each measured every second, for `seconds`; `fails` says when one fails. A failure after a
-/// success is tried again at once, as the loop does. Out: every event that was given out, with when.
+/// Simulates `seconds` seconds of series of `targets` over both families, each measured every second; `fails` decides
+/// when one fails.
+///
+/// As in the loop, a failure after a success is followed by a sample at once. Returns every reported event and its
+/// time.
 fn watched(
     tracker: &mut OutageTracker,
     targets: &[&str],
@@ -88,7 +91,7 @@ fn single_failures_are_no_outage() {
     let given = watched(&mut OutageTracker::default(), &["shop"], 0..300, |_, id, at| {
         (at % 7 == 3 && id == 1).then_some(FailureType::TcpReset)
     });
-    // The extra samples of this test fail as well; of one series they would not.
+    // The extra samples of `watched` fail as well, so series 1 may have outages. The loop below adds no extra samples.
     assert!(given.iter().all(|(_, event)| event.series == [1]));
     let mut tracker = OutageTracker::default();
     tracker.follow(each_second(&[labels(1, "shop", "4")]));
@@ -131,7 +134,7 @@ fn many_targets_that_fail_together_are_one_outage() {
         (30..60).contains(&at).then_some(FailureType::DnsUnreachable)
     });
     let ids: BTreeSet<&str> = given.iter().map(|(_, event)| event.id.as_str()).collect();
-    // Two that are told alone, as two may be down at one time by chance; all others together with one of them.
+    // Two targets are reported alone, as two may be down at one time by chance. All others join one of them.
     assert_eq!(ids.len(), TARGETS_TOGETHER);
     let widest = given.iter().map(|(_, event)| event.scope.targets.len()).max();
     assert_eq!(widest, Some(19));

@@ -1,8 +1,8 @@
-//! Samples of a period, summed up. Rollups of shorter periods add up to those of longer ones.
+//! Summaries of the samples of a period. Rollups of shorter periods add up to those of longer ones.
 //!
 //! In: samples. Out: their number, failures by type, how often each fact had each value, and a histogram of every time.
 //! The sum of two rollups is the rollup of all their samples, in any order (except that facts with many values keep
-//! only some apart). Definitions: `docs/monitor.md`, "Rollups".
+//! only some of them apart). Definitions: `docs/monitor.md`, "Rollups".
 
 mod stored;
 #[cfg(test)]
@@ -19,38 +19,38 @@ use time::OffsetDateTime;
 
 pub use stored::StoredRollupError;
 
-/// Values of one fact that are told apart; the ones after them are [`OTHER_VALUES`].
+/// Most distinct values kept of one fact; further ones are counted as [`OTHER_VALUES`].
 pub const MOST_VALUES: usize = 32;
-/// What stands for further values of a fact.
+/// Stands for further values of a fact.
 pub const OTHER_VALUES: &str = "(others)";
 
 /// A time that rollups have a histogram of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// A stretch of the visit.
+    /// A time of the visit, such as a phase or the time to the first byte.
     Metric(Metric),
-    /// What one part has of the connection's whole time.
+    /// The time of one part of the connection's total time.
     Part(MonitoredPart),
-    /// The round-trip time that parts were told apart by.
+    /// The round-trip time used to attribute the parts.
     Rtt,
 }
 
-/// Whose a time was. The name service's is the metric "resolve".
+/// Who or what a time is attributed to. The name service's time is the metric "resolve".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MonitoredPart {
-    /// Round trips counted times the round-trip time.
+    /// Number of round trips times the round-trip time.
     Network,
-    /// What the TCP handshake took above one round trip.
+    /// Time of the TCP handshake beyond one round trip.
     Variation,
-    /// The server's.
+    /// Server time.
     Server,
-    /// The client's.
+    /// Client time.
     Client,
     /// Between the first and the last byte of flights.
     Transfer,
-    /// The sender stood still.
+    /// Time in which the sender stood still.
     Pause,
-    /// Attempts in vain.
+    /// Failed attempts.
     Fallback,
     /// Not attributable.
     Unexplained,
@@ -98,10 +98,10 @@ impl MonitoredPart {
 }
 
 impl Measure {
-    /// How many there are.
+    /// Number of measures.
     pub const COUNT: usize = Metric::ALL.len() + MonitoredPart::ALL.len() + 1;
 
-    /// Every measure, in the order in which they are stored.
+    /// Every measure, in stored order.
     pub fn all() -> impl Iterator<Item = Self> {
         let metrics = Metric::ALL.into_iter().map(Self::Metric);
         let parts = MonitoredPart::ALL.into_iter().map(Self::Part);
@@ -133,7 +133,7 @@ impl Measure {
 
 macro_rules! monitored_facts {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// Something that was negotiated or proven, and may explain why times changed.
+        /// A negotiated or proven property that may explain why times changed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum MonitoredFact {
             $($(#[$doc])* $variant,)*
@@ -164,11 +164,11 @@ monitored_facts! {
     Group = "tls.group";
     /// "full", "full-hello-retry-request" or "resumed".
     Handshake = "tls.handshake";
-    /// "accepted" or "rejected"; absent where none was sent.
+    /// "accepted" or "rejected"; absent if no early data was sent.
     EarlyData = "tls.early_data";
-    /// The server's certificate: key, issuer, the end of its validity.
+    /// The server's certificate: key, issuer, and expiry.
     Certificate = "tls.certificate";
-    /// Bytes of the chain, DER.
+    /// Size of the certificate chain in DER, bytes.
     ChainBytes = "tls.chain_bytes";
     /// "1.1", "2" or "3".
     HttpVersion = "http.version";
@@ -176,11 +176,11 @@ monitored_facts! {
     HttpStatus = "http.status";
     /// Round trips counted from the origin to the last byte.
     RoundTrips = "round_trips";
-    /// How many of these the server stood still for, its window full.
+    /// How many of these round trips the server waited with a full window.
     Stalls = "stalls";
-    /// "retry" where the server asked for a proof of the address first (RFC 9000 §8.1.2).
+    /// "retry" if the server first asked for address validation (RFC 9000 §8.1.2).
     QuicRetry = "quic.retry";
-    /// "stalled" where the server's first flight stood still at its limit (RFC 9000 §8.1).
+    /// "stalled" if the server's first flight stopped at the amplification limit (RFC 9000 §8.1).
     QuicAmplification = "quic.amplification";
 }
 
@@ -191,22 +191,22 @@ impl MonitoredFact {
     }
 }
 
-/// What samples of a time came to.
+/// Summary of the samples of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollup {
-    /// Samples, all of them.
+    /// Number of all samples.
     pub samples: u64,
-    /// How much time they stand for, in whole milliseconds.
+    /// Time that the samples stand for, in whole milliseconds.
     pub monitored: Duration,
-    /// How much of that those that failed stand for.
+    /// Time that the failed samples stand for.
     pub failed_time: Duration,
-    /// Those that failed, by type.
+    /// Failed samples, by type.
     pub failures: BTreeMap<FailureType, u64>,
     /// Samples that succeeded, but not in the requested way.
     pub unproven: BTreeMap<Shortfall, u64>,
     /// Samples that did not fail, by fact and value.
     pub facts: BTreeMap<MonitoredFact, BTreeMap<String, u64>>,
-    /// Of those that neither failed nor are unproven.
+    /// Times of samples that neither failed nor are unproven.
     pub(crate) times: BTreeMap<Measure, ExponentialHistogram>,
 }
 
@@ -216,7 +216,7 @@ impl Rollup {
         Self { samples, ..Self::default() }
     }
 
-    /// Counts `taken`.
+    /// Adds the sample `taken`.
     pub fn add(&mut self, taken: &Taken) {
         self.samples += 1;
         let stands_for = whole_milliseconds(taken.stands_for.unwrap_or_default());
@@ -255,7 +255,7 @@ impl Rollup {
         }
     }
 
-    /// Counts one value of `measure`.
+    /// Adds one value of `measure`.
     pub fn add_time(&mut self, measure: Measure, time: Duration) {
         self.times.entry(measure).or_default().add(time);
     }
@@ -310,7 +310,7 @@ impl Rollup {
         }
     }
 
-    /// Counts `number` samples in which `fact` was `value`.
+    /// Adds `number` samples in which `fact` was `value`.
     pub fn add_fact(&mut self, fact: MonitoredFact, value: &str, number: u64) {
         let values = self.facts.entry(fact).or_default();
         match values.get_mut(value) {
@@ -322,7 +322,7 @@ impl Rollup {
         }
     }
 
-    /// Adds all that `other` has counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.samples += other.samples;
         self.monitored = self.monitored.saturating_add(other.monitored);
@@ -343,17 +343,17 @@ impl Rollup {
         }
     }
 
-    /// The histogram of `measure`, if a sample had one.
+    /// The histogram of `measure`, if any sample had a value.
     pub fn times(&self, measure: Measure) -> Option<&ExponentialHistogram> {
         self.times.get(&measure)
     }
 
-    /// Counts the values that `histogram` has as values of `measure`.
+    /// Adds the values of `histogram` to those of `measure`.
     pub fn add_times_of(&mut self, measure: Measure, histogram: &ExponentialHistogram) {
         self.times.entry(measure).or_default().merge(histogram);
     }
 
-    /// All but its times.
+    /// A copy without times.
     pub fn without_times(&self) -> Self {
         Self {
             samples: self.samples,
@@ -366,7 +366,7 @@ impl Rollup {
         }
     }
 
-    /// Every measure that there are times of.
+    /// Every measure that has times, with its histogram.
     pub fn all_times(&self) -> impl Iterator<Item = (Measure, &ExponentialHistogram)> {
         self.times.iter().map(|(measure, times)| (*measure, times))
     }
@@ -376,8 +376,8 @@ impl Rollup {
         self.failures.values().sum()
     }
 
-    /// The share of time that the server failed, as far as samples stand for time; else the share of samples that
-    /// failed.
+    /// The share of monitored time in which the server failed. If the samples stand for no time, the share of samples
+    /// that failed.
     pub fn failed_share(&self) -> Option<f64> {
         match (self.monitored.is_zero(), self.samples) {
             (_, 0) => None,
@@ -388,18 +388,18 @@ impl Rollup {
         }
     }
 
-    /// Whether nothing was counted.
+    /// Whether the rollup has no samples.
     pub const fn is_empty(&self) -> bool {
         self.samples == 0
     }
 }
 
-/// Milliseconds are exact in the stored form.
+/// Rounds down to whole milliseconds, which the stored form keeps exactly.
 fn whole_milliseconds(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// What tells one certificate from the next: a new one of the same issuer ends at another time.
+/// Text that distinguishes certificates: a new one of the same issuer expires at another time.
 fn certificate(leaf: &Certificate) -> String {
     let end = leaf.not_after_unix.and_then(|end| OffsetDateTime::from_unix_timestamp(end).ok());
     let until = end.map(|end| format!(", until {}", end.date())).unwrap_or_default();

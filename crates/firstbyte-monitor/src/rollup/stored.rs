@@ -1,10 +1,10 @@
-//! A rollup as few bytes: of an hour with a sample a minute, about one kilobyte.
+//! The compact stored form of a rollup: an hour with a sample a minute takes about one kilobyte.
 //!
-//! Numbers are LEB128. In this order: the version of the form; samples; the milliseconds that they stand for, and those
-//! that failed ones stand for; how many types of failure, and of each its number and count; the same of shortfalls; how
-//! many values of facts, and of each the number that the store has given it, and its count; then, for each measure that
-//! there is a histogram of, its number, its length in bytes, and the histogram as the core stores it. Types, shortfalls
-//! and measures are numbered as in their lists, which only grow at their ends.
+//! Numbers are LEB128. The fields, in this order: the version of the form; the number of samples; the milliseconds that
+//! all samples and the failed samples stand for; the number of failure types, and the number and count of each; the
+//! same for shortfalls; the number of fact values, and for each the number that the store has given it and its count;
+//! then, for each measure that has a histogram, its number, its length in bytes, and the histogram in the core's stored
+//! form. Failure types, shortfalls and measures are numbered by their places in lists that only grow at their ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,10 @@ const VERSION: u8 = 1;
 
 type Facts = BTreeMap<MonitoredFact, BTreeMap<String, u64>>;
 
-/// Why bytes are not a rollup.
+/// Why bytes are not a valid rollup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredRollupError {
-    /// Written by a later version.
+    /// A later version wrote it.
     Version(u8),
     /// An invalid number.
     Number(Leb128Error),
@@ -67,10 +67,10 @@ impl From<StoredHistogramError> for StoredRollupError {
 }
 
 impl Rollup {
-    /// Appends it to `out`. `number_of` gives each value of a fact a number.
+    /// Appends the rollup to `out`. `number_of` gives each value of a fact a number.
     ///
     /// # Errors
-    /// Those of `number_of`.
+    /// An error of `number_of`.
     pub fn store<E>(
         &self,
         out: &mut Vec<u8>,
@@ -108,10 +108,10 @@ impl Rollup {
         Ok(())
     }
 
-    /// The rollup that `bytes` are. `value_of` knows what `number_of` has given numbers to.
+    /// Restores a rollup from `bytes`. `value_of` returns the values that `number_of` has numbered.
     ///
     /// # Errors
-    /// [`StoredRollupError`].
+    /// [`StoredRollupError`] if the bytes are not a valid rollup.
     pub fn restore<'a>(
         bytes: &[u8],
         value_of: impl Fn(u64) -> Option<(MonitoredFact, &'a str)>,
@@ -119,10 +119,10 @@ impl Rollup {
         Self::restore_of(bytes, value_of, |_| true)
     }
 
-    /// The same, with those histograms alone that `wanted` says: unpacking them takes the most time.
+    /// Restores only the histograms that `wanted` selects, because unpacking them takes the most time.
     ///
     /// # Errors
-    /// [`StoredRollupError`].
+    /// [`StoredRollupError`] if the bytes are not a valid rollup.
     pub fn restore_of<'a>(
         bytes: &[u8],
         value_of: impl Fn(u64) -> Option<(MonitoredFact, &'a str)>,
@@ -136,10 +136,10 @@ impl Rollup {
         })
     }
 
-    /// The same, without facts: nobody has to know their values.
+    /// Restores the rollup without facts, so that their values need not be known.
     ///
     /// # Errors
-    /// [`StoredRollupError`].
+    /// [`StoredRollupError`] if the bytes are not a valid rollup.
     pub fn restore_without_facts(
         bytes: &[u8],
         wanted: impl Fn(Measure) -> bool,

@@ -67,7 +67,7 @@ fn measures_and_facts_have_names_of_their_own() {
     }
 }
 
-/// The lists that stored numbers are places in.
+/// Stored numbers are places in these lists.
 #[test]
 fn numbers_are_places_in_lists() {
     for (place, failure) in FailureType::ALL.iter().enumerate() {
@@ -106,7 +106,7 @@ fn rollups() -> impl Strategy<Value = Rollup> {
     })
 }
 
-/// Numbers of values, as a store gives them.
+/// Numbers of fact values, as a store assigns them.
 #[derive(Default)]
 struct Numbers(RefCell<Vec<(MonitoredFact, String)>>);
 
@@ -166,14 +166,14 @@ proptest! {
     }
 }
 
-/// An hour with a sample a minute, of a connection with all that it has: `docs/monitor.md`.
+/// An hour with a sample a minute of a connection that has every measure and fact: `docs/monitor.md`.
 #[test]
 fn an_hour_takes_less_than_1500_bytes() {
     let mut rollup = Rollup { samples: 60, ..Rollup::default() };
     let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..60 {
         for measure in Measure::all() {
-            // Noise of 2 %: most values are in a bucket of their own.
+            // With 2 % noise, most values fall into different buckets.
             let ns = 30e6 * 0.02_f64.mul_add(random.f64() + random.f64() + random.f64() - 1.5, 1.0);
             rollup.add_time(measure, Duration::from_nanos(ns as u64));
         }

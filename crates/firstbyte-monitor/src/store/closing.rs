@@ -1,9 +1,9 @@
-//! Hours and days that are over get rows of their own: an hour from its minutes, a day from its hours.
+//! Closing: hours and days that are over get their own rows, an hour from its minutes, a day from its hours.
 //!
-//! An hour of a series is *open* from its first minute on, until it is closed: the table `open_hour` has a mark for it,
-//! and
-//! `rollup_hour` has no row. What comes later than that is added to the row. So it is with days; a day is open from the first of
-//! its hours that is closed. Each change is one transaction, so every sample counts once, whenever a process ends.
+//! An hour of a series is *open* from its first minute until it is closed: the table `open_hour` has a mark for it, and
+//! `rollup_hour` has no row. Samples that arrive after the closing are added to the row. Days work the same way; a day
+//! is open from the closing of its first hour. Each change is one transaction, so every sample counts once, even if the
+//! process is killed.
 
 use rusqlite::{Connection, Transaction};
 
@@ -14,30 +14,30 @@ use crate::rollup::Rollup;
 
 pub(super) const MINUTES_OF_HOUR: i64 = 60;
 pub(super) const HOURS_OF_DAY: i64 = 24;
-/// An hour is closed so many seconds after its end: most samples that began in it have ended, and are in the store.
+/// An hour is closed this many seconds after its end, when most samples that began in it have ended and are stored.
 const HOUR_LATE: i64 = 300;
-/// A day is closed after its last hour.
+/// The same for a day, which is closed after its last hour.
 const DAY_LATE: i64 = 3_600;
-/// What begins so long after now is of a clock that was wrong.
+/// Periods that begin more than this many seconds in the future come from a wrong clock.
 const FAR_AHEAD: i64 = 7 * 86_400;
-/// Rows that one step writes, at most, of times before and after now each: 250 hours have 15,000 minutes, which take
+/// Most rows that one step writes, separately for past and future times: 250 hours have 15,000 minutes, which take
 /// about 0.1 s.
 const ROWS: i64 = 250;
 
-/// What a step of closing did.
+/// Result of one step of closing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClosedPeriods {
-    /// Hours and days closed. There may be more unless it is 0.
+    /// Hours and days closed. If this is not 0, there may be more to close.
     pub closed: u64,
-    /// Rollups that were damaged, and are left out.
+    /// Damaged rollups, which were left out.
     pub damaged: u64,
 }
 
 impl Store {
-    /// Closes some of the hours and days that are over at `now` (seconds since the Unix epoch): days after all hours.
+    /// Closes some of the hours and days that are over at `now` (seconds since the Unix epoch). Days follow all hours.
     ///
     /// # Errors
-    /// When it cannot be written. Then nothing is closed.
+    /// If the store cannot be written. Then nothing is closed.
     pub fn close_periods(&mut self, now: i64) -> Result<ClosedPeriods, StoreError> {
         self.know_values()?;
         let values = &mut self.values;
@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// Open periods that are over, the oldest first; those of a clock that was wrong as well.
+/// Open periods that are over, oldest first, and then those recorded by a wrong clock.
 fn open_periods(
     connection: &Connection,
     step: Step,
@@ -100,7 +100,7 @@ const fn open_table(step: Step) -> &'static str {
     }
 }
 
-/// Whether a period of a series has its mark.
+/// Whether a period of a series is marked as open.
 pub(super) fn is_open(
     connection: &Connection,
     step: Step,
@@ -112,7 +112,6 @@ pub(super) fn is_open(
     statement.exists([time_key(number, series)])
 }
 
-/// Marks a period of a series as open.
 pub(super) fn mark_open(
     connection: &Connection,
     step: Step,
@@ -123,7 +122,7 @@ pub(super) fn mark_open(
     connection.prepare_cached(&sql)?.execute([time_key(number, series)]).map(drop)
 }
 
-/// Takes the mark of a period of a series away.
+/// Removes the mark of a period of a series.
 pub(super) fn unmark(
     connection: &Connection,
     step: Step,
@@ -145,7 +144,7 @@ pub(super) fn oldest_open(connection: &Connection, step: Step) -> rusqlite::Resu
 pub(super) struct Closing<'a, 'b> {
     transaction: &'a Transaction<'b>,
     values: &'a mut Values,
-    /// Room for the bytes of a row.
+    /// Reusable buffer for the bytes of a row.
     body: Vec<u8>,
     pub(super) closed: ClosedPeriods,
 }
@@ -156,7 +155,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         Self { transaction, values, body: Vec::new(), closed }
     }
 
-    /// Adds `rollup` to row `number` of `step`, and says whether the row existed.
+    /// Adds `rollup` to row `number` of `step`, and returns whether the row existed.
     pub(super) fn add(
         &mut self,
         step: Step,
@@ -181,7 +180,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         Ok(before.is_some())
     }
 
-    /// Counts an addition to a minute for its hour and its day.
+    /// Propagates an addition to a minute to its hour and its day.
     pub(super) fn count_minute(
         &mut self,
         series: SeriesId,
@@ -198,7 +197,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         }
     }
 
-    /// Counts an addition to a closed hour for its day.
+    /// Propagates an addition to a closed hour to its day.
     fn count_hour(&mut self, series: SeriesId, hour: i64, added: &Rollup) -> rusqlite::Result<()> {
         let day = hour.div_euclid(HOURS_OF_DAY);
         match self.add(Step::Day, series, day, added, true)? {
@@ -242,7 +241,7 @@ impl<'a, 'b> Closing<'a, 'b> {
         unmark(self.transaction, Step::Day, series, day)
     }
 
-    /// The rollup of a body; one that is damaged is counted.
+    /// Restores a rollup from its stored bytes; counts it if it is damaged.
     fn restore(&mut self, body: &[u8]) -> Option<Rollup> {
         let restored = Rollup::restore(body, |number| self.values.value(number)).ok();
         self.closed.damaged += u64::from(restored.is_none());

@@ -1,32 +1,32 @@
-//! What does not work with a store.
+//! Errors of a store.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
-/// Why something of a store could not be read or written.
+/// Why a store could not be read or written.
 #[derive(Debug)]
 pub enum StoreError {
-    /// SQLite says so.
+    /// An error of SQLite.
     Sqlite {
         /// The operation that failed.
         what: &'static str,
         /// Why it failed.
         source: rusqlite::Error,
     },
-    /// A later program wrote it.
+    /// A later version of the program wrote the store.
     Version {
         /// Path of the store.
         path: PathBuf,
-        /// Its version.
+        /// Version of the store.
         version: i64,
     },
-    /// Its file could not be moved or made.
+    /// The store's file could not be moved or created.
     Io {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Why it failed.
         source: std::io::Error,
     },
 }
@@ -43,17 +43,17 @@ impl StoreError {
         }
     }
 
-    /// Whether the file is damaged, or not a store.
+    /// Whether the file is damaged, or is not a store.
     pub fn is_corrupt(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
     }
 
-    /// Whether there is no room on the disk.
+    /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DiskFull))
     }
 
-    /// Whether another process has it: it may work later.
+    /// Whether another process holds a lock. A later attempt may work.
     pub fn is_locked(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }

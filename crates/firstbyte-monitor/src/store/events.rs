@@ -1,4 +1,4 @@
-//! What happened: changes that were found, and what people say happened.
+//! Stored events and annotations: detected changes, and what people noted.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use rusqlite::{Connection, params};
 
 use super::StoreError;
 
-/// Outages that began longer before a period are not looked for, seconds.
+/// Longest time, in seconds, that an outage may have begun before a period to be found.
 const LONGEST_OUTAGE: i64 = 400 * 86_400;
 
-/// An event, as it is kept: its JSON, and what it is looked up by.
+/// A stored event: its JSON, and the columns for lookups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// The same as long as it is edited.
+    /// Identity of the event, which stays the same when the event changes.
     pub id: String,
     /// When it happened, seconds since the Unix epoch.
     pub at: i64,
-    /// "provisional", "confirmed", "withdrawn".
+    /// State: "provisional", "confirmed", "withdrawn".
     pub state: String,
-    /// All of it.
+    /// The complete event as JSON.
     pub json: String,
 }
 
-/// What somebody says happened.
+/// Something that a person noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
-    /// When, seconds since the Unix epoch.
+    /// When it happened, seconds since the Unix epoch.
     pub at: i64,
-    /// Words of the annotation.
+    /// Text of the annotation.
     pub text: String,
-    /// It is about the series that have all these tags.
+    /// The annotation concerns the series that have all these tags.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn put_event(connection: &Connection, event: &StoredEvent) -> Result<
         .map_err(StoreError::sqlite("store an event"))
 }
 
-/// Those from `from` on and before `until`, and outages that began before and lasted until then; the last one first.
+/// Events in `from..until`, latest first, including outages that began before and lasted until then.
 pub(super) fn events(
     connection: &Connection,
     from: i64,

@@ -1,8 +1,9 @@
 //! The monitor's store, one SQLite file: series, rollups, events, annotations.
 //!
 //! In: samples by series, and how far each raw file is folded in. Out: rollups by series, step and period. One
-//! connection writes ([`Store`]), any number read ([`StoreReader`]), and none holds a lock for long. Raw samples are in
-//! files next to the store. As far as these go back, everything except annotations and events can be rebuilt from them.
+//! connection writes ([`Store`]), any number read ([`StoreReader`]), and no connection holds a lock for long. Raw
+//! samples are in files next to the store. As far back as these files go, everything except annotations and events can
+//! be rebuilt from them.
 
 mod closing;
 mod error;
@@ -27,7 +28,7 @@ pub use reader::{RollupAt, StoreReader};
 pub use retention::{Retained, Retention};
 pub use writer::{Flushed, Folded, Store};
 
-/// The number that a series has in a store, from 1.
+/// Number of a series in a store, from 1.
 pub type SeriesId = u32;
 
 /// Identity and labels of a series.
@@ -35,11 +36,11 @@ pub type SeriesId = u32;
 pub struct SeriesLabels {
     /// Name of its target.
     pub target: String,
-    /// Its way to connect, as axes are written: "tls=1.2 family=6".
+    /// Its way to connect, in the syntax of axes: "tls=1.2 family=6".
     pub variant: String,
     /// Name of the vantage point; empty if it has none.
     pub place: String,
-    /// Name of its variant, for people: "TLS 1.2, IPv6".
+    /// Readable name of its variant: "TLS 1.2, IPv6".
     pub variant_label: String,
     /// URL, without secrets.
     pub url: String,
@@ -47,7 +48,7 @@ pub struct SeriesLabels {
     pub tags: BTreeMap<String, String>,
 }
 
-/// A period that samples are summed up over.
+/// Length of the periods that samples are summed up over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// A minute.
@@ -59,10 +60,10 @@ pub enum Step {
 }
 
 impl Step {
-    /// Every step, the finest first.
+    /// Every step, finest first.
     pub const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
 
-    /// How long it is.
+    /// Length of the step in seconds.
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Minute => 60,
@@ -88,39 +89,40 @@ impl Step {
         }
     }
 
-    /// The number of the period that a moment lies in, seconds since the Unix epoch.
+    /// The number of the period that contains a moment, given in seconds since the Unix epoch.
     pub const fn number(self, unix_seconds: i64) -> i64 {
         unix_seconds.div_euclid(self.seconds())
     }
 }
 
-/// The largest number of a period that has a key of its own.
+/// The largest period number with a key of its own.
 const MOST_NUMBER: i64 = i32::MAX as i64;
 
-/// The key of a row in the order of time: minutes and marks of open periods. What comes together is together, so that a
-/// flush of 2,000 series appends to 80 pages. In the order of series it would touch 2,000.
+/// Key of a row ordered by time: minutes and marks of open periods. Rows written together are adjacent, so a flush of
+/// 2,000 series appends to 80 pages. Ordered by series it would touch 2,000 pages.
 fn time_key(number: i64, series: SeriesId) -> i64 {
     number.clamp(0, MOST_NUMBER) << 32 | i64::from(series)
 }
 
-/// The number and the series in a key in the order of time.
+/// The period number and the series of a key ordered by time.
 fn in_time_key(key: i64) -> (i64, SeriesId) {
     (key >> 32, SeriesId::try_from(key & 0xffff_ffff).unwrap_or(SeriesId::MAX))
 }
 
-/// The key of a row of hours or days, ordered by series: they are read by series, a year of hours (8,760) at once. The
-/// price is paid at writing: 2,000 series write a page of 8 kB each, twice an hour, which is 0.5 MB a minute next to
-/// 3.7 MB of raw samples.
+/// Key of a row of hours or days, ordered by series, because reads take one series at a time: a year of hours (8,760)
+/// at once.
+///
+/// Writes pay for it: 2,000 series write a page of 8 kB each, twice an hour, which is 0.5 MB a minute next to 3.7 MB of
+/// raw samples.
 fn series_key(series: SeriesId, number: i64) -> i64 {
     i64::from(series) << 32 | number.clamp(0, MOST_NUMBER)
 }
 
-/// The number in a key in the order of series.
+/// The period number of a key ordered by series.
 const fn in_series_key(key: i64) -> i64 {
     key & 0xffff_ffff
 }
 
-/// The key of a rollup.
 fn key(step: Step, series: SeriesId, number: i64) -> i64 {
     match step {
         Step::Minute => time_key(number, series),

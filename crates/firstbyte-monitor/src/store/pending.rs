@@ -1,4 +1,4 @@
-//! Rollups on their way to the store, in memory.
+//! Rollups in memory that wait to be written to the store.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::rollup::Rollup;
 pub struct PendingRollups(pub(super) BTreeMap<(i64, SeriesId), Rollup>);
 
 impl PendingRollups {
-    /// Counts all of `rollup`, of samples of `series` that began in the minute of `unix_ns`.
+    /// Adds `rollup` to the minute of `unix_ns` in `series`.
     pub fn add(&mut self, series: SeriesId, unix_ns: u64, rollup: &Rollup) {
         self.minute(series, unix_ns).merge(rollup);
     }
 
-    /// Counts all of `others`.
+    /// Adds all rollups of `others`.
     pub fn add_all(&mut self, others: Self) {
         if self.is_empty() {
             *self = others;
@@ -26,17 +26,17 @@ impl PendingRollups {
         }
     }
 
-    /// How many there are.
+    /// Number of rollups.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rollups.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Forgets all.
+    /// Removes all rollups.
     pub fn clear(&mut self) {
         self.0.clear();
     }

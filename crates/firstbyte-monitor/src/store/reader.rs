@@ -1,6 +1,6 @@
-//! Reading: series, rollups by step and period, events. Each answer is one short look at the store.
+//! Reading: series, rollups by step and period, and events. Each answer takes one short look at the store.
 //!
-//! Hours and days that are not closed have no rows of their own: they are summed up from what they are made of.
+//! Hours and days that are not closed have no rows of their own: the reader sums them up from their finer rollups.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub struct StoreReader {
     values: HashMap<u64, (MonitoredFact, String)>,
     /// Whether to read facts, which take most of the time of reading thousands of rollups.
     with_facts: bool,
-    /// Rows that could not be read since it was opened.
+    /// Damaged rows seen since the reader was opened.
     damaged: u64,
 }
 
@@ -38,31 +38,32 @@ impl StoreReader {
     /// Opens the store at `path`.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read.
+    /// If the store does not exist or cannot be read.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = schema::open_to_read(path)?;
         Ok(Self { connection, values: HashMap::new(), with_facts: true, damaged: 0 })
     }
 
-    /// The same, whose rollups have no facts.
+    /// Makes this reader return rollups without facts.
     #[must_use]
     pub fn without_facts(self) -> Self {
         Self { with_facts: false, ..self }
     }
 
-    /// Every series that the store has known.
+    /// Every series that the store has ever had.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn series(&self) -> Result<Vec<(SeriesId, SeriesLabels)>, StoreError> {
         all_series(&self.connection)
     }
 
-    /// The rollups of `series` whose periods begin from `from` on and before `until`, seconds since the Unix epoch, in
-    /// their order; with the histograms of `wanted` alone.
+    /// The rollups of `series` whose periods begin in `from..until`, seconds since the Unix epoch, in order of time.
+    ///
+    /// Only the histograms of `wanted` measures are restored.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn rollups(
         &mut self,
         series: SeriesId,
@@ -88,10 +89,10 @@ impl StoreReader {
         Ok(found)
     }
 
-    /// The sum of all of them, by the coarsest steps that the period is made of.
+    /// The sum of all rollups of a period, read in the coarsest steps that the period consists of.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn sum(
         &mut self,
         series: SeriesId,
@@ -111,7 +112,7 @@ impl StoreReader {
     /// Start of the oldest rollup of `step` in any series; `None` if the store has none.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn oldest(&self, step: Step) -> Result<Option<i64>, StoreError> {
         let first_in = |table: &str| -> rusqlite::Result<Option<i64>> {
             let sql = format!("SELECT min(key) FROM {table}");
@@ -134,7 +135,7 @@ impl StoreReader {
         read().map_err(StoreError::sqlite("read rollups"))
     }
 
-    /// The number of the oldest row of hours or days, series by series: the first row of each is its oldest.
+    /// The number of the oldest row of hours or days. Goes series by series, as the first row of each is its oldest.
     fn oldest_closed(&self, step: Step) -> rusqlite::Result<Option<i64>> {
         let sql = format!("SELECT min(key) FROM {} WHERE key >= ?1", step.table());
         let mut first = self.connection.prepare_cached(&sql)?;
@@ -153,29 +154,28 @@ impl StoreReader {
         Ok(oldest)
     }
 
-    /// Events of a period, among them outages that began before it and had not ended by then; the last one first.
+    /// Events of a period, latest first, including outages that began before it and had not ended by then.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn events(&self, from: i64, until: i64) -> Result<Vec<StoredEvent>, StoreError> {
         events::events(&self.connection, from, until)
     }
 
-    /// What people say happened in a period.
+    /// Annotations of a period.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn annotations(&self, from: i64, until: i64) -> Result<Vec<Annotation>, StoreError> {
         events::annotations(&self.connection, from, until)
     }
 
-    /// Rollups that were asked for and are damaged.
+    /// Number of requested rollups that were damaged.
     pub const fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// Bodies with the numbers of the periods that they are of, in their order. A period that is not closed has
-    /// several.
+    /// Stored rollups with the numbers of their periods, in order. A period that is not closed has several.
     fn bodies(
         &self,
         series: SeriesId,
@@ -185,7 +185,7 @@ impl StoreReader {
     ) -> rusqlite::Result<Vec<(i64, Vec<u8>)>> {
         let number = |seconds: i64| -(-seconds.max(0)).div_euclid(step.seconds());
         let numbers = number(from)..number(until);
-        // One state of the store: between two, an hour may be closed.
+        // Read one state of the store: an hour may be closed between two reads.
         let snapshot = self.connection.unchecked_transaction()?;
         let mut found = Vec::new();
         match step {
@@ -216,7 +216,7 @@ impl StoreReader {
         Ok(found)
     }
 
-    /// Rows of hours or days, which are neighbours.
+    /// Adds rows of hours or days, which are adjacent in the table.
     fn put_closed(
         &self,
         step: Step,
@@ -253,7 +253,6 @@ impl StoreReader {
         })
     }
 
-    /// Which hours or days of `series` are open.
     fn open_periods(
         &self,
         table: &str,
@@ -297,8 +296,10 @@ const fn finer(number: i64, each: i64) -> Range<i64> {
     number * each..(number + 1) * each
 }
 
-/// Calls `found` with the rows of `series` in a table in the order of time. `sql` gives the first row between two keys,
-/// so a gap of months takes one step; a year of minutes takes 525,600, each about 3 µs.
+/// Calls `found` with the rows of `series` in a table ordered by time. `sql` returns the first row between two keys, so
+/// a gap of months takes one step.
+///
+/// A year of minutes takes 525,600 steps of about 3 µs each.
 fn each_of_series(
     connection: &Connection,
     sql: &str,
@@ -321,7 +322,7 @@ fn each_of_series(
     Ok(())
 }
 
-/// The period from `from` to `until` in whole days, hours and minutes, which it is rounded to.
+/// Splits the period from `from` to `until`, rounded to minutes, into whole days, hours and minutes.
 fn pieces(from: i64, until: i64) -> Vec<(Step, i64, i64)> {
     let up = |seconds: i64, step: Step| -(-seconds).div_euclid(step.seconds()) * step.seconds();
     let down = |seconds: i64, step: Step| seconds.div_euclid(step.seconds()) * step.seconds();
@@ -382,7 +383,6 @@ pub(super) fn fact_values(
     read().map_err(StoreError::sqlite("read values of facts"))
 }
 
-/// The body at `key`, if there is one.
 pub(super) fn body_at(
     connection: &Connection,
     step: Step,

@@ -1,34 +1,35 @@
-//! Deletion of old rollups, a few at a time so that nothing waits for it.
+//! Deletes old rollups, a few at a time so that nothing has to wait.
 //!
-//! Minutes of an hour that is not closed stay, and so do hours of a day that is not closed. An hour is kept at least as
-//! long as its minutes, because its row shows that they have been summed up.
+//! Minutes of an open hour and hours of an open day are not deleted. An hour is kept at least as long as its minutes,
+//! because its row shows that they have been summed up.
 
 use rusqlite::params;
 
 use super::closing::{HOURS_OF_DAY, MINUTES_OF_HOUR, oldest_open};
 use super::{SeriesId, Step, Store, StoreError, in_series_key, series_key, time_key};
 
-/// Rows that one step deletes, at most.
+/// Most rows deleted in one step.
 const ROWS: i64 = 2_000;
-/// Pages that one step gives back to the file system, at most.
+/// Most pages returned to the file system in one step.
 const PAGES: i64 = 256;
-/// Pages that stay free for rows to come. Deleting and writing keep pace, so to give back every page moves as many,
+/// Pages kept free for future rows. Deleting and writing keep pace, so returning every page would move as many pages
 /// each time.
 const FREE_PAGES: i64 = 2_048;
 
-/// For how long rollups are kept, in seconds; absent is for good.
+/// How long rollups are kept, in seconds; `None` keeps them forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Of a minute.
+    /// Rollups of minutes.
     pub minutes: Option<i64>,
-    /// Of an hour; where minutes are kept longer, as long as they.
+    /// Rollups of hours, kept at least as long as minutes.
     pub hours: Option<i64>,
-    /// Of a day; where hours are kept longer, as long as they.
+    /// Rollups of days, kept at least as long as hours.
     pub days: Option<i64>,
 }
 
 impl Retention {
-    /// Periods of a step that begin before this, seconds since the Unix epoch, are old at `now`; none are without.
+    /// Periods of `step` that begin before this time (seconds since the Unix epoch) are old at `now`; `None` if no
+    /// period is old.
     fn oldest_kept(&self, step: Step, now: i64) -> Option<i64> {
         let finer = [self.minutes, self.hours, self.days];
         let kept = match step {
@@ -46,12 +47,12 @@ impl Default for Retention {
     }
 }
 
-/// What a step of it did.
+/// Result of one step of deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// Rollups deleted.
+    /// Number of deleted rollups.
     pub deleted: u64,
-    /// There may be more to delete.
+    /// Whether there may be more to delete.
     pub unfinished: bool,
 }
 
@@ -59,7 +60,7 @@ impl Store {
     /// Deletes some of the rollups that are older than `retention` at `now` (seconds since the Unix epoch).
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the store cannot be written.
     pub fn retain(&self, retention: &Retention, now: i64) -> Result<Retained, StoreError> {
         let mut retained = Retained::default();
         for step in Step::ALL {
@@ -67,7 +68,7 @@ impl Store {
             let failed = StoreError::sqlite("delete old rollups");
             let oldest = step.number(oldest);
             retained.deleted += self.delete_before(step, oldest).map_err(failed)?;
-            // Finer rollups go first.
+            // Finer rollups are deleted first.
             if retained.deleted >= ROWS as u64 {
                 retained.unfinished = true;
                 break;
@@ -94,7 +95,7 @@ impl Store {
         }
     }
 
-    /// The oldest ones are together.
+    /// The table is ordered by time, so old rows are adjacent.
     fn delete_minutes_before(&self, oldest: i64) -> rusqlite::Result<u64> {
         const LAST: &str = "SELECT max(key) FROM (SELECT key FROM rollup_minute WHERE key < ?1 \
                             ORDER BY key LIMIT ?2)";
@@ -107,7 +108,7 @@ impl Store {
         Ok(delete.execute([last])? as u64)
     }
 
-    /// Series by series: the old ones of each are together.
+    /// Goes series by series: the old rows of each are adjacent.
     fn delete_closed_before(&self, step: Step, oldest: i64) -> rusqlite::Result<u64> {
         let table = step.table();
         let connection = self.connection();
@@ -116,7 +117,7 @@ impl Store {
         let mut first =
             connection.prepare_cached(&format!("SELECT min(key) FROM {table} WHERE key >= ?1"))?;
         let (mut series, mut deleted): (SeriesId, u64) = (0, 0);
-        // The first rollup of each series says whether there is anything to delete.
+        // The first rollup of a series shows whether there is anything to delete.
         while let Some(next) =
             first.query_row([series_key(series, 0)], |row| row.get::<_, Option<i64>>(0))?
         {

@@ -1,4 +1,4 @@
-//! The tables, and how a connection is set up. Documented in `docs/formats.md`, "The monitor's store".
+//! The tables, and the setup of a connection. Documented in `docs/formats.md`, "The monitor's store".
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,12 +9,12 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Of the tables. A store of an earlier one is brought up to it, step by step.
+/// Version of the tables. An older store is migrated step by step.
 pub(super) const SCHEMA_VERSION: i64 = 1;
-/// How long another process is waited for that writes, or recovers, the same store.
+/// How long to wait for another process that writes or recovers the same store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What brings a store of version n to n + 1.
+/// Migration from version n to n + 1, by n.
 const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
     CREATE TABLE series (
         id INTEGER PRIMARY KEY,
@@ -60,7 +60,7 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
 
 /// Opens a store for writing, and creates it if it does not exist.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
-    // Its owner's alone, as raw files are: SQLite's other files follow this one.
+    // Readable only by its owner, as raw files are. SQLite gives its other files the same permissions.
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -71,16 +71,16 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path).map_err(failed)?;
     let set = |connection: &Connection| {
         connection.busy_timeout(PATIENCE)?;
-        // These two hold for files that have no table yet.
+        // These two settings take effect only before the first table is created.
         connection.pragma_update(None, "page_size", 8_192)?;
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        // What a power cut takes of rollups is made again from raw samples, which are synced.
+        // Rollups lost in a power cut are rebuilt from raw samples, which are synced.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "cache_size", -32_768)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // Once a minute by hand; earlier where the log has grown to 32 MB. A page that is written in each flush of a
-        // minute is then written to the file once.
+        // The writer checkpoints once a minute; SQLite does so earlier if the log has grown to 32 MB. A page written in
+        // each flush of a minute is then written to the file only once.
         connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)
     };
@@ -89,7 +89,6 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A connection that reads alone.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     use rusqlite::OpenFlags;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

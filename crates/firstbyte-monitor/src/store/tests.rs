@@ -31,7 +31,7 @@ fn at(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap() * 1_000_000_000
 }
 
-/// Closes all that is over at `now`; how many hours and days that were.
+/// Closes everything that is over at `now` and returns the number of closed hours and days.
 fn close_all(store: &mut Store, now: i64) -> u64 {
     let mut all = 0;
     loop {
@@ -133,7 +133,7 @@ fn what_is_old_goes_in_steps() {
     store.flush(&[]).unwrap();
     let retention = Retention { minutes: Some(3_600), ..Retention::default() };
     let now = NOW + 1_500 * 60;
-    // Hours are made of them.
+    // Hours are made from the kept minutes.
     assert_eq!(store.retain(&retention, now).unwrap(), Retained::default());
     close_all(&mut store, now);
     let mut deleted = Vec::new();
@@ -238,7 +238,7 @@ fn a_later_version_is_left_alone() {
     assert!(StoreReader::open(&fixture.path).is_err());
 }
 
-/// As when another process holds it for longer than one waits.
+/// Another process holds the lock for longer than the busy timeout.
 #[test]
 fn a_flush_that_fails_keeps_what_was_counted() {
     let fixture = Fixture::new();
@@ -288,7 +288,8 @@ fn whole_rollups_of_a_step_stand_in_place_of_what_is_there() {
     assert_eq!(all(&mut reader, Step::Minute)[0].rollup.samples, 2);
 }
 
-/// Looks are the same whether hours and days are closed or not, and each sample counts once, whenever it comes.
+/// Reads return the same whether hours and days are closed or not, and each sample counts once, however late it
+/// arrives.
 #[test]
 fn hours_and_days_are_the_same_before_and_after_they_are_closed() {
     const DAY: i64 = 86_400;
@@ -309,11 +310,11 @@ fn hours_and_days_are_the_same_before_and_after_they_are_closed() {
     store.flush(&[]).unwrap();
     let before = looks();
     assert_eq!((before[1].len(), before[2].clone()), (48, vec![(0, 206), (DAY, 206)]));
-    // One hour is over, and not for long enough; then for long enough.
+    // One hour is over, first not for long enough, then for long enough.
     assert_eq!(close_all(&mut store, NOW + 3_600), 0);
     assert_eq!(close_all(&mut store, NOW + 3_900), 2);
     assert_eq!(looks(), before);
-    // The rest of the first day, what closes it, and the next hour.
+    // The rest of the first day, the day itself, and the next hour.
     assert_eq!(close_all(&mut store, NOW + DAY + 3_900), 2 * 24 + 2);
     assert_eq!(looks(), before);
     let rows = |table: &str| -> i64 {
@@ -321,7 +322,7 @@ fn hours_and_days_are_the_same_before_and_after_they_are_closed() {
         store.connection().query_row(&sql, [], |row| row.get(0)).unwrap()
     };
     assert_eq!((rows("rollup_hour"), rows("rollup_day"), rows("open_day")), (50, 2, 2));
-    // Late ones: of a closed day, of a closed hour of an open day, of an hour that nobody knew, of an open hour.
+    // Late samples: of a closed day, a closed hour of an open day, an hour without a row, and an open hour.
     for (seconds, id) in [(60, ids[0]), (DAY + 60, ids[0]), (-DAY, ids[1]), (DAY + 8_000, ids[1])] {
         store.add_rollup(id, at(NOW + seconds), &sample(20, "TLSv1.3"));
     }
@@ -342,7 +343,7 @@ fn hours_and_days_are_the_same_before_and_after_they_are_closed() {
     assert_eq!(reader.oldest(Step::Hour).unwrap(), Some(NOW - DAY));
 }
 
-/// A file of raw samples was summed up in part; the rest comes when its minutes are gone.
+/// Only a part of a raw file was summed up; the rest arrives when its minutes have been deleted.
 #[test]
 fn samples_that_come_after_their_minutes_went_are_added_to_what_is_kept() {
     const DAY: i64 = 86_400;
@@ -360,7 +361,7 @@ fn samples_that_come_after_their_minutes_went_are_added_to_what_is_kept() {
     };
     add(&mut store, 30);
     close_all(&mut store, now);
-    // Hours are kept for as long as minutes, whatever is asked for.
+    // Hours are kept at least as long as minutes, whatever the settings say.
     retain(&store, &Retention { minutes: None, ..retention });
     assert_eq!(samples_of(&fixture.path, id, Step::Hour), [(0, 1)]);
     retention.hours = None;
@@ -389,7 +390,7 @@ fn hours_of_a_time_to_come_are_closed() {
         store.add_rollup(id, at(NOW + seconds), &sample(20, "TLSv1.3"));
     }
     store.flush(&[]).unwrap();
-    // The hour of now stays open.
+    // The current hour stays open.
     assert_eq!(close_all(&mut store, NOW + 60), 2);
     let days = [(0, 1), (730 * 86_400, 1)];
     assert_eq!(samples_of(&fixture.path, id, Step::Day), days);

@@ -1,8 +1,8 @@
 //! Writing: samples are summed up in memory, and a flush adds the sums to the store in one transaction.
 //!
-//! The same transaction says how far each raw file is folded in. So every sample counts once after a crash: samples
-//! that the store lacks are read again from the raw files. Only minutes are written; hours and days are summed up from
-//! them when they are over ([`super::closing`]).
+//! The same transaction records how far each raw file is folded in, so every sample counts once after a crash: samples
+//! missing from the store are read again from the raw files. Only minutes are written. Hours and days are summed up
+//! from them when they are over ([`super::closing`]).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,25 +23,25 @@ use crate::rollup::{MonitoredFact, Rollup};
 /// Interval of checkpoints of the write-ahead log. A long log is checkpointed earlier.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
-/// How far a raw file is folded in.
+/// How much of a raw file is folded into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folded {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// Up to which byte.
+    /// Number of bytes folded in, from the start of the file.
     pub bytes: u64,
 }
 
-/// What a flush came to.
+/// Result of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
     /// Rollups of minutes written.
     pub written: u64,
-    /// Damaged rollups in the store: they start again from the additions.
+    /// Damaged rollups found in the store. They were replaced by the added samples.
     pub damaged: u64,
 }
 
-/// The one connection that writes a store.
+/// The only connection that writes a store.
 pub struct Store {
     path: PathBuf,
     pub(super) connection: Connection,
@@ -99,7 +99,7 @@ impl Store {
     /// Opens the store at `path`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be opened; see [`StoreError::is_corrupt`].
+    /// If the store cannot be opened; see [`StoreError::is_corrupt`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = schema::open_to_write(path)?;
         let (path, values, open) = (path.to_owned(), Values::default(), PendingRollups::default());
@@ -107,10 +107,10 @@ impl Store {
         Ok(Self { path, connection, values, values_are_known: false, open, checkpointed })
     }
 
-    /// Moves a store that cannot be read, with what belongs to it, out of the way: `store.sqlite.corrupt-STAMP`.
+    /// Renames an unreadable store and its companion files to `store.sqlite.corrupt-STAMP`.
     ///
     /// # Errors
-    /// When it cannot be moved.
+    /// If the store cannot be renamed.
     pub fn move_aside(path: &Path, stamp: &str) -> Result<PathBuf, StoreError> {
         let beside = |ending: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -123,7 +123,7 @@ impl Store {
         for ending in ["-wal", "-shm"] {
             let mut to = aside.as_os_str().to_owned();
             to.push(ending);
-            // The file may not exist.
+            // This companion file may not exist.
             let _ = std::fs::rename(beside(ending), to);
         }
         Ok(aside)
@@ -138,11 +138,11 @@ impl Store {
         &self.connection
     }
 
-    /// The numbers of series, in the order of `labels`. Those that are not known yet are added; of others the labels
-    /// are brought up to date.
+    /// Returns the numbers of series, in the order of `labels`. Adds unknown series and updates the labels of known
+    /// ones.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the store cannot be written.
     pub fn enrol(&mut self, labels: &[SeriesLabels]) -> Result<Vec<SeriesId>, StoreError> {
         let known = all_series(&self.connection)?;
         type Name = (String, String, String);
@@ -182,27 +182,27 @@ impl Store {
         enrol(&mut self.connection).map_err(StoreError::sqlite("add series to the store"))
     }
 
-    /// Counts `taken`, a sample of `series` that began at `unix_ns`. It is in the store after the next flush.
+    /// Counts `taken`, a sample of `series` that began at `unix_ns`. The next flush writes it to the store.
     pub fn add(&mut self, series: SeriesId, unix_ns: u64, taken: &Taken) {
         self.open.minute(series, unix_ns).add(taken);
     }
 
-    /// Counts all of `rollup` as of a minute.
+    /// Adds `rollup` to the minute of `unix_ns`.
     pub fn add_rollup(&mut self, series: SeriesId, unix_ns: u64, rollup: &Rollup) {
         self.open.add(series, unix_ns, rollup);
     }
 
-    /// Counts all of `rollups`.
+    /// Adds all `rollups` to those that wait for the next flush.
     pub fn add_pending(&mut self, rollups: PendingRollups) {
         self.open.add_all(rollups);
     }
 
-    /// Rollups that wait for the next flush.
+    /// Number of rollups that wait for the next flush.
     pub fn pending(&self) -> usize {
         self.open.len()
     }
 
-    /// Forgets what waits for the next flush.
+    /// Drops all rollups that wait for the next flush.
     pub fn discard_pending(&mut self) {
         self.open.clear();
     }
@@ -210,7 +210,7 @@ impl Store {
     /// Writes the sums since the last flush, and how far raw files are folded in.
     ///
     /// # Errors
-    /// When the store cannot be written. Then nothing is written, and the sums wait for the next flush.
+    /// If the store cannot be written. Then nothing is written, and the sums wait for the next flush.
     pub fn flush(&mut self, folded: &[Folded]) -> Result<Flushed, StoreError> {
         self.know_values()?;
         let (open, values) = (&self.open, &mut self.values);
@@ -241,7 +241,7 @@ impl Store {
                 Ok(flushed)
             }
             Err(source) => {
-                // Numbers that were given are gone with the transaction.
+                // The rollback also removed the numbers given to new values.
                 self.values_are_known = false;
                 Err(StoreError::Sqlite { what: "write rollups", source })
             }
@@ -252,7 +252,7 @@ impl Store {
     /// epoch). Other steps stay. For stores that are not made from samples.
     ///
     /// # Errors
-    /// When the store cannot be written. Then none of the rollups is.
+    /// If the store cannot be written. Then no rollup is replaced.
     pub fn put_rollups<'a>(
         &mut self,
         step: Step,
@@ -293,10 +293,10 @@ impl Store {
         Ok(())
     }
 
-    /// How far raw files are folded in.
+    /// How far each raw file is folded in.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the store cannot be read.
     pub fn folded(&self) -> Result<Vec<Folded>, StoreError> {
         let read = || {
             let mut statement = self.connection.prepare_cached("SELECT file, bytes FROM folded")?;
@@ -308,10 +308,10 @@ impl Store {
         read().map_err(StoreError::sqlite("read how far raw files are in the store"))
     }
 
-    /// Forgets raw files that are gone.
+    /// Removes the records of raw files that no longer exist.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the store cannot be written.
     pub fn forget_files(&self, gone: &[String]) -> Result<(), StoreError> {
         let forget = || {
             let mut statement =
@@ -321,18 +321,18 @@ impl Store {
         forget().map_err(StoreError::sqlite("forget raw files"))
     }
 
-    /// Keeps an event, or what it has become.
+    /// Stores an event, or replaces its earlier version.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the store cannot be written.
     pub fn put_event(&self, event: &StoredEvent) -> Result<(), StoreError> {
         events::put_event(&self.connection, event)
     }
 
-    /// Keeps an annotation.
+    /// Stores an annotation.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the store cannot be written.
     pub fn put_annotation(&self, annotation: &Annotation) -> Result<(), StoreError> {
         events::put_annotation(&self.connection, annotation)
     }
@@ -347,7 +347,7 @@ impl Store {
 
     /// Moves the write-ahead log into the file, as far as readers allow.
     fn checkpoint(&self, how: &str) {
-        // If it fails, the next checkpoint does it.
+        // If it fails, the next checkpoint moves the log.
         let _ = self.connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()));
     }
 }
@@ -358,13 +358,12 @@ impl Drop for Store {
     }
 }
 
-/// Begins a transaction that writes: whoever else writes is waited for, and nothing that is read in it changes
-/// meanwhile.
+/// Begins a write transaction. Waits for other writers; nothing that it reads can change meanwhile.
 pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
-/// Puts `rollup` at `key`. `body` is room for its bytes.
+/// Writes `rollup` at `key`, with `body` as a reusable buffer.
 pub(super) fn put_rollup(
     transaction: &Transaction<'_>,
     values: &mut Values,

@@ -5,7 +5,7 @@ use firstbyte_probe::probe::{Prober, Target, Visiting};
 
 use super::*;
 
-/// Takes its time; the visits that `fails` says fail.
+/// Visits that take a fixed time. `fails` decides which visits fail.
 struct Steady {
     visits: Rc<std::cell::Cell<u32>>,
     takes: Duration,
@@ -101,12 +101,12 @@ vary = []
     assert_eq!(names[10..], ["c.test, as negotiated"]);
 }
 
-/// What came, by the names of its series; fails when it has `most`.
+/// Received samples, by the names of their series. The sink fails when it has `most`.
 #[derive(Default)]
 struct Names {
     now: Vec<String>,
     came: Vec<(String, tokio::time::Instant)>,
-    /// Whether each failed, and for how much time it stands.
+    /// Whether each sample failed, and the time that it stands for.
     outcomes: Vec<(bool, Duration)>,
     most: Option<usize>,
     switched: u32,
@@ -146,7 +146,7 @@ impl WatchSink for Names {
     }
 }
 
-/// With how often each of its series was visited.
+/// A watchlist, with visit counters of its series.
 fn list(
     text: &str,
     takes: Duration,
@@ -201,7 +201,8 @@ async fn a_sink_that_fails_ends_it() {
     assert_eq!(ended, Err("full"));
 }
 
-/// One series stays, one gets other times, one goes while its samples take longer than their period, one is new.
+/// One series stays, one gets another interval, one is removed while its samples take longer than their period, and one
+/// is new.
 #[tokio::test(start_paused = true)]
 async fn another_list_is_followed_and_no_sample_of_the_old_one_is_lost() {
     let target = |name: &str, every: &str| {
@@ -234,7 +235,7 @@ async fn another_list_is_followed_and_no_sample_of_the_old_one_is_lost() {
     };
     let stays = number("stays", 0, 3_000);
     assert!((196..=202).contains(&stays), "{stays}");
-    // Its visitor is the same one.
+    // The series keeps its visitor.
     assert_eq!((counts[1].get() as usize, new_counts[2].get()), (stays, 0));
     let changed = [number("slower", 0, 1_008), number("slower", 1_008, 3_000)];
     assert!((97..=101).contains(&changed[0]) && (48..=51).contains(&changed[1]), "{changed:?}");
@@ -244,8 +245,8 @@ async fn another_list_is_followed_and_no_sample_of_the_old_one_is_lost() {
     assert!(new[0] == 0 && (97..=101).contains(&new[1]), "{new:?}");
 }
 
-/// Visits 11 to 16 fail. The second failure and the second success after them are extra samples, and the other series
-/// of the target is tried when the outage begins.
+/// Visits 11 to 16 fail. The second failure and the second success afterwards are extra samples, and the other series
+/// of the target is measured when the outage begins.
 #[tokio::test(start_paused = true)]
 async fn failures_are_tried_again_at_once_and_shares_are_of_time() {
     let text = "[defaults]\nevery = \"10s\"\njitter = \"0%\"\n[[target]]\nurl = \"https://a.test/\"\n\

@@ -1,4 +1,4 @@
-//! Webhooks: who is sent which events, and what the body says. Pure; sending them is the program's.
+//! Webhooks: which events are sent to whom, and the contents of the body. Pure; the program sends them.
 
 mod template;
 
@@ -12,7 +12,7 @@ use crate::event_state::EventState;
 
 pub use template::Template;
 
-/// States that are sent where none are given: changes that held, that they were something else, and all of outages.
+/// States sent by default: confirmed and withdrawn changes, and all states of outages.
 pub const USUAL_STATES: [EventState; 5] = [
     EventState::Confirmed,
     EventState::Withdrawn,
@@ -21,40 +21,40 @@ pub const USUAL_STATES: [EventState; 5] = [
     EventState::Flapping,
 ];
 
-/// A webhook, as it was configured. Its files are named from the configuration's directory.
+/// Configuration of a webhook. Relative paths start at the configuration's directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebhookSettings {
-    /// Where events are posted: its path may let somebody in.
+    /// URL that events are posted to. Secret, because its path may hold a token.
     pub url: Secret<Target>,
-    /// Its host and port, which may be shown.
+    /// Host and port of the URL, which may be shown.
     pub name: String,
-    /// The key of signatures.
+    /// File with the key for signatures.
     pub secret_file: Option<PathBuf>,
-    /// Events in these are sent.
+    /// States in which events are sent.
     pub states: Vec<EventState>,
-    /// The body; the event's JSON when absent.
+    /// Template of the body; without one, the body is the event's JSON.
     pub template: Option<Template>,
-    /// The body's type, where no header says otherwise.
+    /// Content type of the body, unless a header sets it.
     pub content_type: &'static str,
-    /// Further header fields.
+    /// Additional header fields.
     pub headers: Vec<(String, Secret<String>)>,
 }
 
-/// Which events a webhook is sent: each once in a state, and once more when it ended.
+/// Selects the events that a webhook receives: each once per state, and once more when it has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     states: Vec<EventState>,
-    /// Last state and end sent of each event.
+    /// Last state and end sent for each event.
     sent: HashMap<String, (EventState, Option<i64>)>,
 }
 
 impl Choice {
-    /// Events in `states`.
+    /// Selects events in `states`.
     pub fn new(states: Vec<EventState>) -> Self {
         Self { states, sent: HashMap::new() }
     }
 
-    /// Marks `event` as sent: it is older than this process.
+    /// Marks `event` as sent, because an earlier process handled it.
     pub fn know(&mut self, event: &Event) {
         self.takes(event);
     }
@@ -64,7 +64,7 @@ impl Choice {
         let Some(state) = EventState::of_event(event) else { return false };
         let now = (state, event.until());
         let before = self.sent.get(event.id());
-        // Who was not told of it needs no withdrawal.
+        // An event that was never sent needs no withdrawal.
         let concerns = state != EventState::Withdrawn || before.is_some();
         if !self.states.contains(&state) || !concerns || before == Some(&now) {
             return false;
@@ -97,7 +97,7 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    /// An outage of a shop; it has ended if `ended` is given.
+    /// An outage of a shop, which has ended if `ended` is given.
     pub(super) fn outage(id: &str, state: &str, ended: Option<&str>) -> Event {
         let mut json = json!({
             "format": "firstbyte/event", "version": 1, "kind": "outage", "id": id, "state": state,

@@ -1,14 +1,14 @@
-//! Bodies of webhooks: text with `{{NAME}}`, or `{{json NAME}}` for a string of JSON.
+//! Templates of webhook bodies: text with `{{NAME}}`, or `{{json NAME}}` for a JSON string.
 
 use serde_json::Value;
 
 use crate::detect::Event;
 
-/// What can stand in one. `docs/monitor.md`, "Webhooks", describes them.
+/// Names allowed in a template. `docs/monitor.md`, "Webhooks", describes them.
 const NAMES: [&str; 10] =
     ["sentence", "event", "kind", "id", "state", "metric", "statistic", "at", "until", "targets"];
 
-/// A template that was read, every name in it known.
+/// A parsed template that contains only known names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
@@ -19,10 +19,10 @@ enum Piece {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// What is wrong, with its line, and what to write.
+    /// What is wrong, in which line, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some((before, behind)) = rest.split_once("{{") {
@@ -47,7 +47,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// The body for `event`, which `json` is the stored form of.
+    /// The body for `event`, whose stored form is `json`.
     pub fn render(&self, event: &Event, json: &str) -> String {
         let fields: Value = serde_json::from_str(json).unwrap_or_default();
         let field = |name: &str| fields.get(name).and_then(Value::as_str);
@@ -55,7 +55,7 @@ impl Template {
             "sentence" => event.sentence(),
             "event" => json.to_owned(),
             "targets" => event.scope().targets.join(", "),
-            // An outage has other names for these.
+            // Outages have other field names for these.
             "at" => field("at").or_else(|| field("began")).unwrap_or_default().to_owned(),
             "until" => field("until").or_else(|| field("ended")).unwrap_or_default().to_owned(),
             name => field(name).unwrap_or_default().to_owned(),
@@ -107,7 +107,7 @@ mod tests {
         );
     }
 
-    /// Names of targets are not trusted: their text never acts as a template, and stays inside its JSON string.
+    /// Target names are untrusted: their text never acts as a template, and stays inside its JSON string.
     #[test]
     fn names_stay_values() {
         let targets = ["{{id}}", "\",\"state\":\"x", "a\0\n\u{1b}\u{202e}\\"];

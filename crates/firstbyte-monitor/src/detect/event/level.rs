@@ -12,9 +12,9 @@ use crate::detect::time_text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// Half of the samples take no longer.
+    /// Time that half of the samples do not exceed.
     Median,
-    /// Nine in ten take no longer.
+    /// Time that nine in ten samples do not exceed.
     P90,
     /// The share of samples that fail.
     Failures,
@@ -23,17 +23,17 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it is a share of samples, and not a time.
+    /// Whether the figure is a share of samples rather than a time.
     pub(in crate::detect) const fn is_share(self) -> bool {
         matches!(self, Self::Failures | Self::Shortfalls)
     }
 
-    /// Whether changes of both can be the same one.
+    /// Whether changes of both figures can be the same change.
     pub(in crate::detect) fn is_like(self, other: Self) -> bool {
         self == other || !(self.is_share() || other.is_share())
     }
 
-    /// The name of a share, which no metric has.
+    /// The name of a share, which belongs to no metric; `None` for times.
     pub(in crate::detect) const fn share_name(self) -> Option<&'static str> {
         match self {
             Self::Failures => Some("failures"),
@@ -54,11 +54,11 @@ impl Statistic {
 /// A change of level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LevelEvent {
-    /// [`FORMAT`](super::FORMAT).
+    /// The constant [`FORMAT`](super::FORMAT).
     pub format: String,
-    /// 1.
+    /// Always 1.
     pub version: u32,
-    /// Stays the same for as long as the event is told.
+    /// Identity of the event, which never changes.
     pub id: String,
     /// Its state: provisional, confirmed or withdrawn.
     pub state: State,
@@ -66,65 +66,66 @@ pub struct LevelEvent {
     pub metric: String,
     /// The figure that changed.
     pub statistic: Statistic,
-    /// The level before, nanoseconds; of failures and shortfalls a share.
+    /// The level before and after. Times are in nanoseconds; failures and shortfalls are shares.
     #[serde(flatten)]
     pub size: Size,
-    /// Since when.
+    /// Time of the change.
     #[serde(with = "time_text")]
     pub at: i64,
-    /// Not before the first, not after the second.
+    /// Earliest and latest possible time of the change.
     #[serde(with = "time_text::pair")]
     pub at_between: [i64; 2],
-    /// When the level of before came back, where it did.
+    /// When the former level came back, if it did.
     #[serde(with = "time_text::maybe", default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
-    /// What explains it: facts first, then parts of the time.
+    /// What explains the change: facts first, then parts of the time.
     pub cause: Vec<Cause>,
-    /// Facts that changed at the time, and explain nothing of it.
+    /// Facts that changed at the same time but explain nothing of the change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_changed: Vec<Cause>,
-    /// Where.
+    /// Targets and series that changed.
     pub scope: Scope,
     /// Samples before and after, of all series.
     pub samples: Samples,
-    /// The series that show it, as the store calls them.
+    /// Numbers in the store of the series that show the change.
     pub series: Vec<u64>,
-    /// What people noted at that time.
+    /// Annotations from about that time.
     #[serde(default)]
     pub annotations: Vec<String>,
 }
 
-/// How large it is. Times are whole nanoseconds, failures and shortfalls shares of all samples.
+/// Size of the change. Times are whole nanoseconds, failures and shortfalls are shares of all samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Size {
-    /// Of times.
+    /// Change of a time.
     Time {
         /// The level before.
         before_ns: i64,
         /// The level after.
         after_ns: i64,
-        /// After less before.
+        /// After minus before.
         difference_ns: i64,
-        /// Of the difference, 95 %.
+        /// 95 % interval of the difference.
         interval_ns: [i64; 2],
     },
-    /// Of failures and shortfalls.
+    /// Change of a share of failures or shortfalls.
     Share {
         /// The share before.
         before: f64,
         /// The share after.
         after: f64,
-        /// After less before.
+        /// After minus before.
         difference: f64,
-        /// Of the difference, 95 %.
+        /// 95 % interval of the difference.
         interval: [f64; 2],
     },
 }
 
 impl LevelEvent {
-    /// "Time to first byte at shop, IPv6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …". Values of
-    /// tags and facts are as they came: whoever prints it on a terminal escapes them.
+    /// "Time to first byte at shop, IPv6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …".
+    ///
+    /// Values of tags and facts are not escaped: callers that print the sentence on a terminal must escape them.
     pub fn sentence(&self) -> String {
         let mut text = phrase(&self.metric).to_owned();
         text.push_str(self.statistic.phrase());
@@ -153,7 +154,7 @@ impl LevelEvent {
 }
 
 impl Size {
-    /// `after − before`, in nanoseconds or as a share.
+    /// After minus before, in nanoseconds or as a share.
     pub const fn difference(&self) -> f64 {
         match self {
             Self::Time { difference_ns, .. } => *difference_ns as f64,
@@ -189,7 +190,7 @@ fn signed(value: f64, digits: usize) -> String {
     format!("{sign}{:.digits$}", value.abs())
 }
 
-/// What a metric is called at the beginning of a sentence.
+/// Name of a metric at the beginning of a sentence.
 fn phrase(metric: &str) -> &str {
     match metric {
         "ttfb" => "Time to first byte",
@@ -200,7 +201,7 @@ fn phrase(metric: &str) -> &str {
     }
 }
 
-/// The cause in words: the fact, and what it did to round trips or parts.
+/// The cause in words: the fact, and its effect on round trips or parts.
 fn cause_phrase(causes: &[Cause]) -> Option<String> {
     let facts = causes.iter().filter_map(|cause| match cause {
         Cause::Fact { fact, before, after } => {
@@ -237,7 +238,7 @@ fn trips(difference: f64) -> String {
     }
 }
 
-/// "TLSv1.2 → TLSv1.3", or shares where values are mixed.
+/// Formats as "TLSv1.2 → TLSv1.3", or as shares if values are mixed.
 fn shares(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> String {
     let most = |shares: &BTreeMap<String, f64>| {
         let found = shares.iter().max_by(|a, b| a.1.total_cmp(b.1));

@@ -1,4 +1,4 @@
-//! Events, as they are told, stored and sent. `docs/formats.md` has every field.
+//! Events, as they are reported, stored and sent. `docs/formats.md` describes every field.
 
 mod level;
 mod outage;
@@ -13,7 +13,7 @@ use super::level::Certainty;
 pub use level::{LevelEvent, Size, Statistic};
 pub use outage::{FailureName, OutageEvent, OutageState};
 
-/// What the field `format` of an event says.
+/// Value of the field `format` of an event.
 pub const FORMAT: &str = "firstbyte/event";
 
 /// Something that happened.
@@ -27,7 +27,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Stays the same for as long as the event is told.
+    /// Identity of the event, which never changes.
     pub fn id(&self) -> &str {
         match self {
             Self::Level(event) => &event.id,
@@ -43,7 +43,7 @@ impl Event {
         }
     }
 
-    /// When it began, milliseconds since the Unix epoch.
+    /// When the event began, milliseconds since the Unix epoch.
     pub const fn at(&self) -> i64 {
         match self {
             Self::Level(event) => event.at,
@@ -51,7 +51,7 @@ impl Event {
         }
     }
 
-    /// When it ended, if it did.
+    /// When the event ended, if it did.
     pub const fn until(&self) -> Option<i64> {
         match self {
             Self::Level(event) => event.until,
@@ -67,12 +67,12 @@ impl Event {
         }
     }
 
-    /// Whether it was taken back.
+    /// Whether the event was withdrawn.
     pub fn is_withdrawn(&self) -> bool {
         matches!(self, Self::Level(event) if event.state == State::Withdrawn)
     }
 
-    /// Targets, places and variants that show it.
+    /// Targets, places and variants that show the event.
     pub const fn scope(&self) -> &Scope {
         match self {
             Self::Level(event) => &event.scope,
@@ -80,7 +80,7 @@ impl Event {
         }
     }
 
-    /// The series that show it, as the store calls them.
+    /// Numbers in the store of the series that show the event.
     pub fn series(&self) -> &[u64] {
         match self {
             Self::Level(event) => &event.series,
@@ -88,7 +88,7 @@ impl Event {
         }
     }
 
-    /// What people noted at that time.
+    /// Annotations from about that time.
     pub fn annotations(&self) -> &[String] {
         match self {
             Self::Level(event) => &event.annotations,
@@ -96,7 +96,7 @@ impl Event {
         }
     }
 
-    /// The figure that it is about; of outages "failures".
+    /// The figure that the event is about; "failures" for outages.
     pub fn metric(&self) -> &str {
         match self {
             Self::Level(event) => &event.metric,
@@ -104,7 +104,8 @@ impl Event {
         }
     }
 
-    /// It in words. Values of tags and facts are as they came: whoever prints it on a terminal escapes them.
+    /// The event in words. Values of tags and facts are not escaped: callers that print it on a terminal must escape
+    /// them.
     pub fn sentence(&self) -> String {
         match self {
             Self::Level(event) => event.sentence(),
@@ -112,7 +113,7 @@ impl Event {
         }
     }
 
-    /// The word that a line begins with which tells it.
+    /// The first word of a line that reports the event.
     pub const fn heading(&self) -> &'static str {
         match self {
             Self::Level(event) => event.state.name(),
@@ -121,15 +122,15 @@ impl Event {
     }
 }
 
-/// Where a change of level is in its life.
+/// Stage in the life of a change of level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Proposed: it may be withdrawn.
+    /// Proposed: the change may be withdrawn.
     Provisional,
-    /// It held.
+    /// The change lasted.
     Confirmed,
-    /// It went away before it was confirmed, or was something else.
+    /// The change vanished before it was confirmed, or was something else.
     Withdrawn,
 }
 
@@ -153,7 +154,7 @@ impl From<Certainty> for State {
     }
 }
 
-/// Something that changed with it.
+/// Something that changed together with the figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cause {
@@ -161,24 +162,24 @@ pub enum Cause {
     Fact {
         /// Name of the fact, as in rollups.
         fact: String,
-        /// Before.
+        /// Shares before.
         before: BTreeMap<String, f64>,
-        /// After.
+        /// Shares after.
         after: BTreeMap<String, f64>,
     },
-    /// A part of the time: "round trips" is a number of them, all others are nanoseconds.
+    /// A part of the time. "round trips" is a number; all other parts are nanoseconds.
     Part {
         /// Its name.
         part: String,
-        /// Before: the median, of round trips the mean.
+        /// Value before: the median, or the mean of round trips.
         before: f64,
-        /// After.
+        /// Value after.
         after: f64,
     },
 }
 
 impl Cause {
-    /// What it is: the fact's name, or the part's.
+    /// Name of the fact or part.
     pub fn name(&self) -> &str {
         match self {
             Self::Fact { fact, .. } => fact,
@@ -187,12 +188,12 @@ impl Cause {
     }
 }
 
-/// How many of how many.
+/// How many of how many series show an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quorum {
-    /// That show it.
+    /// Number that shows it.
     pub seen: usize,
-    /// That could.
+    /// Number that could show it.
     pub of: usize,
 }
 
@@ -201,20 +202,20 @@ pub struct Quorum {
 pub struct Scope {
     /// Targets that show it, by name.
     pub targets: Vec<String>,
-    /// Of how many that are measured.
+    /// Number of measured targets.
     pub of: usize,
-    /// The fewest tags that tell the series that show it from those that do not.
+    /// The fewest tags that distinguish the series that show it from those that do not.
     pub tags: BTreeMap<String, String>,
-    /// Of the series with these targets and tags, how many show it, by the tags that they are told apart by; "series"
-    /// is all.
+    /// How many of the series with these targets and tags show it, for each tag that distinguishes them; "series"
+    /// counts all.
     pub quorum: BTreeMap<String, Quorum>,
 }
 
-/// Of how many samples it is known.
+/// Number of samples that an event is based on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
-    /// Before.
+    /// Samples before.
     pub before: u64,
-    /// After.
+    /// Samples after.
     pub after: u64,
 }

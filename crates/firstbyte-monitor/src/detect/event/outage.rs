@@ -1,4 +1,4 @@
-//! An outage: from when to when, what failed, how much of the time, and where.
+//! An outage: when it began and ended, what failed, for which share of the time, and where.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::Scope;
 use crate::detect::time_text;
 
-/// Where an outage is in its life.
+/// Stage in the life of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutageState {
     /// The target is down.
     Began,
-    /// It began again soon after its end, and may do so again.
+    /// The target was down again soon after its end, and may be so again.
     Flapping,
     /// The target is up.
     Ended,
@@ -35,48 +35,48 @@ impl OutageState {
 /// An outage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutageEvent {
-    /// [`FORMAT`](super::FORMAT).
+    /// The constant [`FORMAT`](super::FORMAT).
     pub format: String,
-    /// 1.
+    /// Always 1.
     pub version: u32,
-    /// Stays the same for as long as the event is told.
+    /// Identity of the event, which never changes.
     pub id: String,
-    /// Its state.
+    /// State of the outage.
     pub state: OutageState,
     /// Start of the first failed sample.
     #[serde(with = "time_text")]
     pub began: i64,
-    /// When the first sample after it began that did not fail; absent while it lasts.
+    /// When the first sample after it began that did not fail; absent while the outage lasts.
     #[serde(with = "time_text::maybe", default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<i64>,
-    /// None of its series is measured any more: whether the target is up is unknown.
+    /// No series of the outage is measured any more, so whether the target is up is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_longer_measured: bool,
-    /// From its begin to its end, or to the last sample.
+    /// Time from the start to the end, or to the last sample.
     pub lasted_ns: i64,
-    /// How many times it began.
+    /// How often the outage began.
     pub interruptions: u32,
-    /// The share of that time in which samples failed.
+    /// Share of that time in which samples failed.
     pub failed_share: f64,
-    /// The type of most failures.
+    /// Most frequent type of failure.
     pub failure: FailureName,
-    /// How many samples failed, by type.
+    /// Number of failed samples, by type.
     pub failures: BTreeMap<FailureName, u64>,
-    /// The status of most answers that were not expected.
+    /// Most frequent status among the unexpected ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Where.
+    /// Targets and series that failed.
     pub scope: Scope,
-    /// Samples that failed.
+    /// Number of samples that failed.
     pub samples: u64,
-    /// The series that failed, as the store calls them.
+    /// Numbers in the store of the series that failed.
     pub series: Vec<u64>,
-    /// What people noted at the time of its begin.
+    /// Annotations from about the time when it began.
     #[serde(default)]
     pub annotations: Vec<String>,
 }
 
-/// A type of failures, by its name in stored forms.
+/// Type of failure, stored by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureName(pub FailureType);
 
@@ -103,7 +103,7 @@ impl OutageEvent {
         }
     }
 
-    /// "shop: down from 13:28:04 to 13:36:10 (8 min 6 s), connection refused (tcp.refused), both families".
+    /// For example "shop: down from 13:28:04 to 13:36:10 (8 min 6 s), connection refused (tcp.refused), both families".
     pub fn sentence(&self) -> String {
         let mut text = self.scope.targets_phrase();
         text.push_str(&self.scope.tags_phrase());
@@ -111,7 +111,7 @@ impl OutageEvent {
         let share = self.failed_share * 100.0;
         match (self.state, self.ended) {
             (OutageState::Ended, Some(ended)) => {
-                // As the two times are printed, by seconds.
+                // The difference of the two printed times, in whole seconds.
                 let lasted = ended.div_euclid(1_000) - self.began.div_euclid(1_000);
                 let lasted = lasted_phrase(lasted * 1_000);
                 let same_day = time_text::is_same_day(self.began, ended);
@@ -182,7 +182,7 @@ impl OutageEvent {
     }
 }
 
-/// "8 min 6 s", "3 h 2 min", "2 d 4 h".
+/// Formats as "8 min 6 s", "3 h 2 min" or "2 d 4 h".
 fn lasted_phrase(milliseconds: i64) -> String {
     let seconds = (milliseconds.max(0) + 500) / 1_000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);

@@ -1,14 +1,14 @@
-//! Where something was seen, in words.
+//! Describes a scope in words.
 
 use std::fmt::Write as _;
 
 use super::{Quorum, Scope};
 
-/// Targets that are named one by one.
+/// Most targets that are named individually.
 const NAMED: usize = 3;
 
 impl Scope {
-    /// "shop", "shop and blog", "12 of 40 targets".
+    /// For example "shop", "shop and blog" or "12 of 40 targets".
     pub(super) fn targets_phrase(&self) -> String {
         match self.targets.as_slice() {
             [] => "no target".to_owned(),
@@ -23,7 +23,7 @@ impl Scope {
         }
     }
 
-    /// ", IPv6, edge sydney".
+    /// For example ", IPv6, edge sydney".
     pub(super) fn tags_phrase(&self) -> String {
         let mut text = String::new();
         for (tag, value) in &self.tags {
@@ -37,7 +37,7 @@ impl Scope {
         text
     }
 
-    /// "both families", "2 of 4 addresses": what series with these tags are told apart by.
+    /// For example "both families" or "2 of 4 addresses": the tags that differ among the series of the scope.
     pub(super) fn quorum_phrases(&self) -> Vec<String> {
         let told_apart = self.quorum.iter().filter(|(tag, _)| *tag != "series");
         let mut phrases: Vec<String> =

@@ -1,35 +1,35 @@
-//! Values without their hour of the day and their weekday, and medians of six hours of them.
+//! Removes daily and weekly patterns from values, and computes their six-hour medians.
 
 use super::{BLOCK, DAY, HOUR, Point, WEEKS};
 
-/// Fewest days for a profile of the day, and fewest values for each of its hours.
+/// Fewest days for a daily profile, and fewest values for each of its hours.
 const PROFILE: (i64, usize) = (7, 5);
-/// Fewest days to tell weekdays apart.
+/// Fewest days for a profile of weekdays.
 const WEEKDAYS: i64 = WEEKS;
 /// The profile of weekdays is subtracted if that reduces the spread of days to at most this share.
 const WEEKDAYS_MATTER: f64 = 0.6;
-/// The day farthest off is dropped for each twenty days, rounded up.
+/// One outlying day is ignored for each twenty days, rounded up.
 const OUTLYING_DAYS: usize = 20;
 /// Fewest values of a block made of hours.
 const FEWEST_HOURS: usize = 3;
 
-/// The median of six hours.
+/// The median of a six-hour block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Block {
-    /// When it begins.
+    /// When the block begins.
     pub(super) at: i64,
     pub(super) value: f64,
     pub(super) samples: u64,
 }
 
-/// Values whose hour of the day is taken off.
+/// Values without their daily and weekly patterns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Deseasoned {
-    /// One each, as they came.
+    /// All values, in the given order.
     pub(super) points: Vec<Point>,
-    /// In the order of time; six hours of too few values have none.
+    /// Blocks in order of time. Six hours with too few values have no block.
     pub(super) blocks: Vec<Block>,
-    /// From the first to the last.
+    /// Days from the first to the last value.
     pub(super) days: i64,
 }
 
@@ -52,7 +52,7 @@ impl Deseasoned {
     }
 }
 
-/// The median of `values`, which lose their order; 0 of none.
+/// The median of `values`, which it reorders; 0 if there are no values.
 pub(super) fn middle(values: &mut [f64]) -> f64 {
     let n = values.len();
     if n == 0 {
@@ -67,7 +67,7 @@ pub(super) fn middle(values: &mut [f64]) -> f64 {
     below + (at - below) / 2.0
 }
 
-/// For each value the median of those within `reach` of it, by time.
+/// For each value, the median of the values within `reach` of its time.
 fn running(points: &[Point], reach: i64) -> Vec<f64> {
     let mut window: Vec<f64> = Vec::new();
     let (mut from, mut until) = (0, 0);
@@ -90,7 +90,7 @@ fn running(points: &[Point], reach: i64) -> Vec<f64> {
         .collect()
 }
 
-/// How far each part of a period lies from its surroundings; those with too few values not at all.
+/// Offset of each part of a period from its surroundings. Parts with too few values count as 0 before centring.
 fn profile(
     points: &[Point],
     around: &[f64],
@@ -135,7 +135,7 @@ fn take_weekdays_off(points: &mut [Point]) {
         });
         let mut apart: Vec<f64> = apart.collect();
         apart.sort_unstable_by(f64::total_cmp);
-        // A day that is an outlier says nothing of weekdays.
+        // Ignore outlying days, which say nothing about weekdays.
         let usual = apart.len() - apart.len().div_ceil(OUTLYING_DAYS);
         apart[..usual].iter().sum::<f64>()
     };

@@ -3,29 +3,29 @@
 use super::failures::Counted;
 use super::*;
 
-/// How long a series is, days.
+/// Length of a series in days.
 pub(super) const DAYS: i64 = 40;
 
-/// What the values of an hour are made of, milliseconds.
+/// Composition of hourly values. Sizes are milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// AR(0.8) noise of 1 ms, 2 % of hours 10 to 500 ms late.
+    /// AR(0.8) noise of 1 ms; 2 % of the hours are 10 to 500 ms late.
     Plain,
     /// 8 ms more from Monday to Friday.
     Weekly,
-    /// Student's t with 2 degrees of freedom in place of normal noise.
+    /// Student's t with 2 degrees of freedom replaces normal noise.
     HeavyTails,
-    /// Noise that keeps 0.97 an hour.
+    /// AR(0.97) noise.
     Slow,
-    /// Noise that keeps 0.99 an hour, of 1 ms: a level that wanders for days.
+    /// AR(0.99) noise of 1 ms: the level wanders for days.
     Wandering,
-    /// Two days of a day each without any value, and one hour in ten is missing.
+    /// Two gaps of one day each, and one hour in ten is missing.
     Outages,
     /// Always the same.
     Constant,
-    /// An hour is at 60 or 75 ms, at random.
+    /// Each hour is randomly at 60 or 75 ms.
     TwoModes,
-    /// Whole milliseconds.
+    /// Values are rounded to whole milliseconds.
     Coarse,
 }
 
@@ -48,7 +48,7 @@ pub(in crate::detect) fn normal(random: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// Hours of a series that does not change: nanoseconds, base 60 ms, a day's course of ±5 ms.
+/// Hours of a series that does not change: nanoseconds, with a base of 60 ms and a daily pattern of ±5 ms.
 pub(super) fn hours(shape: Shape, seed: u64) -> Vec<Point> {
     let mut random = fastrand::Rng::with_seed(seed);
     let keeps: f64 = match shape {
@@ -89,7 +89,7 @@ pub(super) fn hours(shape: Shape, seed: u64) -> Vec<Point> {
     points
 }
 
-/// The same with `change` nanoseconds more from `at` on.
+/// Adds `change` nanoseconds to all points from `at` on.
 pub(super) fn changed(mut points: Vec<Point>, at: i64, change: f64) -> Vec<Point> {
     points.iter_mut().filter(|point| point.at >= at).for_each(|point| point.value += change);
     points
@@ -100,7 +100,7 @@ pub(super) fn changed(mut points: Vec<Point>, at: i64, change: f64) -> Vec<Point
 pub(super) struct Said {
     /// Proposed changes, each once: its latest version, and when it was first reported.
     pub(super) proposed: Vec<(Change, i64)>,
-    /// Confirmed, and when.
+    /// Confirmed changes, and when each was first reported.
     pub(super) confirmed: Vec<(Change, i64)>,
 }
 
@@ -121,7 +121,7 @@ impl Said {
         }
     }
 
-    /// Proposed, and never confirmed.
+    /// Number of changes that were proposed but never confirmed.
     pub(super) fn withdrawn(&self) -> usize {
         let kept = |change: &Change| {
             self.confirmed.iter().any(|(other, _)| {
@@ -133,7 +133,7 @@ impl Said {
     }
 }
 
-/// A look every `every` hours at all that came until then.
+/// Examines all values so far every `every` hours.
 pub(super) fn watched(points: &[Point], settings: &LevelSettings, every: i64) -> Said {
     let mut said = Said::default();
     let Some(last) = points.last().map(|point| point.at) else { return said };
@@ -146,7 +146,7 @@ pub(super) fn watched(points: &[Point], settings: &LevelSettings, every: i64) ->
     said
 }
 
-/// A visit: 60 ms and noise of 1 ms, one in fifty 10 to 500 ms late.
+/// Visits of 60 ms with noise of 1 ms; one in fifty is 10 to 500 ms late.
 pub(super) fn visits(n: usize, seed: u64) -> Vec<Point> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..n as i64)
@@ -159,7 +159,7 @@ pub(super) fn visits(n: usize, seed: u64) -> Vec<Point> {
         .collect()
 }
 
-/// Hours of `n` samples, each failing with the probability that `share` gives for the hour.
+/// Hours of `n` samples; `share` gives the probability that a sample of an hour fails.
 pub(super) fn failing(n: u64, seed: u64, share: impl Fn(i64) -> f64) -> Vec<Counted> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..DAYS * 24)

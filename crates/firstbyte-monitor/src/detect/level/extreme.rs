@@ -1,4 +1,4 @@
-//! A change to a level that the figure was never near: hours confirm it long before levels of days do.
+//! A change to a level far from all earlier values: hours confirm it long before levels of days can.
 
 use firstbyte_core::stats::Interval;
 
@@ -6,21 +6,22 @@ use super::blocks::middle;
 use super::place::place;
 use super::{Certainty, Change, LevelSettings, Point};
 
-/// Hours that the new level must hold, and how many of them may deviate.
+/// Hours for which the new level must last, and how many of them may deviate.
 const HELD: usize = 12;
 const ASTRAY: usize = 1;
-/// Fewest hours before.
+/// Fewest hours before the change.
 const FEWEST: usize = 24;
-/// This share of the range of all hours before is added on either side; more of it if they are of fewer than seven days.
+/// Margin on either side of the range of earlier hours, as a share of the range. It grows if they cover less than seven
+/// days.
 const MARGIN: f64 = 0.5;
 const DAYS: f64 = 7.0;
 
-/// The change to what the last of `points` show, hours in the order of time, if nothing before was like it.
+/// The change to the level of the last hours of `points`, in order of time, if no earlier hour was near that level.
 pub(super) fn extreme(points: &[Point], settings: &LevelSettings) -> Option<Change> {
     let split = points.len().checked_sub(HELD).filter(|split| *split >= FEWEST)?;
     let (earlier, held) = points.split_at(split);
     let level = median(held);
-    // The change may be earlier than the hours that must hold.
+    // The change may precede the hours that must hold.
     let before_level = median(earlier);
     let half = before_level + (level - before_level) / 2.0;
     let is_after = |point: &&Point| (point.value > half) == (level > before_level);

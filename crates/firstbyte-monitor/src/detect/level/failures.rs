@@ -1,13 +1,13 @@
-//! Changes of the share of samples that fail.
+//! Changes in the share of samples that fail.
 
 use firstbyte_core::stats::Interval;
 
 use super::{BLOCK, Certainty, Change};
 
-/// How many samples of a slot failed.
+/// Number of failed samples in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// When the slot begins, or the sample was taken: milliseconds since the Unix epoch.
+    /// When the slot begins, or the sample was taken, in milliseconds since the Unix epoch.
     pub at: i64,
     /// Samples that failed.
     pub failed: u64,
@@ -15,22 +15,21 @@ pub struct Counted {
     pub samples: u64,
 }
 
-/// The least difference of shares that counts.
+/// Least difference of shares that counts.
 const GATE: f64 = 0.01;
-/// Twice the log-likelihood ratio that a change takes, to be proposed and to be confirmed: five standard errors and
-/// more.
+/// Twice the log-likelihood ratio required to propose and to confirm a change: at least five standard errors.
 const RATIO: [f64; 2] = [22.0, 30.0];
-/// The same, of single samples: these are looked at often.
+/// The same for single samples, which are examined often.
 const SUDDEN_RATIO: [f64; 2] = [30.0, 45.0];
-/// Cost of another level: it must save more than this to be considered.
+/// Cost of another level: a level that saves less is not considered.
 const PENALTY: f64 = 8.0;
 /// Fewest samples before a change (and after it, to confirm it), and fewest after it to propose it.
 const FEWEST: [usize; 2] = [20, 4];
 /// Fewest samples on a side that lasts as long as `FEWEST` samples usually take.
 const FEWEST_OF_LONG: usize = 8;
-/// Samples examined one by one.
+/// Number of samples examined one by one.
 const WINDOW: usize = 400;
-/// A level younger than this is only proposed.
+/// A level of fewer blocks than this is only proposed until it has ended.
 const CONFIRMED_AFTER: usize = 4;
 
 /// Changes of the share, in order of time. `points` are hours.
@@ -38,7 +37,7 @@ pub fn failure_changes(points: &[Counted]) -> Vec<Change> {
     let ordered = points.windows(2).all(|pair| pair[0].at < pair[1].at);
     let failed: u64 = points.iter().map(|point| point.failed).sum();
     let samples: u64 = points.iter().map(|point| point.samples).sum();
-    // Nothing failed, or all did: nothing changed.
+    // If almost no sample failed or almost all did, nothing can have changed.
     if !ordered || failed < 3 || samples < failed + 3 {
         return Vec::new();
     }
@@ -68,7 +67,7 @@ pub fn failure_changes(points: &[Counted]) -> Vec<Change> {
     let all = triples.map(|bounds| {
         let certain = bounds[2] - bounds[1] >= CONFIRMED_AFTER
             && sums.ratio(bounds[0], bounds[1], bounds[2]) / dispersion >= RATIO[1];
-        // A short level between two others is no less sure, once it has ended.
+        // A short level between two others counts as certain once it has ended.
         let certain = certain || bounds[2] < blocks.len();
         let end = |index: usize| blocks.get(index).map_or(i64::MAX, |block| block.at);
         let near = points.iter().copied().filter(|point| {
@@ -88,13 +87,13 @@ pub fn failure_changes(points: &[Counted]) -> Vec<Change> {
     all.collect()
 }
 
-/// Changes of the share in the last of `samples` (one sample each, or few), in order of time, that are beyond doubt.
+/// Changes of the share in the last of `samples` (one or a few samples each) that are beyond doubt, in order of time.
 pub fn sudden_failures(samples: &[Counted]) -> Vec<Change> {
     let samples = &samples[samples.len().saturating_sub(WINDOW)..];
     let n = samples.len();
     let sums = Sums::up_to_each(samples);
     let (failed, all) = sums.count(0, n);
-    // Nothing failed, or all did: nothing changed.
+    // If too few samples failed or all did, nothing can have changed.
     if failed < FEWEST[1] as f64 || failed >= all {
         return Vec::new();
     }
@@ -110,7 +109,7 @@ pub fn sudden_failures(samples: &[Counted]) -> Vec<Change> {
     let strength = |bounds: &[usize]| {
         let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
         let [before, after] = [sums.count(from, at), sums.count(at, until)];
-        // A level that has begun to recede does not count.
+        // Skip a level that has begun to recede.
         let last = sums.count(at.max(until.saturating_sub(10)), until);
         let half = (share(before) + share(after)) / 2.0;
         let stays = (share(last) > half) == (share(after) > half);
@@ -140,7 +139,7 @@ pub fn sudden_failures(samples: &[Counted]) -> Vec<Change> {
     changes.collect()
 }
 
-/// Failed, of all.
+/// Numbers of failed samples and of all samples.
 type Count = (f64, f64);
 
 fn share(count: Count) -> f64 {
@@ -192,7 +191,7 @@ fn wilson(n: f64, p: f64) -> (f64, f64) {
     ((middle - reach).max(0.0), (middle + reach).min(1.0))
 }
 
-/// Counts up to each index.
+/// Cumulative counts up to each index.
 struct Sums(Vec<Count>);
 
 impl Sums {
@@ -211,7 +210,7 @@ impl Sums {
         (until.0 - from.0, until.1 - from.1)
     }
 
-    /// The negative log-likelihood of one share.
+    /// Negative log-likelihood of a single share.
     fn cost(&self, from: usize, until: usize) -> f64 {
         let (failed, all) = self.count(from, until);
         let term = |k: f64| if k > 0.0 { k * (k / all).ln() } else { 0.0 };
@@ -230,13 +229,13 @@ impl Sums {
         (difference.abs() / GATE).min(ratio / RATIO[0])
     }
 
-    /// By how much blocks of one level vary more than chance has them vary: Pearson's χ² over its degrees of freedom,
-    /// not below one.
+    /// How much more blocks of one level vary than chance explains: Pearson's χ² over its degrees of freedom, at least
+    /// one.
     fn dispersion(&self, blocks: &[Counted], bounds: &[usize]) -> f64 {
         let mut square = 0.0;
         for pair in bounds.windows(2) {
             let (failed, all) = self.count(pair[0], pair[1]);
-            // As if one more had failed and one more not: nothing is impossible.
+            // Add one failure and one success, so that no probability is 0 or 1.
             let p = (failed + 0.5) / (all + 1.0);
             for block in &blocks[pair[0]..pair[1]] {
                 let n = block.samples as f64;

@@ -1,25 +1,25 @@
-//! How much a figure moves from hour to hour: a sudden change must exceed that, if enough hours are known.
+//! How much a figure moves from hour to hour. If enough hours are known, a sudden change must exceed that.
 
 use super::{Change, HOUR, Point};
 
-/// Jumps between hours up to so many apart are known.
+/// Largest distance, in hours, at which jumps are recorded.
 const LAGS: usize = 6;
-/// Fewest hours that say anything.
+/// With fewer hours than this, too little is known.
 const FEWEST: usize = 24;
-/// A change exceeds the largest jump by this factor, and by more where few hours are known.
+/// A change must exceed the largest jump by this factor, and by more if few hours are known.
 const BEYOND: f64 = 1.25;
 const FEW: f64 = 50.0;
 
-/// What the hours of a figure show.
+/// How much the hours of a figure vary.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct KnownHours {
     hours: usize,
-    /// The largest difference between hours that are so many apart.
+    /// The largest difference between hours, by their distance.
     jumps: [f64; LAGS],
 }
 
 impl KnownHours {
-    /// Of `points`, hours in the order of time; jumps at `changes` are not counted.
+    /// Computes it from `points`, hours in order of time. Jumps at `changes` are not counted.
     pub fn from_points(points: &[Point], changes: &[Change]) -> Self {
         let mut known = Self { hours: points.len(), ..Self::default() };
         let is_change = |from: &Point, to: &Point| {
@@ -46,12 +46,12 @@ impl KnownHours {
         self.hours == 0
     }
 
-    /// Whether so little is known that samples have to speak for themselves.
+    /// Whether too few hours are known, so that samples alone must suffice.
     pub const fn is_young(&self) -> bool {
         self.hours < FEWEST
     }
 
-    /// What a change between samples that are `apart` milliseconds apart has to exceed, in the unit of the values.
+    /// The difference that a change between samples `apart` milliseconds apart must exceed, in the unit of the values.
     pub fn floor(&self, apart: i64) -> f64 {
         if self.is_young() {
             return 0.0;

@@ -1,4 +1,4 @@
-//! Changes of one figure of one series: its median or p90, hour by hour or sample by sample; or its share of failures
+//! Changes of one figure of one series: its median or p90, by hour or by sample, or its share of failures
 //! ([`failures`]).
 //!
 //! In: values in order of time. Out: changes, proposed or confirmed. Pure: no random numbers, no clock.
@@ -34,50 +34,50 @@ pub(crate) const DAY: i64 = 24 * HOUR;
 /// Length of the blocks whose medians are compared, milliseconds.
 pub(crate) const BLOCK: i64 = 6 * HOUR;
 
-/// Days after which a week's course is known. Before that a level has to last for longer than working days or a weekend
-/// do, to be confirmed: so many medians of six hours.
+/// Days after which the weekly pattern is known. Before that, a level needs this many six-hour medians to be confirmed:
+/// longer than a working week or a weekend.
 const WEEKS: i64 = 21;
 const YOUNG: usize = 24;
 
-/// A figure of a slot.
+/// Value of a figure in a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When the slot begins, or the sample was taken: milliseconds since the Unix epoch.
+    /// When the slot begins, or the sample was taken, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// The figure, in the unit that the gate has.
+    /// The figure, in the unit of the gate.
     pub value: f64,
-    /// How many samples it is of.
+    /// Number of samples in the slot.
     pub samples: u64,
 }
 
-/// Least size of a change. The largest limit that applies counts.
+/// Least size of a change: the largest of its three limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
-    /// In the unit of the values.
+    /// Limit in the unit of the values.
     pub absolute: f64,
-    /// Of the level before.
+    /// Limit as a share of the level before.
     pub share: f64,
-    /// Usual spreads of a six-hour median.
+    /// Limit in usual spreads of a six-hour median.
     pub spreads: f64,
 }
 
 impl Gate {
-    /// The least change at `level` that counts.
+    /// The least change from `level` that counts.
     pub fn least(&self, level: f64, spread: f64) -> f64 {
         self.absolute.max(self.share * level.abs()).max(self.spreads * spread)
     }
 }
 
-/// What to look for in a figure.
+/// Thresholds for changes of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelSettings {
-    /// To be proposed.
+    /// Least size to be proposed.
     pub propose: Gate,
-    /// To be confirmed.
+    /// Least size to be confirmed.
     pub confirm: Gate,
-    /// To be proposed from raw samples.
+    /// Least size to be proposed from single samples.
     pub sudden: Gate,
-    /// Standard errors that a change is of, to be proposed and to be confirmed.
+    /// Least size in standard errors, to be proposed and to be confirmed.
     pub errors: [f64; 2],
     /// Fewest six-hour medians of a level, to be proposed and to be confirmed.
     pub shortest: [usize; 2],
@@ -92,7 +92,7 @@ impl LevelSettings {
         errors: [4.5, 7.5],
         shortest: [3, 4],
     };
-    /// For p90 of times in nanoseconds, which varies more.
+    /// For the p90 of times in nanoseconds, which varies more.
     pub const TAILS: Self = Self {
         propose: Gate { absolute: 2e6, share: 0.05, spreads: 3.0 },
         confirm: Gate { absolute: 2e6, share: 0.05, spreads: 2.0 },
@@ -102,12 +102,12 @@ impl LevelSettings {
     };
 }
 
-/// How sure it is.
+/// How certain a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
-    /// It may go away.
+    /// The change may go away.
     Proposed,
-    /// It held.
+    /// The change lasted.
     Confirmed,
 }
 
@@ -116,17 +116,17 @@ pub enum Certainty {
 pub struct Change {
     /// Proposed or confirmed.
     pub certainty: Certainty,
-    /// Where the new level begins.
+    /// When the new level begins, milliseconds since the Unix epoch.
     pub at: i64,
-    /// The change lies between these times.
+    /// Earliest and latest possible time of the change.
     pub between: [i64; 2],
     /// The level before.
     pub before: f64,
     /// The level after.
     pub after: f64,
-    /// Of `after − before`, 95 %.
+    /// 95 % interval of `after − before`.
     pub interval: Interval,
-    /// Samples of either level.
+    /// Number of samples before and after.
     pub samples: [u64; 2],
 }
 
@@ -136,15 +136,15 @@ impl Change {
         self.after - self.before
     }
 
-    /// Whether it can be the same as `other`: both of one time, by no more than `slack` milliseconds apart.
+    /// Whether both can be the same change: their possible times overlap or are at most `slack` milliseconds apart.
     pub fn overlaps(&self, other: &Self, slack: i64) -> bool {
         self.between[0] <= other.between[1] + slack && other.between[0] <= self.between[1] + slack
     }
 }
 
-/// Confirmed changes of `points`, in order of time, and at most one that is proposed after them.
+/// Confirmed changes of `points`, in order of time, followed by at most one proposed change.
 ///
-/// None with fewer than two days of values.
+/// Empty with fewer than two days of values.
 pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
     let ordered = points.windows(2).all(|pair| pair[0].at < pair[1].at);
     if !ordered || points.iter().any(|point| !point.value.is_finite()) {
@@ -162,7 +162,7 @@ pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
     let found = segments::confirmed(&values, shortest, settings);
     let mut all = place::changes(&deseasoned, &found.bounds, &found.noise, Certainty::Confirmed);
     if let Some(change) = extreme::extreme(points, settings).filter(|change| {
-        // Levels have found it as well, or are near it.
+        // Drop it if levels have found it as well, or a change near it.
         all.iter().all(|other| !other.overlaps(change, DAY))
     }) {
         all.push(change);

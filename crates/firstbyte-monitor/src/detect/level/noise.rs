@@ -1,39 +1,38 @@
-//! What makes six-hour medians of one level differ: how large it is, and how it grows with the time between them.
+//! Noise of six-hour medians of one level: how large it is, and how it grows with the time between them.
 //!
-//! Noise is read off differences of medians that are some time apart (a variogram: Matheron 1963), so that it need not
-//! be known where levels change: a change is in few of these differences, and robust scales leave it out.
+//! Noise is estimated from differences of medians at some distance in time (a variogram: Matheron 1963), so the times
+//! of level changes need not be known. A change affects only few of these differences, and robust scales ignore them.
 
 use super::blocks::middle;
 
-/// Medians on either side of a change that are compared, at most: ten days of them.
+/// Most medians compared on either side of a change: ten days.
 pub(super) const COMPARED: usize = 40;
-/// Differences are known up to this distance: five days. Values farther apart differ as much.
+/// Largest distance at which differences are measured: five days. Values farther apart are taken to differ as much.
 const LAGS: usize = 20;
-/// The standard error of a median against that of a mean: √(π/2) of independent normal values, less of values that hang
-/// together. Intervals hold with this (`docs/statistics.md`).
+/// Standard error of a median relative to that of a mean: √(π/2) for independent normal values, less for correlated
+/// values. Intervals hold with this value (`docs/statistics.md`).
 const MEDIAN: f64 = 1.1;
-/// No level is known better than to one part in a million.
+/// Relative limit of precision: a level is known to one part in a million at best.
 const FINEST: f64 = 1e-6;
-/// Neighbours have so much in common, as a correlation, where noise begins to wander, and where it does.
+/// Correlations of neighbours at which noise begins to wander, and at which it wanders fully.
 const COMMON: [f64; 2] = [0.45, 0.6];
-/// Fewest differences of one distance.
+/// Fewest differences at one distance.
 const FEWEST: usize = 6;
 
-/// Noise around levels.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Noise {
-    /// The usual spread of a value.
+    /// Usual spread of a single value.
     pub(super) spread: f64,
-    /// The variance of the difference of two values, by how many values they are apart; the first is of none.
+    /// Variance of the difference of two values, indexed by their distance. Index 0 is distance 0.
     variogram: Vec<f64>,
 }
 
 impl Noise {
-    /// What the differences of `values` show.
+    /// Estimates noise from the differences of `values`.
     pub(super) fn from_values(values: &[f64]) -> Self {
         let level = middle(&mut values.to_vec());
         let finest = (FINEST * level.abs()).max(f64::MIN_POSITIVE);
-        // A single change is in few differences of values that are near each other.
+        // At short distances, a single change affects only few differences.
         let lags = LAGS.min(values.len() / 6).min(values.len().saturating_sub(FEWEST)).max(1);
         let squares: Vec<f64> = (1..=lags)
             .map(|lag| {
@@ -42,7 +41,7 @@ impl Noise {
                 robust_scale(sizes).max(finest).powi(2)
             })
             .collect();
-        // Neighbours say nearly the same: their mean is known better.
+        // Adjacent distances have nearly the same variance, and their mean is more precise.
         let smooth = |place: usize| {
             let near = &squares[place.saturating_sub(1)..(place + 2).min(squares.len())];
             near.iter().sum::<f64>() / near.len() as f64
@@ -50,7 +49,7 @@ impl Noise {
         let first = squares.first().copied().into_iter();
         let variogram: Vec<f64> =
             std::iter::once(0.0).chain(first).chain((1..lags).map(smooth)).collect();
-        // Values half a day apart say how much a single value varies.
+        // Values half a day apart show how much a single value varies.
         let near = variogram.get(2).or(variogram.last()).copied().unwrap_or_default();
         Self { spread: (near / 2.0).sqrt().max(finest), variogram }
     }
@@ -60,7 +59,7 @@ impl Noise {
         self.variogram[apart.min(last)]
     }
 
-    /// How much noise wanders: 0 if neighbours have little in common, 1 if they have most in common.
+    /// How much noise wanders, from 0 if neighbours have little in common to 1 if they have most in common.
     pub(super) fn wandering(&self) -> f64 {
         let far = self.between(LAGS);
         let common = if far > 0.0 { 1.0 - self.between(1) / far } else { 0.0 };
@@ -80,20 +79,20 @@ impl Noise {
         let [a_f, b_f] = [a as f64, b as f64];
         let variance =
             across / (a_f * b_f) - within(a) / (2.0 * a_f * a_f) - within(b) / (2.0 * b_f * b_f);
-        // At least what independent values would have.
+        // At least the variance of independent values.
         let least = self.between(1) / 2.0 * (1.0 / a_f + 1.0 / b_f);
         MEDIAN * variance.max(least).sqrt()
     }
 }
 
-/// The usual size of values that are sizes of differences.
+/// A robust scale of the `sizes` of differences.
 fn robust_scale(mut sizes: Vec<f64>) -> f64 {
     let n = sizes.len().max(1) as f64;
     let deviation = 1.4826 * middle(&mut sizes);
     if deviation > 0.0 {
         return deviation;
     }
-    // Where more than half are the same value, the others say how large noise is.
+    // If more than half are zero, the mean of all sizes shows how large noise is.
     1.2533 * sizes.iter().sum::<f64>() / n
 }
 
@@ -102,7 +101,7 @@ mod tests {
     use super::super::drawn::normal;
     use super::*;
 
-    /// Of noise that keeps 0.83 from one value to the next, as hours with an AR(1) of 0.97 do.
+    /// Noise with a correlation of 0.83 between values, as six-hour medians of AR(1) hours with 0.97 have.
     #[test]
     fn errors_are_those_of_correlated_noise_and_a_step_hardly_matters() {
         let mut random = fastrand::Rng::with_seed(1);

@@ -1,4 +1,4 @@
-//! When a change was, and how large it is, with intervals.
+//! The time and the size of a change, with intervals.
 
 use firstbyte_core::stats::Interval;
 
@@ -7,16 +7,18 @@ use super::noise::Noise;
 use super::segments::{level, sides};
 use super::{BLOCK, Certainty, Change, DAY, HOUR, Point, YOUNG};
 
-/// How far from where six-hour medians change the change is looked for. A level that is younger than levels may be takes what is
-/// missing from the one before: the change is then as much later.
+/// How far from a change of six-hour medians its exact time is searched.
+///
+/// A level shorter than the shortest allowed one takes the missing medians from the one before, so the actual change is
+/// later by that time.
 const REACH: i64 = YOUNG as i64 * BLOCK + DAY;
-/// Places count as possible whose cost is within so many mean absolute deviations, times how long noise lasts.
+/// Places are possible if their cost is within this many mean absolute deviations, scaled by the correlation of noise.
 const POSSIBLE: f64 = 5.0;
-/// Standard errors of an interval of 95 %; more than 1.96, as noise is an estimate.
+/// Standard errors of a 95 % interval: more than 1.96, because noise is estimated.
 const ERRORS: f64 = 2.1;
-/// Correlations are added up to this lag.
+/// Largest lag of the correlations that are added up.
 const LAGS: usize = 20;
-/// A value farther away than so many spreads counts as one that far away, where correlations are concerned.
+/// For correlations, a value farther away than this many spreads counts as this far away.
 const FAR: f64 = 3.0;
 
 /// The changes between levels that `bounds` of blocks divide.
@@ -60,7 +62,7 @@ pub(super) fn change(
     }
 }
 
-/// The variance of a long sum of `residuals` against that of independent ones.
+/// The variance of a long sum of `residuals`, relative to that of independent residuals.
 fn lasting(residuals: &[f64]) -> f64 {
     let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
     let spread = (1.4826 * middle(&mut sizes)).max(f64::MIN_POSITIVE);
@@ -70,7 +72,7 @@ fn lasting(residuals: &[f64]) -> f64 {
     for lag in 1..=LAGS.min(held.len() / 4) {
         let product: f64 = held.iter().zip(&held[lag..]).map(|(a, b)| a * b).sum();
         let correlation = product / square.max(f64::MIN_POSITIVE);
-        // What chance makes of none: its standard error.
+        // Stop below the standard error, which chance alone reaches.
         if correlation < 1.0 / (held.len() as f64).sqrt() {
             break;
         }
@@ -79,22 +81,23 @@ fn lasting(residuals: &[f64]) -> f64 {
     inflation
 }
 
-/// The points from `from` on and before `until`.
+/// The points in `from..until`.
 fn between(points: &[Point], from: i64, until: i64) -> &[Point] {
     let first = points.partition_point(|point| point.at < from);
     let end = points.partition_point(|point| point.at < until);
     &points[first..end.max(first)]
 }
 
-/// Where `points` go from one level to the other, and where they may: the cheapest places by absolute deviations.
+/// Where `points` change from one level to the other, and the range of possible places: the cheapest by absolute
+/// deviations.
 pub(super) fn place(points: &[Point], before: f64, after: f64) -> Option<(i64, [i64; 2])> {
     let width = points.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(HOUR);
-    // What it saves that a value belongs to the level after. Far ones say no more than that they are beyond either level.
+    // How much cheaper each value is in the level after. The amount is bounded for values beyond both levels.
     let saved: Vec<f64> = points
         .iter()
         .map(|point| (point.value - before).abs() - (point.value - after).abs())
         .collect();
-    // The new level begins at the index from which on most is saved.
+    // The new level begins at the index from which the sum of savings is largest.
     let mut sums = vec![0.0; points.len() + 1];
     for index in (0..points.len()).rev() {
         sums[index] = sums[index + 1] + saved[index];
@@ -115,7 +118,7 @@ pub(super) fn place(points: &[Point], before: f64, after: f64) -> Option<(i64, [
     let possible = |index: &usize| sums[*index] >= most - slack;
     let first = (0..points.len()).find(possible).unwrap_or(best);
     let last = (0..points.len()).rev().find(possible).unwrap_or(best);
-    // A slot that is half of either level counts as one of the two.
+    // A slot that contains the change counts as one of the two levels.
     let from = first.checked_sub(1).map_or(points[0].at - width, |index| points[index].at);
     Some((points[best].at, [from, points[last].at + width]))
 }

@@ -1,17 +1,17 @@
-//! What may have changed in the last days: the division into two whose energy distance is largest (E-divisive: Matteson
-//! and James 2014), if it is large enough to matter.
+//! Proposes a change in the last days: the division into two parts with the largest energy distance (E-divisive:
+//! Matteson and James 2014), if it is large enough to matter.
 
 use super::blocks::Deseasoned;
 use super::noise::Noise;
 use super::segments::{Segments, level, residuals, sides};
 use super::{BLOCK, Certainty, Change, DAY, LevelSettings, place};
 
-/// How far back a change is proposed.
+/// How far back changes are proposed.
 const WINDOW: i64 = 10 * DAY;
 /// Fewest values of the level before.
 const FEWEST_BEFORE: usize = 6;
 
-/// A change after all that are confirmed.
+/// The proposed change after all confirmed changes, if there is one.
 pub(super) fn proposed(
     deseasoned: &Deseasoned,
     found: &Segments,
@@ -30,7 +30,7 @@ pub(super) fn proposed(
     let noise = Noise::from_values(&residuals(&values, &[0, split - start, values.len()]));
     let gate = settings.propose.least(level(before), noise.spread);
     let errors = settings.errors[0] * noise.error(before.len(), after.len());
-    // A change that has begun to recede is not proposed.
+    // Do not propose a change that has begun to recede.
     let last = deseasoned.blocks[n - 1];
     let holds = newest - deseasoned.blocks[split].at < WINDOW
         && (last.value - level(before)).abs() > difference / 2.0
@@ -39,10 +39,10 @@ pub(super) fn proposed(
         .then(|| place::change(deseasoned, &[start, split, n], &noise, Certainty::Proposed))
 }
 
-/// Where `values` are best divided.
+/// The best division of `values` into two parts.
 fn division(values: &[f64], before: usize, after: usize) -> Option<usize> {
     let n = values.len();
-    // Of the distances of all pairs of the first i and the first j values.
+    // Cumulative sums of the distances between the first i and the first j values.
     let mut sums = vec![vec![0.0; n + 1]; n + 1];
     for (i, a) in values.iter().enumerate() {
         for (j, b) in values.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Levels of six-hour medians: the cheapest division by absolute deviations (PELT's problem, Killick, Fearnhead and
-//! Eckley 2012, solved outright), less the changes that noise explains.
+//! Levels of six-hour medians: finds the cheapest division by absolute deviations (PELT's problem, Killick, Fearnhead
+//! and Eckley 2012, solved exactly), and drops changes that noise explains.
 
 use super::LevelSettings;
 use super::blocks::middle;
@@ -7,28 +7,28 @@ use super::noise::{COMPARED, Noise};
 
 /// Cost of another level, in mean absolute deviations times the logarithm of the number of values.
 const PENALTY: f64 = 2.0;
-/// Values compared right before and after a change: wandering noise changes little between them.
+/// Number of values compared right before and after a change. Wandering noise changes little between them.
 const NEAREST: usize = 2;
-/// Standard errors of a change against noise from which no level was removed.
+/// Standard errors that a change needs against noise from which no level was removed.
 const RAW_ERRORS: f64 = 3.5;
-/// Standard errors of the difference between these, where noise wanders.
+/// Standard errors that the difference of the nearest values needs if noise wanders.
 const JUMP: f64 = 4.0;
-/// Fewest values of a level that has ended: an excursion of hours is told while it lasts, not days after it.
+/// Fewest values of a level that has ended. A shorter excursion is reported while it lasts, not days later.
 const SHORTEST_ENDED: usize = 12;
 
-/// Levels.
+/// A division of values into levels.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segments {
-    /// First value of each level, and the number of values: one more than levels.
+    /// Index of the first value of each level, followed by the number of values: one entry more than levels.
     pub(super) bounds: Vec<usize>,
     pub(super) noise: Noise,
 }
 
-/// The levels of `values`, all of whose changes are confirmed.
+/// Divides `values` into levels whose changes are all confirmed.
 ///
-/// The cheapest division proposes changes. The strongest is taken first, then the next one, and so on: each is compared
-/// with noise from which its own level and those taken before are removed. Noise that wanders is cheap to divide into
-/// many levels; removing one of them leaves it what it is.
+/// The cheapest division proposes changes, and they are accepted one by one, strongest first. Each is compared with
+/// noise from which its own level and those accepted before are removed. Wandering noise is cheap to divide into many
+/// levels, but removing one of these levels hardly changes it.
 pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSettings) -> Segments {
     let penalty = PENALTY * rough_scale(values) * (values.len() as f64).ln();
     let mut candidates = cheapest(values, shortest, penalty);
@@ -70,7 +70,7 @@ fn with_bound(bounds: &[usize], at: usize) -> Vec<usize> {
     with
 }
 
-/// `values` without the levels between `bounds`; the level of all of them stays.
+/// `values` minus the levels between `bounds`; the overall level stays.
 pub(super) fn residuals(values: &[f64], bounds: &[usize]) -> Vec<f64> {
     let whole = level(values);
     let mut residuals = Vec::with_capacity(values.len());
@@ -81,7 +81,7 @@ pub(super) fn residuals(values: &[f64], bounds: &[usize]) -> Vec<f64> {
     residuals
 }
 
-/// The strength of the change at `at`, one of `bounds`.
+/// Strength of the change at `at`, one of `bounds`.
 fn strength_at(
     values: &[f64],
     bounds: &[usize],
@@ -96,7 +96,7 @@ fn strength_at(
     }
 }
 
-/// The difference over what it takes: the smaller of gate and standard errors.
+/// Ratio of the difference to the required one: the smallest ratio over gate, standard errors and jump.
 fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSettings) -> f64 {
     let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
     let [old, new] = sides(&values[from..at], &values[at..until]);
@@ -111,7 +111,7 @@ fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSet
     let difference = (after - before).abs();
     let gate = settings.confirm.least(before, noise.spread);
     let errors = settings.errors[1] * noise.error(old.len(), new.len());
-    // Levels explain a part of wandering noise: it is read off the values with all levels.
+    // Removing levels also removes a part of wandering noise, so measure how it wanders on the raw values.
     let raw = Noise::from_values(values);
     let needed = JUMP * raw.wandering() * raw.error(NEAREST, NEAREST);
     let jump = if needed > 0.0 { jump(values, at, after > before) / needed } else { f64::INFINITY };
@@ -120,7 +120,7 @@ fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSet
 }
 
 /// The largest difference, in the direction of the change, between the values right before and right after it. The
-/// value that the change lies in may belong to neither.
+/// value during which the change happened may belong to neither side.
 fn jump(values: &[f64], at: usize, grows: bool) -> f64 {
     let jump = |(end, start): (usize, usize)| {
         let before = values.get(end.checked_sub(NEAREST)?..end)?;
@@ -132,24 +132,23 @@ fn jump(values: &[f64], at: usize, grows: bool) -> f64 {
     places.into_iter().filter_map(jump).fold(0.0, f64::max)
 }
 
-/// The values on either side that are next to the change.
+/// The values on either side that are nearest to the change.
 pub(super) fn sides<'a>(before: &'a [f64], after: &'a [f64]) -> [&'a [f64]; 2] {
     [&before[before.len().saturating_sub(COMPARED)..], &after[..after.len().min(COMPARED)]]
 }
 
-/// Whether a short level stays: its last value and most others are nearer to it than to the one before.
+/// Whether a short level persists: its last value and most others are nearer to it than to the one before.
 fn holds(new: &[f64], before: f64, after: f64) -> bool {
     let is_near = |value: &f64| (value - after).abs() < (value - before).abs();
     let near = new.iter().filter(|value| is_near(value)).count();
     new.len() >= SHORTEST_ENDED || (new.last().is_some_and(is_near) && 4 * near >= 3 * new.len())
 }
 
-/// The median of `values`.
 pub(super) fn level(values: &[f64]) -> f64 {
     middle(&mut values.to_vec())
 }
 
-/// The mean absolute deviation as differences of neighbours show it, which no level hides; with what lasts in it.
+/// Rough mean absolute deviation, from differences of neighbours, which levels do not affect.
 fn rough_scale(values: &[f64]) -> f64 {
     let mut steps: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     let mean = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
@@ -158,7 +157,7 @@ fn rough_scale(values: &[f64]) -> f64 {
     scale.max(1e-9 * level(values).abs()).max(f64::MIN_POSITIVE)
 }
 
-/// The first values of the levels that cost least, and the number of values.
+/// Index of the first value of each level in the cheapest division, followed by the number of values.
 fn cheapest(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize> {
     let n = values.len();
     let mut cost = vec![f64::INFINITY; n + 1];
@@ -189,7 +188,7 @@ fn cheapest(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize> {
     bounds
 }
 
-/// The sum of absolute deviations from the median of values that come one by one.
+/// Sum of absolute deviations from the median, updated value by value.
 struct RunningCost {
     sorted: Vec<f64>,
     low: f64,
@@ -206,14 +205,14 @@ impl RunningCost {
         (self.low, self.sum) = (0.0, 0.0);
     }
 
-    /// The cost with `value`.
+    /// Adds `value` and returns the new cost.
     fn add(&mut self, value: f64) -> f64 {
         let half = self.sorted.len() / 2;
         let was_odd = self.sorted.len() % 2 == 1;
         let place = self.sorted.partition_point(|other| *other < value);
         self.sorted.insert(place, value);
         self.sum += value;
-        // `low` is the sum of the lower half; of an odd number the middle is in neither.
+        // `low` is the sum of the lower half. With an odd number of values, the middle one is in neither half.
         if was_odd {
             self.low += if place <= half { value } else { self.sorted[half] };
             self.sum - 2.0 * self.low

@@ -1,4 +1,4 @@
-//! A change so large that a few samples show it.
+//! Sudden changes: so large that a few samples show them.
 
 use firstbyte_core::stats::Interval;
 
@@ -7,26 +7,26 @@ use super::place::place;
 use super::{Certainty, Change, KnownHours, LevelSettings, Point};
 use crate::binomial::at_least;
 
-/// Samples that are looked at.
+/// Number of latest samples that are examined.
 pub const WINDOW: usize = 240;
-/// Fewest samples before, and after; and after, to be confirmed.
+/// Fewest samples before and after a change to propose it, and after it to confirm it.
 const FEWEST: [usize; 3] = [20, 7, 40];
-/// Fewest samples before, to be confirmed: what varies slowly does not show in fewer.
+/// Fewest samples before a change to confirm it: fewer would not show slow variation.
 const FEWEST_BEFORE: usize = 36;
-/// On either side so many samples next to the change are compared: the day's course does not matter to them.
+/// Number of samples compared on each side of the change, few enough that the daily pattern does not matter.
 const NEAR: usize = 30;
-/// The largest share of samples on the wrong side of the middle between both levels, before and after.
+/// Largest share of samples on the wrong side of the middle between both levels, before and after.
 const ASTRAY: [f64; 2] = [0.3, 0.15];
-/// Greatest probability that the values after the change came from the share that lay on that side before.
+/// Greatest probability that chance puts this many values after the change on the new side, given the share before.
 const BY_CHANCE: f64 = 3e-6;
-/// Samples in a batch. The spread of batch medians is the usual one.
+/// Samples per batch. The usual spread is that of batch medians.
 const BATCH: usize = 8;
-/// Least share of the difference between the samples next to the change: a drift is not sudden.
+/// Least share of the difference that must lie between the samples next to the change. A drift is not sudden.
 const SHARP: f64 = 0.6;
-/// Without known hours: least ratio of the difference to the range of medians before, to propose and to confirm.
+/// Without known hours, least ratio of the difference to the range of batch medians before, to propose and to confirm.
 const RANGES: [f64; 2] = [1.5, 3.0];
 
-/// A change among the latest of `samples`, which are in order of time, if it is many times larger than usual.
+/// The change among the latest of `samples`, which are in order of time, if it is much larger than usual variation.
 ///
 /// `known` holds the findings from hours. While there are too few hours, samples alone confirm a change.
 pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -> Option<Change> {
@@ -41,7 +41,7 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
         .filter(|(at, _)| apart(&values, *at))
         .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?
         .0;
-    // Medians of thirty samples place it roughly, single samples exactly.
+    // Medians of thirty samples place the change roughly, single samples exactly.
     let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
     let levels = [near_level(&values[..split], true), near_level(&values[split..], false)];
     let (at, between) = place(near, levels[0], levels[1])?;
@@ -66,7 +66,7 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
         && begin >= FEWEST_BEFORE
         && n - begin >= FEWEST[2]
         && size >= RANGES[1] * range;
-    // Of the medians of as many as there are: batches have a spread, and more samples a smaller one.
+    // Scale the spread of batch medians to the number of samples: the median of more samples varies less.
     let error = |count: usize| spread * (BATCH as f64 / count.min(NEAR) as f64).sqrt().max(0.5);
     let error = 2.1 * error(begin).hypot(error(n - begin));
     Some(Change {
@@ -80,16 +80,16 @@ pub fn sudden(samples: &[Point], known: &KnownHours, settings: &LevelSettings) -
     })
 }
 
-/// Whether medians of eight neighbours differ by about as much as a change has to: a quick look that spares a long one.
+/// Quick check whether batch medians differ by about the required size, to avoid the full examination.
 fn may_have_changed(values: &[f64], settings: &LevelSettings) -> bool {
     let medians: Vec<f64> = values.chunks(BATCH).map(|batch| middle(&mut batch.to_vec())).collect();
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
     let most = medians.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // Half of the least change: the compared medians of thirty may lie a little outside of these.
+    // Use half of the least change, because the compared medians of thirty may lie slightly outside of this range.
     most - least >= 0.5 * settings.sudden.least(least, 0.0)
 }
 
-/// How far medians of eight neighbours lie apart.
+/// The range of the batch medians.
 fn range_of_batches(values: &[f64]) -> f64 {
     let batches = values.rchunks(BATCH).filter(|batch| batch.len() == BATCH);
     let (least, most) = batches
@@ -98,7 +98,7 @@ fn range_of_batches(values: &[f64]) -> f64 {
     (most - least).max(0.0)
 }
 
-/// Whether most of the difference is between the few samples on either side of the change.
+/// Whether most of the difference lies between the few samples on either side of the change.
 fn is_sharp(values: &[f64], split: usize, difference: f64) -> bool {
     let before = middle(&mut values[split.saturating_sub(BATCH)..split].to_vec());
     let after = middle(&mut values[split..(split + BATCH).min(values.len())].to_vec());
@@ -118,8 +118,10 @@ fn difference(values: &[f64], at: usize) -> f64 {
     near_level(&values[at..], false) - near_level(&values[..at], true)
 }
 
-/// Whether values next to the place are on their side: nearly all after it, and before it so many that those after are
-/// not chance. Before tickets stop, every tenth visit or more has no session already.
+/// Whether values next to `at` are on their own side of the middle: nearly all after it, and enough before it that
+/// chance does not explain the ones after.
+///
+/// Even before a server stops issuing tickets, a tenth of the visits or more may have no session.
 fn apart(values: &[f64], at: usize) -> bool {
     let (before, after) = (near_level(&values[..at], true), near_level(&values[at..], false));
     let half = before + (after - before) / 2.0;
@@ -143,7 +145,7 @@ fn stayed(values: &[f64], before: f64, after: f64) -> bool {
     })
 }
 
-/// The usual spread of the median of eight samples: as batches show it, and as single samples do.
+/// The usual spread of a batch median: the larger of the estimates from batches and from single samples.
 fn batch_spread(values: &[f64]) -> f64 {
     let steps = |values: &[f64]| {
         let mut steps: Vec<f64> =

@@ -8,15 +8,15 @@ use firstbyte_core::stats::Interval;
 use super::blocks::middle;
 use super::{Certainty, Change, KnownHours, LevelSettings, Point, WINDOW};
 
-/// Fewest samples before, and after; and after, to be confirmed.
+/// Fewest samples before and after a change to propose it, and after it to confirm it.
 const FEWEST: [usize; 3] = [40, 12, 40];
-/// Twice the log-likelihood ratio of two shares against one, to be proposed and to be confirmed.
+/// Twice the log-likelihood ratio of two shares against one, required to propose and to confirm a change.
 const RATIO: [f64; 2] = [22.0, 40.0];
 /// Fewest slow samples on the side that has more of them.
 const FEWEST_SLOW: usize = 4;
-/// Where more samples than this are slow, the median has changed.
+/// If a larger share than this is slow, the median has changed.
 const MOST_SLOW: f64 = 0.6;
-/// When so many of the last samples are alike, the median may be changing right now.
+/// If this many of the last samples are all slow, the median may be changing right now.
 const LAST: usize = 5;
 /// A sample is compared with the median of this many samples before and after it.
 const REACH: usize = 15;
@@ -25,9 +25,9 @@ const LIMITS: [f64; 5] = [0.7, 0.8, 0.87, 0.93, 0.97];
 /// Samples on each side of the change whose p90 is reported.
 const NEAR: usize = 100;
 
-/// The change of the tail in the last of `samples`, in order of time, if it is larger than chance brings.
+/// The change of the tail in the last of `samples`, in order of time, if it is larger than chance explains.
 ///
-/// `known` is what the p90 of its hours shows. As long as there are too few of them, samples alone confirm it.
+/// `known` is what the hours show of the p90. While there are too few hours, samples alone confirm a change.
 pub fn sudden_tail(
     samples: &[Point],
     known: &KnownHours,
@@ -59,7 +59,7 @@ pub fn sudden_tail(
     let after = Tail::from_values(&after[..after.len().min(NEAR)]);
     let difference = after.p90 - before.p90;
     let grows = best.slow[1] > best.slow[0];
-    // A burst that is over has not changed the tail.
+    // A burst that has ended did not change the tail.
     let is_burst = !best.holds[0] || (n - best.at >= 2 * FEWEST[1] && !best.holds[1]);
     if best.ratio < RATIO[0]
         || is_burst
@@ -87,7 +87,7 @@ pub fn sudden_tail(
     })
 }
 
-/// Of each value, how far it is above the median of those around it.
+/// How far each value is above the median of the values around it.
 fn distances_from_median(values: &[f64]) -> Vec<f64> {
     let mut window: Vec<f64> = Vec::with_capacity(2 * REACH + 1);
     let insert = |window: &mut Vec<f64>, value: f64| {
@@ -109,15 +109,15 @@ fn distances_from_median(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Where slow samples are divided best.
+/// The best division between fewer and more slow samples.
 struct Split {
     at: usize,
     ratio: f64,
     /// The share of slow samples before and after.
     slow: [f64; 2],
-    /// The first and the last place that is about as likely.
+    /// First and last place that are about as likely.
     between: [usize; 2],
-    /// For the samples before and for those after: both halves are nearer to their own share than to the other one.
+    /// For each side of the change, whether both of its halves are nearer to its own share than to the other.
     holds: [bool; 2],
 }
 
@@ -168,7 +168,7 @@ impl Split {
     }
 }
 
-/// `n ln n`, for all counts that occur.
+/// Precomputed `n ln n` for all possible counts.
 static XLOGX: LazyLock<Vec<f64>> = LazyLock::new(|| {
     (0..=WINDOW).map(|n| if n == 0 { 0.0 } else { n as f64 * (n as f64).ln() }).collect()
 });

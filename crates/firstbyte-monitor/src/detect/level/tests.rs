@@ -7,12 +7,12 @@ use firstbyte_core::stats::quantile;
 
 const MS: f64 = 1e6;
 
-/// The place of a change in the middle of a series, by its seed.
+/// The time of a change in the middle of a series, by its seed.
 fn when(seed: u64) -> i64 {
     fastrand::Rng::with_seed(seed ^ 0xc0ffee).i64(10 * 24..30 * 24) * HOUR
 }
 
-/// Of so few series most have to show it, and next to nothing elsewhere.
+/// With this few series, most must show the change, and almost nothing may be found elsewhere.
 #[test]
 fn a_drop_of_four_milliseconds_is_confirmed() {
     let (mut right, mut elsewhere) = (0, 0);
@@ -169,7 +169,8 @@ fn change_tables() {
     println!("one figure, {DAYS} days: {:?}", clock.elapsed() / 20);
 }
 
-/// One visit in six takes twice as long, before all do: a fifth more or less is chance, all of ten are not.
+/// One visit in six is slow before the change, and all are slow after it. One fifth more or fewer slow visits can be
+/// chance; ten slow visits in a row cannot.
 #[test]
 fn a_slow_way_that_some_took_before_is_seen_when_all_do() {
     let slow = |index: usize| index >= 120 || index % 6 == 5;
@@ -183,12 +184,13 @@ fn a_slow_way_that_some_took_before_is_seen_when_all_do() {
     let seen = |end: usize| sudden(&samples[..end], &KnownHours::default(), &LevelSettings::TIMES);
     let first = (40..160).find(|end| seen(*end).is_some()).unwrap();
     assert!((126..=130).contains(&first), "{first}");
-    // The last one before belongs to either level.
+    // The last sample before the change fits either level.
     assert!((119..=120).contains(&(seen(130).unwrap().at / 60_000)));
     assert_eq!(seen(160).unwrap().certainty, Certainty::Confirmed);
 }
 
-/// Who fails is asked less often: twenty samples would take hours, the time that they took before does.
+/// Failing targets are measured less often: twenty samples would take hours, so the usual duration of twenty samples
+/// suffices.
 #[test]
 fn failures_are_confirmed_by_time_where_samples_become_rare() {
     let mut samples: Vec<Counted> =
@@ -204,7 +206,7 @@ fn failures_are_confirmed_by_time_where_samples_become_rare() {
         };
         assert_eq!(certainty, expected, "{minute}");
     }
-    // It is over.
+    // The failures have ended.
     for minute in 95..110 {
         samples.push(Counted { at: minute * 60_000, failed: 0, samples: 1 });
     }
