@@ -226,7 +226,7 @@ impl Forwarder {
         }
     }
 
-    /// Counts a dropped frame, and tells its sender where a router would.
+    /// Counts a dropped frame, and notifies its sender if a router would.
     fn dropped(&mut self, at: Nanos, envelope: Envelope, cause: DropCause, bytes: &[u8]) {
         match cause {
             DropCause::Loss => self.counters.lost.add(1),
