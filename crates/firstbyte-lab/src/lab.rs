@@ -215,8 +215,7 @@ impl Lab {
         self.with_servers(Servers::processor_times)
     }
 
-    /// Servers that have ended although the lab goes on, each reported once. Connections to them are
-    /// refused.
+    /// Servers that have ended although the lab goes on, each reported once. Connections to them are refused.
     pub fn ended_servers(&self) -> Vec<ServerEnd> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner).ended()
     }

@@ -42,8 +42,7 @@ pub use config::{
 #[cfg(target_os = "linux")]
 pub(crate) use filling::page;
 
-/// Time limit for a handshake over TCP, delays included, so that a silent peer does not hold a socket
-/// forever.
+/// Time limit for a handshake over TCP, delays included, so that a silent peer does not hold a socket forever.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(90);
 
 /// A running server; dropping this stops it.

@@ -223,8 +223,7 @@ impl ResolvesServerCert for OneCertificate {
     }
 }
 
-/// Whether a handshake was a full one. quinn does not report it, but only full handshakes are signed (RFC
-/// 8446 §2.2).
+/// Whether a handshake was a full one. quinn does not report it, but only full handshakes are signed (RFC 8446 §2.2).
 #[derive(Debug, Default)]
 pub(super) struct Witness(Arc<AtomicBool>);
 

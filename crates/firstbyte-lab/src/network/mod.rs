@@ -45,7 +45,7 @@ pub(crate) struct Network {
     pub(crate) router: Namespace,
     /// In the scenario's order.
     pub(crate) hosts: Vec<HostNetwork>,
-    /// What could not be arranged, for people.
+    /// Things that could not be arranged, for people.
     pub(crate) warnings: Vec<LabWarning>,
 }
 

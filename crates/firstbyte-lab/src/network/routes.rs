@@ -1,8 +1,8 @@
 //! Routes of a host: one to everywhere, and one to each host whose link asks for another initial window.
 //!
-//! In: a scenario. Out: destinations and what TCP does on the way there. A route is the only place where
-//! the kernel takes an initial window from, and it takes the congestion control from there too: also
-//! where `/proc/sys` is read-only, and also one that it allows to the machine's administrator alone.
+//! In: a scenario. Out: destinations, and settings of TCP on the way there. The kernel takes an initial
+//! window only from a route. It takes the congestion control from there too, even if `/proc/sys` is
+//! read-only, and even one that it allows to the machine's administrator alone.
 
 use std::net::IpAddr;
 use std::time::Duration;

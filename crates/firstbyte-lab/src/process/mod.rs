@@ -1,5 +1,4 @@
-//! System support for a lab's processes: mounts and namespaces, signals, the report to the caller, running
-//! labs.
+//! System support for a lab's processes: mounts and namespaces, signals, the report to the caller, running labs.
 //!
 //! Nothing here knows what a lab consists of.
 

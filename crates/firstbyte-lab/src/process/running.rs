@@ -1,8 +1,7 @@
 //! Running labs: found, entered and ended without state files.
 //!
 //! A lab's process holds open an anonymous memory file (memfd) that describes the lab, and its hosts'
-//! network namespaces. Processes with permission find both in `/proc/PID/fd`. They disappear with the
-//! process.
+//! network namespaces. Processes with permission find both in `/proc/PID/fd`. They disappear with the process.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -107,8 +106,7 @@ impl RunningLab {
         &self.about.servers
     }
 
-    /// Servers whose programs have ended. They remain as zombies, because the lab's process does not collect
-    /// them.
+    /// Servers whose programs have ended. They remain as zombies, because the lab's process does not collect them.
     ///
     /// Servers started by a change of the scenario are not known.
     pub fn ended_servers(&self) -> Vec<ServerReport> {
@@ -151,8 +149,7 @@ impl RunningLab {
         })
         .map_err(failed("fork"))?;
         drop(writer);
-        // The child passes signals on to the command and may itself fail; wait for it, then read why it
-        // failed.
+        // Passes signals on until the child has ended; only then reads why it failed, if it did.
         let code = signals.wait_for(child, Collect::One).map_err(failed("wait for the command"))?;
         match read_report(reader) {
             Some(LabReport::Failed(error)) => Err(error),

@@ -1,8 +1,7 @@
 //! Changes of a running lab: links and servers of a host, at a given time.
 //!
 //! In: the file, and its `[[change]]` tables. Out: the whole scenario after each change, checked like the
-//! one before. Properties that cannot change in a running lab (hosts, addresses, names, devices, routes) are
-//! refused.
+//! one before. Properties that cannot change in a running lab (hosts, addresses, names, devices, routes) are refused.
 
 use std::time::Duration;
 

@@ -81,8 +81,7 @@ fn roles(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// No two hosts share a host name or an address. A DNS name belongs to one host, or to several servers: its
-/// edges.
+/// No two hosts share a host name or an address. A DNS name belongs to one host, or to several servers: its edges.
 fn unique(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     let mut seen: HashMap<String, &Host> = HashMap::new();
     for host in hosts {

@@ -28,8 +28,7 @@ pub(super) fn check(
     checked.collect()
 }
 
-/// Whether a path needs no escaping in any server's configuration, and is not one that the servers answer
-/// anyway.
+/// Whether a path needs no escaping in any server's configuration, and is not one that the servers answer anyway.
 fn is_plain_path(path: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/".contains(c);
     let own = path == "/w" || path == "/redirect" || path.starts_with("/bytes/");

@@ -94,8 +94,7 @@ struct Late {
     to: SocketAddr,
 }
 
-/// Sends answers when they are due. They arrive in that order, because each sender delays all answers
-/// equally.
+/// Sends answers when they are due. They arrive in that order, because each sender delays all answers equally.
 fn send_late(socket: &UdpSocket, answers: &Receiver<Late>) {
     for answer in answers {
         let wait_ns = answer.due_ns.saturating_sub(monotonic_ns());

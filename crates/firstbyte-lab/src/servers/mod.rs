@@ -388,8 +388,7 @@ impl Start<'_> {
         Ok(Running { start_limit: COMMAND_START_LIMIT, ..running })
     }
 
-    /// Starts the built-in server without TLS on the host's loopback. The server in front of it logs its
-    /// responses.
+    /// Starts the built-in server without TLS on the host's loopback. The server in front of it logs its responses.
     fn spawn_backend(&self) -> Result<builtin_server::Handle, LabError> {
         let at = (Ipv4Addr::LOCALHOST, BACKEND);
         let listener = self

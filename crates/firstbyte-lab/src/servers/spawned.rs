@@ -1,5 +1,4 @@
-//! An installed server as a process on a host: found, started with its output in a file, killed when
-//! dropped.
+//! An installed server as a process on a host: found, started with its output in a file, killed when dropped.
 
 use std::fs::{self, File};
 use std::io;

@@ -22,9 +22,10 @@ pub(crate) fn delayed_or_quick() {
     }
 }
 
-/// Median time from the arrival of the last response until its acknowledgement leaves the client. A request
-/// had followed a response at once, so TCP takes the connection for interactive and hopes to acknowledge
-/// together with the next request.
+/// Median time from the arrival of the last response until its acknowledgement leaves the client.
+///
+/// A request had followed a response at once, so TCP takes the connection for interactive and hopes to
+/// acknowledge together with the next request.
 fn delay_ms(client: &str, ipv6: bool) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let options = LabOptions {

@@ -103,8 +103,7 @@ fn serves(server: &str) -> (String, bool) {
             true
         });
         assert_eq!(early[0], early[1]);
-        // Per family: the first requests, three large ones, an early one, and pairs of a normal and an early
-        // one.
+        // Per family: the first requests, three large ones, an early one, and pairs of a normal and an early one.
         let per_family = if early[0] { SAMPLES + 4 + 2 * SAMPLES } else { SAMPLES + 3 };
         let requests = wait_for_requests(lab, "server", 2 * per_family);
         assert!(requests.iter().all(|request| request.protocol == "HTTP/3.0"));

@@ -34,8 +34,7 @@ down = { delay = "10ms" }"#;
     for ipv6 in [false, true] {
         let round_trips = syn_round_trips(&packets, ipv6);
         assert_eq!(round_trips.len(), CONNECTIONS);
-        // Timestamps are from the wall clock, which may be slewed by 500 ppm; the lab waits by another
-        // clock.
+        // Timestamps are from the wall clock, which may be slewed by 500 ppm; the lab waits by another clock.
         let least = round_trips.iter().copied().min().unwrap();
         assert!(least >= 20_000_000 - 20_000, "faster than configured: {least} ns");
         let above = |ns: u64| ns.saturating_sub(20_000_000) / 1_000;

@@ -2,8 +2,7 @@
 //!
 //! A custom test harness, because a lab is made by forking a process that has one thread. Each test is a
 //! process, and as many run side by side as there are permits. Arguments select tests by parts of their
-//! names. Root makes labs with other system calls than everybody else, so `scripts/test` runs these tests as
-//! both.
+//! names. Root makes labs with other system calls than everybody else, so `scripts/test` runs these tests as both.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod acks;

@@ -141,8 +141,7 @@ pub(crate) fn now_ms() -> f64 {
     now.tv_sec() as f64 * 1e3 + now.tv_nsec() as f64 / 1e6
 }
 
-/// Waits until a host's server has logged `count` requests, and returns them. Servers log a request after
-/// answering it.
+/// Waits until a host's server has logged `count` requests, and returns them. Servers log a request after answering it.
 pub(crate) fn wait_for_requests(lab: &Lab, host: &str, count: usize) -> Vec<Entry> {
     for _ in 0..200 {
         let requests = lab.requests(host).unwrap();

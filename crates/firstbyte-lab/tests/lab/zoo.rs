@@ -186,8 +186,7 @@ pub(crate) fn patterns() {
     }
 }
 
-/// A request sent together with the ClientHello is answered within one round trip, or after the Finished
-/// within two.
+/// A request sent together with the ClientHello is answered within one round trip, or after the Finished within two.
 pub(crate) fn early_data() {
     const ROUND_TRIP_MS: f64 = 30.0;
     let zoo = zoo();
@@ -205,8 +204,7 @@ pub(crate) fn early_data() {
                 let config = Arc::new(config);
                 let path = if server.writes_patterns() { "/w?writes=3000" } else { server.path() };
                 let one = |_| {
-                    // Gets a new ticket: tickets that come after the response to early data are not waited
-                    // for.
+                    // Gets a new ticket: tickets that come after the response to early data are not waited for.
                     Exchange::run(&config, path);
                     Exchange::early(&config, path).first_ms
                 };
