@@ -61,7 +61,6 @@ pub(crate) struct MiddleFrame {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// State of the forwarder.
 pub(crate) struct Forwarder {
     ports: Vec<Port>,
     routes: HashMap<IpAddr, usize>,

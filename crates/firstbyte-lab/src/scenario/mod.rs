@@ -144,7 +144,7 @@ pub struct PathSettings {
 /// Maximum size of a scenario file, bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads a text file of bounded size, so that an endless one is refused.
+/// Reads a text file of at most `MOST_BYTES`, more than people write, so that an endless one is refused.
 fn read_text(path: &str) -> std::io::Result<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path)?;

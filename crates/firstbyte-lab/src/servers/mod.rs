@@ -158,7 +158,7 @@ impl Servers {
         }
     }
 
-    /// Servers whose programs have ended by themselves, each reported once.
+    /// Servers whose programs have ended although the lab did not stop them, each reported once.
     pub(crate) fn ended(&mut self) -> Vec<ServerEnd> {
         let end = |running: &mut Running| {
             let process = running.process.as_mut()?;
