@@ -1,8 +1,8 @@
-//! What servers write down about the requests they answered, and how it is read back.
+//! Access logs: the lines that servers write for the requests they answer, and their parsing.
 //!
-//! One line a request, the same from nginx and the built-in server:
+//! nginx and the built-in server write one line per request, in the same format:
 //! `time=1763701673.123 protocol=HTTP/2.0 tls=TLSv1.3 resumed=1 early=0 status=200 connection=7 path=/`.
-//! Caddy writes JSON of its own; [`Entry::parse`] takes both.
+//! Caddy writes its own JSON; [`Entry::parse`] accepts both.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,38 +12,38 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A request, as the server that answered it saw it.
+/// A request, as logged by the server that answered it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// When, since 1970. nginx and Caddy: when the response had been sent, to the millisecond; the
-    /// built-in server: when it began to send it.
+    /// Time since 1970. nginx and Caddy log when the response had been sent, to the millisecond; the
+    /// built-in server logs when it began to send it.
     pub time: Duration,
     /// `HTTP/1.1`, `HTTP/2.0`, `HTTP/3.0`.
     pub protocol: String,
-    /// `TLSv1.2`, `TLSv1.3`; absent without TLS, and where Caddy does not know (HTTP/3).
+    /// `TLSv1.2` or `TLSv1.3`; absent without TLS, and if Caddy does not know it (HTTP/3).
     pub tls: Option<String>,
-    /// Whether the connection's session was resumed; absent where `tls` is.
+    /// Whether the connection's session was resumed; absent if `tls` is.
     pub resumed: Option<bool>,
-    /// Whether the request came in early data; absent where the server does not say (Caddy).
+    /// Whether the request came in early data; absent if the server does not log it (Caddy).
     pub early: Option<bool>,
-    /// The response's status.
+    /// Status code of the response.
     pub status: u16,
-    /// The connection's number at that server; absent where the server does not say (Caddy).
+    /// The server's number for the connection; absent if the server does not log it (Caddy).
     pub connection: Option<u64>,
-    /// The path that was asked for.
+    /// The requested path.
     pub path: String,
 }
 
 impl Entry {
-    /// A line of a log; `None` if it is not one.
+    /// Parses a line of a log; `None` if it is not a log entry.
     pub fn parse(line: &str) -> Option<Self> {
         if line.starts_with('{') { Self::parse_caddy(line) } else { Self::parse_pairs(line) }
     }
 
-    /// All requests that a log has so far. A last line that is still being written is left out.
+    /// Reads all requests logged so far. Skips a last line that is still being written.
     ///
     /// # Errors
-    /// The file cannot be read, or a line of it is not a log's.
+    /// The file cannot be read, or one of its lines is not a log entry.
     pub fn read_all(log: &Path) -> io::Result<Vec<Self>> {
         let text = std::fs::read_to_string(log)?;
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -82,9 +82,9 @@ impl Entry {
         let line: Value = serde_json::from_str(line).ok()?;
         let request = line.get("request")?;
         let tls = request.get("tls");
-        // RFC 8446 §4.2.1: the numbers of versions.
+        // Caddy logs TLS versions as numbers (RFC 8446 §4.2.1).
         let version = tls.and_then(|tls| tls.get("version")).and_then(Value::as_u64);
-        // Over HTTP/3 Caddy 2.6 writes zeros: it does not know.
+        // Over HTTP/3 Caddy 2.6 logs 0, because it does not know the version.
         let version = version.filter(|version| *version != 0);
         Some(Self {
             time: seconds(line.get("ts")?.as_f64()?)?,
@@ -126,14 +126,14 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Where a server writes its requests; copies write to the same place.
+/// Where a server logs its requests. Clones write to the same place.
 #[derive(Clone)]
 pub struct AccessLog {
     to: Arc<Mutex<Box<dyn Write + Send>>>,
 }
 
 impl AccessLog {
-    /// Lines go to `to` and are flushed one by one.
+    /// Writes lines to `to` and flushes after each.
     pub fn new(to: impl Write + Send + 'static) -> Self {
         Self { to: Arc::new(Mutex::new(Box::new(to))) }
     }

@@ -1,7 +1,7 @@
-//! A certificate authority of the lab's own: a root, an intermediate, and a leaf per server.
+//! The lab's own certificate authority: a root, an intermediate, and a leaf per server.
 //!
-//! Everything is made anew for every lab, in memory, and trusted by nobody who is not told to. Keys
-//! are P-256, as most of the web's are, unless a leaf is asked for with another.
+//! Every lab makes new keys and certificates, in memory, and only programs that are configured to do so
+//! trust them. Keys are P-256, as most keys on the web, unless a leaf asks for another type.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use time::OffsetDateTime;
 
 use crate::clock;
 
-/// How long before now certificates become valid, for clients whose clock is behind.
+/// How far back certificates are dated, for clients whose clock is slow.
 const BACKDATED: Duration = Duration::from_secs(24 * 3600);
-/// Days for which certificates are valid, unless a leaf is asked for with fewer.
+/// Validity of certificates in days, unless a leaf asks for fewer.
 pub(crate) const DAYS_VALID: i64 = 30;
 
 /// The enterprise number for examples (RFC 5612), and one below it: an extension that nobody knows.
@@ -35,18 +35,19 @@ pub struct Ca {
 /// Options of a leaf certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeafOptions {
-    /// Its key.
+    /// Type of the key.
     pub key: LeafKey,
-    /// Size of leaf and intermediate together, within ten bytes (DER, as TLS sends them). If absent, no
-    /// padding: about 950 bytes with P-256. Padding is random bytes in an extension that is not
-    /// critical. If both certificates are larger than this, the root signs the leaf, and the chain has
-    /// no intermediate.
+    /// Size of leaf and intermediate together, within ten bytes (DER, as TLS sends them).
+    ///
+    /// Padding is random bytes in a non-critical extension. If absent, the chain is not padded and has about
+    /// 950 bytes with P-256. If both certificates are larger than this, the root signs the leaf, and the
+    /// chain has no intermediate.
     pub chain_bytes: Option<usize>,
-    /// Days until it expires; 30 if absent. A negative number of days is in the past.
+    /// Days until it expires; 30 if absent. Negative if it has already expired.
     pub days_left: Option<i64>,
 }
 
-/// The kind of a leaf's key.
+/// Type of a leaf's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LeafKey {
     /// ECDSA on P-256.
@@ -56,12 +57,12 @@ pub enum LeafKey {
     Rsa2048,
 }
 
-/// Why a certificate was not made.
+/// Why a certificate could not be made.
 #[derive(Debug)]
 pub enum CertificateError {
-    /// A name or key is not fit for one.
+    /// A name or key is not valid for a certificate.
     Refused(rcgen::Error),
-    /// The chain is longer than it was asked to be.
+    /// The chain without padding is longer than requested.
     ChainTooShort {
         /// The requested size, bytes.
         asked: usize,
@@ -112,7 +113,7 @@ impl Ca {
         &self.root_pem
     }
 
-    /// A new leaf for these DNS names and addresses.
+    /// Issues a leaf for these DNS names and addresses.
     ///
     /// # Errors
     /// A name is invalid.
@@ -122,7 +123,7 @@ impl Ca {
         Ok(chain(&[&leaf, self.intermediate.as_ref()], &key))
     }
 
-    /// A new leaf for these DNS names and addresses, with a chosen key and size.
+    /// Issues a leaf for these DNS names and addresses, with a chosen key and size.
     ///
     /// # Errors
     /// A name is invalid, or the chain cannot be that short.
@@ -149,7 +150,7 @@ impl Ca {
     }
 }
 
-/// A leaf of `asked` bytes, within ten.
+/// Makes a leaf of `asked` bytes, within ten.
 fn padded(
     names: &[String],
     key: &KeyPair,
@@ -182,7 +183,7 @@ fn leaf(
     issuer: &CertifiedIssuer<'static, KeyPair>,
 ) -> Result<Certificate, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
-    // RFC 5280 allows 64 characters of common name; the names proper are in the extension.
+    // RFC 5280 limits a common name to 64 characters; the actual names are in the extension.
     params.distinguished_name = DistinguishedName::new();
     if let Some(first) = names.first().filter(|name| name.len() <= 64) {
         params.distinguished_name.push(DnType::CommonName, first.as_str());
@@ -198,7 +199,7 @@ fn leaf(
     params.signed_by(key, issuer)
 }
 
-/// Bytes that certificate compression (RFC 8879) does not shorten: those of xorshift64.
+/// Bytes of xorshift64, which certificate compression (RFC 8879) cannot shorten.
 fn incompressible(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -246,7 +247,7 @@ mod tests {
 
     const NAME: &str = "www.lab.test";
 
-    /// The chain's size, if rustls finds it good for the name.
+    /// Size of the chain, if rustls accepts it for the name.
     fn verify(ca: &Ca, certificate: &ServerCertificate) -> Result<usize, rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.root_pem().as_bytes()).unwrap()).unwrap();
@@ -277,7 +278,7 @@ mod tests {
     fn chains_have_the_size_asked_for_and_verify() {
         let ca = Ca::new().unwrap();
         for key in [LeafKey::P256, LeafKey::Rsa2048] {
-            // The first with RSA has no room for an intermediate.
+            // With RSA, the smallest chain has no room for an intermediate.
             for asked in [1_000, 2_000, 3_600, 10_000, 40_000] {
                 let options =
                     LeafOptions { key, chain_bytes: Some(asked), ..LeafOptions::default() };

@@ -26,8 +26,8 @@ use crate::sys::{PacketRing, RingSize};
 
 /// Room for a burst of 16,384 full frames.
 const RING: RingSize = RingSize { frames: 16_384, frame_bytes: 0 };
-/// How often a capture looks for frames. It is never woken by one: waking a thread takes the kernel
-/// several microseconds, which would be on the frame's way.
+/// How often a capture polls for frames. A frame never wakes it: waking a thread takes the kernel several
+/// microseconds, which would delay the frame.
 const LOOK_MS: u8 = 10;
 
 /// A running capture.
@@ -35,22 +35,22 @@ pub(crate) struct Capture {
     file: PathBuf,
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
-    /// Closed to stop a tap; the middle's capture stops with the forwarder.
+    /// Closed to stop a tap; the capture of the middle stops with the forwarder.
     stop: Option<OwnedFd>,
 }
 
-/// What a capture's thread tells others.
+/// Progress that a capture's thread shares with others.
 #[derive(Debug, Default)]
 struct Progress {
     frames: Counter,
     dropped: Counter,
-    /// How often all that was there has been written out.
+    /// How often all frames received so far have been written out.
     written_out: Counter,
     failure: std::sync::OnceLock<String>,
 }
 
 impl Capture {
-    /// Captures on a host's interface into a file, from before this returns.
+    /// Captures a host's interface to a file. Capturing has begun when this returns.
     pub(crate) fn on_host(
         place: &HostNetwork,
         frame_bytes: usize,
@@ -83,9 +83,9 @@ impl Capture {
         Ok((Self { file, progress, thread: Some(thread), stop: None }, sender))
     }
 
-    /// Waits until all that has passed so far is in the file; where it can no longer be written, not.
+    /// Waits until the file has all frames so far. Returns early if it can no longer be written.
     pub(crate) fn write_out(&self) {
-        // A look that is under way may have begun before.
+        // A pass already under way may have begun before the last frames arrived.
         let enough = self.progress.written_out.value() + 2;
         let lives = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         while self.progress.written_out.value() < enough && lives() {
@@ -107,14 +107,14 @@ impl Drop for Capture {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // What made it panic is not ours to report in a drop.
+            // A drop does not report why the thread panicked.
             let _ = thread.join();
         }
     }
 }
 
 impl Progress {
-    /// Runs a capture's thread and keeps why it failed.
+    /// Runs a capture's thread and records its failure, if any.
     fn follow(&self, run: impl FnOnce(&Self) -> io::Result<()>) {
         if let Err(error) = run(self) {
             let _ = self.failure.set(error.to_string());
@@ -142,7 +142,7 @@ fn tap(
         file.writer.flush()?;
         progress.written_out.add(1);
         let mut fds = [PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
-        // A last look after the sign to stop takes what came before it.
+        // A last pass after the stop signal takes the frames that came before it.
         stopping = poll(&mut fds, PollTimeout::from(LOOK_MS)) != Ok(0);
     }
 }
@@ -168,7 +168,7 @@ fn middle(
     }
 }
 
-/// A capture file with its one interface.
+/// A capture file with one interface.
 struct CaptureFile {
     writer: CaptureWriter<BufWriter<File>>,
     interface: InterfaceNumber,

@@ -1,7 +1,6 @@
-//! A lab becomes another one while it runs, as its scenario says.
+//! Applies a scenario's changes while the lab runs.
 //!
-//! In: changes with their times. Out: links and servers of hosts are others from then on; what came of it, for who
-//! asks.
+//! In: changes with their times. Out: changed links and servers of hosts, and a report on each change.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +15,7 @@ use crate::reports::ChangeReport;
 use crate::scenario::{Change, Scenario};
 use crate::servers::Servers;
 
-/// What of a lab can change.
+/// The parts of a lab that can change.
 pub(crate) struct Changeable {
     pub(crate) links: Sender<LinkChange>,
     pub(crate) servers: Arc<Mutex<Servers>>,
@@ -25,7 +24,7 @@ pub(crate) struct Changeable {
 }
 
 impl Changeable {
-    /// Makes `before` what `change` says.
+    /// Changes the lab from `before` to the state in `change`.
     fn apply(&self, before: &Scenario, change: &Change) -> Result<(), LabError> {
         for name in &change.hosts {
             let hosts = before.hosts.iter().zip(&change.scenario.hosts).enumerate();
@@ -33,7 +32,7 @@ impl Changeable {
             let Some((port, (old, new))) = host else { continue };
             if (&old.up, &old.down) != (&new.up, &new.down) {
                 let (up, down) = (new.up.clone(), new.down.clone());
-                // A forwarder that has ended carries nothing any more.
+                // A forwarder that has ended no longer forwards anything.
                 let _ = self.links.send(LinkChange { port, up, down });
             }
             if old.server != new.server {
@@ -45,7 +44,7 @@ impl Changeable {
     }
 }
 
-/// The thread that waits for the time of each change; it ends when this is dropped.
+/// The thread that waits for the time of each change; dropping this ends it.
 pub(crate) struct ChangesThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -93,7 +92,7 @@ impl Drop for ChangesThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has ended too.
+            // A thread that panicked has also ended.
             let _ = thread.join();
         }
     }

@@ -1,17 +1,17 @@
-//! The only place of this crate that reads a clock.
+//! The only module of this crate that reads a clock.
 
 #[cfg(target_os = "linux")]
 pub(crate) use kernel::{Offset, monotonic_ns, realtime_ns};
 
 use std::time::{Instant, SystemTime};
 
-/// Now, for certificates and for people.
+/// Wall-clock time, for certificates and for people.
 #[expect(clippy::disallowed_methods, reason = "this is the module `clock`")]
 pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 
-/// Now, for waiting.
+/// Monotonic time, for waiting.
 #[expect(clippy::disallowed_methods, reason = "this is the module `clock`")]
 pub(crate) fn now() -> Instant {
     Instant::now()
@@ -26,14 +26,14 @@ mod kernel {
         read(ClockId::CLOCK_MONOTONIC)
     }
 
-    /// CLOCK_REALTIME in nanoseconds since 1970: the clock of the kernel's packet stamps.
+    /// CLOCK_REALTIME in nanoseconds since 1970: the clock of the kernel's packet timestamps.
     pub(crate) fn realtime_ns() -> u64 {
         read(ClockId::CLOCK_REALTIME)
     }
 
-    /// What to add to CLOCK_MONOTONIC for CLOCK_REALTIME, read at one instant.
+    /// Offset from CLOCK_MONOTONIC to CLOCK_REALTIME, both read at one instant.
     ///
-    /// Taken anew for every batch of packets, so that a stepped wall clock delays nothing.
+    /// Read again for every batch of packets, so that a step of the wall clock delays nothing.
     #[derive(Clone, Copy)]
     pub(crate) struct Offset {
         realtime_minus_monotonic: i128,

@@ -1,4 +1,4 @@
-//! Why a lab did not start or did not work. Every message says what failed, where, and what helps.
+//! Errors of labs. Every message says what failed, where, and what helps.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 /// Why a lab did not start or did not work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabError {
-    /// This is not Linux.
+    /// The operating system is not Linux.
     Unsupported,
     /// The process had more than one thread.
     Threads {
-        /// How many it had.
+        /// Number of threads.
         count: usize,
     },
     /// The kernel refused new namespaces.
     Namespaces {
         /// The kernel's reason.
         reason: String,
-        /// The setting of this machine that forbids it, if it is a known one.
+        /// The known setting of this machine that forbids it, if any.
         cause: Option<String>,
     },
-    /// A step of the set-up was refused by the operating system.
+    /// The operating system refused a step of the set-up.
     System {
         /// The step that failed.
         step: String,
@@ -42,34 +42,34 @@ pub enum LabError {
         /// The operating system's reason.
         reason: String,
     },
-    /// The scenario wants nginx, which is not here.
+    /// The scenario needs nginx, which is not installed.
     NginxNotFound {
-        /// The host that wants it.
+        /// The host that needs it.
         host: String,
     },
-    /// The scenario wants Caddy, which is not here.
+    /// The scenario needs Caddy, which is not installed.
     CaddyNotFound {
-        /// The host that wants it.
+        /// The host that needs it.
         host: String,
     },
-    /// The scenario wants a program that is not here.
+    /// The scenario needs a program that is not installed.
     ProgramNotFound {
-        /// The host that wants it.
+        /// The host that needs it.
         host: String,
-        /// Its name, or path.
+        /// Name or path of the program.
         program: String,
-        /// The Debian package that has it, where the scenario says so.
+        /// The Debian package that contains it, if the scenario names one.
         package: Option<String>,
     },
-    /// A server did not come up.
+    /// A server did not start.
     Server {
-        /// Its host.
+        /// The server's host.
         host: String,
-        /// Which server it is.
+        /// Server software.
         kind: String,
         /// The observed failure.
         reason: String,
-        /// Its stderr.
+        /// The server's stderr.
         output: String,
     },
     /// The certificates could not be made.
@@ -91,9 +91,9 @@ pub enum LabError {
         /// The operating system's reason.
         reason: String,
     },
-    /// The lab's own process ended before it said that it was ready.
+    /// The lab's own process ended before it reported that it was ready.
     Ended {
-        /// Its exit code, 128 and the signal's number if it was killed.
+        /// Exit code; 128 plus the signal's number if a signal killed it.
         code: i32,
     },
 }

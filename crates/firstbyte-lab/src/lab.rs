@@ -1,7 +1,7 @@
-//! A lab that is ready: its network runs, its servers answer, its captures write.
+//! A running lab: its network is up, its servers answer, its captures write.
 //!
-//! In: a scenario, within the lab's own process and namespaces. Out: commands, threads and addresses
-//! on its hosts. Everything stops when it is dropped.
+//! In: a scenario, within the lab's own process and namespaces. Out: commands, threads and addresses on its
+//! hosts. Dropping the lab stops everything.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use crate::servers::{Servers, start_dns};
 use crate::sys::{PacketRing, RingSize, start_in_network};
 use crate::warning::LabWarning;
 
-/// Frames that may wait for the forwarder, per host.
+/// Frames that can wait for the forwarder, per host.
 const FORWARDER_RING_FRAMES: usize = 8_192;
 const ETHERNET_HEADER: usize = 14;
 
@@ -43,7 +43,8 @@ pub struct Lab {
     environment: Vec<(String, String)>,
     capture_dir: Option<PathBuf>,
     counters: Arc<Counters>,
-    // Dropped in this order: nothing changes servers that end, the forwarder ends before the capture that it feeds.
+    // Dropped in this order: changes stop before the servers do, and the forwarder ends before the capture
+    // that it feeds.
     changes: ChangesThread,
     servers: Arc<Mutex<Servers>>,
     _forwarder: ForwarderThread,
@@ -124,18 +125,18 @@ impl Lab {
         Ok(lab)
     }
 
-    /// What it was made from.
+    /// The scenario that the lab was made from.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Its web servers, and which software each one is.
+    /// The lab's web servers and their software.
     pub fn servers(&self) -> Vec<ServerReport> {
         self.with_servers(Servers::reports)
     }
 
-    /// The access log of a host's server: see [`crate::access_log`]. It is in the lab's own file system,
-    /// and gone with it.
+    /// Path of the access log of a host's server: see [`crate::access_log`]. The file is in the lab's own
+    /// file system and disappears with it.
     ///
     /// # Errors
     /// No server runs on that host.
@@ -144,14 +145,16 @@ impl Lab {
             .ok_or_else(|| self.unknown(host))
     }
 
-    /// The requests that a host's server has written down so far. nginx and Caddy do so after the
-    /// response has left: who has just had one may have to look again.
+    /// Requests that a host's server has logged so far.
+    ///
+    /// nginx and Caddy log a request after its response has left, so a client that has just received a
+    /// response may have to call this again.
     ///
     /// # Errors
     /// No server runs on that host, or its log cannot be read.
     pub fn requests(&self, host: &str) -> Result<Vec<Entry>, LabError> {
         let log = self.server_log(host)?;
-        // One that has nothing to say yet may not have made it.
+        // A server that has logged nothing yet may not have created its log.
         if !log.exists() {
             return Ok(Vec::new());
         }
@@ -161,8 +164,10 @@ impl Lab {
         })
     }
 
-    /// Copies the servers' logs to where [`LabOptions::logs`] says, if it does: the requests of all
-    /// who have had their response. [`up`](crate::up) does so when the lab is taken down.
+    /// Copies the servers' logs to the directory in [`LabOptions::logs`], if there is one.
+    ///
+    /// The copies include every request whose client has its response. [`up`](crate::up) calls this when the
+    /// lab is taken down.
     ///
     /// # Errors
     /// A log cannot be read, or its copy cannot be written.
@@ -170,32 +175,32 @@ impl Lab {
         self.logs.as_ref().map_or(Ok(()), LogCopies::save)
     }
 
-    /// Where copies of the servers' logs go, if they do.
+    /// Directory for copies of the servers' logs, if configured.
     pub fn log_dir(&self) -> Option<&Path> {
         self.logs.as_ref().map(LogCopies::directory)
     }
 
-    /// What could not be arranged but does not stop the lab, one sentence each.
+    /// Things that could not be arranged but do not stop the lab, one sentence each.
     pub fn warnings(&self) -> &[LabWarning] {
         &self.warnings
     }
 
-    /// What commands need in their environment: where the lab's CA is, which scenario this is.
+    /// Environment variables for commands: the location of the lab's CA, and the scenario.
     pub fn environment(&self) -> &[(String, String)] {
         &self.environment
     }
 
-    /// The root certificate that all servers' certificates lead to, PEM.
+    /// Root certificate of all servers' certificates, PEM.
     pub fn ca_pem(&self) -> &str {
         self.ca.root_pem()
     }
 
-    /// Where captures are written, if they are.
+    /// Directory of the captures, if any are written.
     pub fn capture_dir(&self) -> Option<&Path> {
         self.capture_dir.as_deref()
     }
 
-    /// Waits until the captures' files hold all that has passed so far.
+    /// Waits until the capture files contain all frames so far.
     pub fn write_out_captures(&self) {
         self.captures.iter().for_each(Capture::write_out);
     }
@@ -205,12 +210,12 @@ impl Lab {
         self.captures.iter().map(Capture::stats).collect()
     }
 
-    /// What each web server has taken of the processor so far.
+    /// Processor time that each web server has used so far.
     pub fn server_times(&self) -> Vec<ServerTime> {
         self.with_servers(Servers::processor_times)
     }
 
-    /// Servers that have ended, though the lab goes on, each said once: who connects to them is refused.
+    /// Servers that have ended although the lab goes on, each reported once. Connections to them are refused.
     pub fn ended_servers(&self) -> Vec<ServerEnd> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner).ended()
     }
@@ -220,14 +225,14 @@ impl Lab {
         self.changes.reports()
     }
 
-    /// What became of the frames so far.
+    /// Counts of the frames forwarded and dropped so far.
     pub fn forwarder_stats(&self) -> ForwarderStats {
         self.counters.snapshot()
     }
 
-    /// Moves the calling thread, and the threads and sockets it will make, to a host.
+    /// Moves the calling thread, and threads and sockets that it makes later, to a host.
     ///
-    /// `main` begins on the client.
+    /// `main` starts on the client.
     pub fn enter(&self, host: &str) -> Result<(), LabError> {
         self.place(host)?.namespace.enter().map_err(|errno| LabError::System {
             step: format!("enter host {host}"),
@@ -235,7 +240,7 @@ impl Lab {
         })
     }
 
-    /// Makes `command` start on a host, with the lab's environment.
+    /// Prepares `command` to start on a host, with the lab's environment.
     pub fn command_on(&self, host: &str, mut command: Command) -> Result<Command, LabError> {
         let place = self.place(host)?;
         let network = place.namespace.descriptor().map_err(|errno| LabError::System {
@@ -247,16 +252,16 @@ impl Lab {
         Ok(command)
     }
 
-    /// Runs `command` on a host to its end and returns its exit code, as a shell would: signals
-    /// reach the command, and the lab outlives it.
+    /// Runs `command` on a host to completion and returns its exit code, as a shell would. Signals are
+    /// passed on to the command, and the lab outlives it.
     pub fn run_command(&self, host: &str, command: Command) -> Result<i32, LabError> {
         process::wait_for_command(&mut self.command_on(host, command)?)
     }
 
-    /// Stays until told to end.
+    /// Waits until asked to end, then saves the logs.
     pub(crate) fn stay(&self) -> i32 {
         process::wait_for_end();
-        // Nobody is there any more to be told why it failed.
+        // Nobody is left to report the reason to.
         i32::from(self.save_logs().is_err())
     }
 
@@ -277,11 +282,12 @@ impl Lab {
     }
 }
 
-/// Proxies of this machine cannot be reached from a lab. Programs take an empty variable for none.
+/// Proxy variables, cleared because the machine's proxies cannot be reached from a lab. Programs treat an
+/// empty variable as unset.
 const NO_PROXIES: [&str; 6] =
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// Variables that make common programs trust the lab's CA alone, and connect directly.
+/// Variables that make common programs trust only the lab's CA, and connect directly.
 fn environment(
     scenario: &Scenario,
     ca: &Ca,
@@ -303,7 +309,7 @@ fn environment(
 
 type MiddleSender = std::sync::mpsc::Sender<MiddleFrame>;
 
-/// Taps at the client and every server, and a capture of the middle.
+/// Starts taps at the client and every server, and a capture of the middle.
 fn start_captures(
     directory: &Path,
     scenario: &Scenario,
@@ -327,7 +333,7 @@ fn start_captures(
     Ok((captures, Some(sender)))
 }
 
-/// The far ends of all hosts' links.
+/// Opens the far ends of all hosts' links.
 fn open_ports(scenario: &Scenario, network: &Network, seed: u64) -> Result<Vec<Port>, LabError> {
     let size = RingSize { frames: FORWARDER_RING_FRAMES, frame_bytes: frame_bytes(scenario) };
     let hosts = scenario.hosts.iter().zip(&network.hosts);
@@ -351,13 +357,13 @@ fn open_ports(scenario: &Scenario, network: &Network, seed: u64) -> Result<Vec<P
         .collect()
 }
 
-/// The longest frame that any host sends.
+/// Length of the longest frame that any host sends.
 fn frame_bytes(scenario: &Scenario) -> usize {
     let longest = scenario.hosts.iter().map(|host| host.up.mtu.max(host.down.mtu)).max();
     longest.unwrap_or_default() + ETHERNET_HEADER
 }
 
-/// The forwarder's thread, which ends when this is dropped.
+/// The forwarder's thread; dropping this ends it.
 struct ForwarderThread {
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -381,7 +387,7 @@ impl Drop for ForwarderThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has ended too.
+            // A thread that panicked has also ended.
             let _ = thread.join();
         }
     }

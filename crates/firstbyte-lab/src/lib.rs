@@ -1,8 +1,7 @@
 //! Real servers behind emulated links, in network namespaces, without root.
 //!
-//! A [`Scenario`] says which hosts there are and what their links do. [`run`] makes a lab of it and
-//! runs a function on its client; [`up`] makes one that stays. All of it needs Linux; scenarios,
-//! the CA and the [`builtin_server`] do not.
+//! A [`Scenario`] describes hosts and their links. [`run`] makes a lab of it and runs a function on its
+//! client; [`up`] makes one that stays. Labs need Linux; scenarios, the CA and the [`builtin_server`] do not.
 
 pub mod access_log;
 pub mod builtin_server;

@@ -1,10 +1,9 @@
 //! A lab's life, from the caller's fork to its end.
 //!
-//! Four processes, each the parent of the next: the *caller*; the *front*, which has the lab's
-//! namespaces but is not in its process namespace; *init*, process 1 of that, which collects
-//! orphans; the *lab* itself, which owns network, servers and captures. Each dies with the one
-//! before, and with init everything in the lab's namespaces does: whatever is killed, the kernel
-//! leaves nothing.
+//! Four processes, each the parent of the next: the *caller*; the *front*, which has the lab's namespaces
+//! but is not in its process namespace; *init*, process 1 of that namespace, which collects orphans; the
+//! *lab* itself, which owns network, servers and captures. Each dies with its parent, and everything in the
+//! lab's namespaces dies with init. Whichever process is killed, the kernel leaves nothing behind.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
@@ -26,11 +25,11 @@ use crate::sys::fork_with;
 
 /// Runs `main` in a new lab, with the client's network, and returns its exit code.
 ///
-/// `main` runs in a process of its own, which has no threads but the lab's. The calling process must
-/// have only one thread, is left as it was, and may run another lab afterwards. A lab does not
-/// outlive it. SIGTERM and the like are passed on to `main`'s process.
+/// `main` runs in its own process, which has no threads but the lab's. The calling process must have only
+/// one thread. It is left unchanged and may run another lab afterwards. A lab does not outlive it. SIGTERM
+/// and similar signals are passed on to `main`'s process.
 ///
-/// What `main` owns exists in both processes after the fork; here it is dropped when the lab has
+/// After the fork, both processes have whatever `main` owns; the calling process drops it when the lab has
 /// ended.
 pub fn run(
     scenario: &Scenario,
@@ -49,7 +48,7 @@ pub fn run(
     }
 }
 
-/// Starts a lab that stays until [`RunningLab::down`]; returns when it is ready.
+/// Starts a lab that runs until [`RunningLab::down`]; returns when it is ready.
 pub fn up(scenario: &Scenario, options: &LabOptions) -> Result<RunningLab, LabError> {
     let signals = HeldSignals::new().map_err(failed("hold signals"))?;
     let (front, report) = start(scenario, options, Tie::None, &signals, &mut Some(Lab::stay))?;
@@ -69,7 +68,7 @@ pub fn up(scenario: &Scenario, options: &LabOptions) -> Result<RunningLab, LabEr
     }
 }
 
-/// What a lab's life depends on, besides its own processes.
+/// What a lab's lifetime depends on, besides its own processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tie {
     /// The calling process.
@@ -78,8 +77,8 @@ enum Tie {
     None,
 }
 
-/// Forks the front. `main` is taken out by the lab's process and by no other: the copies that the
-/// processes on the way have of it are never run and never dropped.
+/// Forks the front. Only the lab's process takes `main` out; the copies in the processes before it are never
+/// run and never dropped.
 fn start<F: FnOnce(&Lab) -> i32>(
     scenario: &Scenario,
     options: &LabOptions,
@@ -96,7 +95,7 @@ fn start<F: FnOnce(&Lab) -> i32>(
         reason: error.to_string(),
     })?;
     let caller = getpid();
-    // Of one that ends with its caller nobody need know whose it is.
+    // A lab that ends with its caller needs no record of its session.
     let session = (tie == Tie::None).then(|| getsid(None).ok().map(Pid::as_raw)).flatten();
     let front = fork_with(|| {
         front(Start { scenario, options, tie, signals, report: writer, session }, caller, main)
@@ -105,14 +104,14 @@ fn start<F: FnOnce(&Lab) -> i32>(
     Ok((front, reader))
 }
 
-/// What the processes on the way to the lab hand on.
+/// Values that the processes on the way to the lab pass on.
 struct Start<'a> {
     scenario: &'a Scenario,
     options: &'a LabOptions,
     tie: Tie,
     signals: &'a HeldSignals,
     report: PipeWriter,
-    /// The caller's.
+    /// The caller's session.
     session: Option<i32>,
 }
 
@@ -157,7 +156,7 @@ fn init<F: FnOnce(&Lab) -> i32>(
     main: &mut Option<F>,
 ) -> i32 {
     die_with_parent();
-    // Had the front died before that line, its end of the pipe would be closed.
+    // If the front had died before that line, its end of the pipe would be closed.
     let mut fds = [PollFd::new(front_alive.as_fd(), PollFlags::POLLIN)];
     if poll(&mut fds, PollTimeout::ZERO) != Ok(0) {
         return 1;
@@ -182,7 +181,7 @@ fn lab<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, main: &mut Option<F>) -> i3
     }
     tell(&mut start.report, &LabReport::Ready);
     drop(start.report);
-    // Only here: threads of the lab keep signals held, so that they reach `main`'s thread.
+    // Only here: the lab's threads keep signals blocked, so that signals reach `main`'s thread.
     let _ = start.signals.release();
     main.take().map_or(1, |main| main(&lab))
 }
@@ -192,7 +191,7 @@ fn die_with_parent() {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
 }
 
-/// Lets go of the terminal, or of pipes whose other end waits for everyone to do so.
+/// Detaches from the terminal, or from pipes whose reader waits until every writer has closed them.
 fn forget_terminal() {
     let Ok(null) = File::options().read(true).write(true).open("/dev/null") else { return };
     let _ = dup2_stdin(&null);

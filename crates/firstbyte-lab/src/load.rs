@@ -1,8 +1,9 @@
-//! Load on a server: as many connections as it makes, one request on each, from several clients at once.
+//! Load on a server: several clients make as many connections as the server can take, one request on each.
 //!
-//! In: where the server is, and bounds. Out: what it made ([`LoadReport`]). The clients are threads, each with one
-//! connection at a time (a closed loop); each connection is made anew, has one response, and is closed. Load is bounded
-//! by number and by time, and nothing is measured of single connections: a capture does that.
+//! In: the server's address, and bounds. Out: how many connections it served ([`LoadReport`]). The clients
+//! are threads, each with one connection at a time (a closed loop). Each connection is new, gets one
+//! response, and is closed. Load is bounded by number and by time. Single connections are not measured: a
+//! capture does that.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,57 +19,57 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, Strea
 
 use crate::clock;
 
-/// No answer may take longer.
+/// Time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server, and who trusts it.
+/// A server, and the root certificate to verify it with.
 #[derive(Debug, Clone)]
 pub struct LoadTarget {
     /// Its address and port.
     pub address: SocketAddr,
-    /// Its name.
+    /// Server name.
     pub name: String,
     /// The root certificate to trust, PEM.
     pub root_pem: String,
 }
 
-/// What a server made of a load.
+/// Result of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Connections with a full handshake that had their response.
+    /// Connections with a full handshake that got their response.
     pub full: u64,
-    /// With a session taken up.
+    /// Connections with a resumed session that got their response.
     pub resumed: u64,
-    /// That failed.
+    /// Connections that failed.
     pub failed: u64,
-    /// From when the first began to when the last ended.
+    /// From the start of the first connection to the end of the last.
     pub elapsed: Duration,
 }
 
 impl LoadReport {
-    /// Connections that had their response.
+    /// Connections that got their response.
     pub const fn connections(&self) -> u64 {
         self.full + self.resumed
     }
 
-    /// Of these in a second; absent without any.
+    /// Such connections per second; absent if there were none.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.elapsed.as_secs_f64();
         (seconds > 0.0 && self.connections() > 0).then(|| self.connections() as f64 / seconds)
     }
 }
 
-/// A load that can be put on a server: its clients are ready.
+/// A load on a server, with its clients prepared.
 #[derive(Debug)]
 pub struct Load {
     target: LoadTarget,
     name: ServerName<'static>,
-    /// One each, since each has sessions of its own.
+    /// One per client thread, since each has its own sessions.
     clients: Vec<Arc<ClientConfig>>,
 }
 
 impl Load {
-    /// Prepares clients. With `resumed` each makes one connection first, to get a session that it will offer.
+    /// Prepares clients. With `resumed`, each makes one connection first, to get a session to offer.
     ///
     /// # Errors
     /// The server cannot be reached, or the name or the certificate is invalid.
@@ -94,7 +95,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Has the clients make connections, until as many are made or the time is over.
+    /// Makes connections from all clients, until there are `connections` of them or `time` is over.
     pub fn run(&self, connections: u64, time: Duration) -> LoadReport {
         let begun = AtomicU64::new(0);
         let start = clock::now();
@@ -136,7 +137,7 @@ impl Load {
         report
     }
 
-    /// A connection with one request, and its response read to the end.
+    /// Makes a connection with one request, and reads the response to the end.
     fn connect(&self, client: &Arc<ClientConfig>) -> io::Result<HandshakeKind> {
         let tcp = TcpStream::connect_timeout(&self.target.address, PATIENCE)?;
         tcp.set_nodelay(true)?;
@@ -157,8 +158,8 @@ impl Load {
     }
 }
 
-/// One that offers P-384 alone: a server of OpenSSL works longer on it than this client, so that it is the server that
-/// is the limit, where both are on one machine.
+/// A client that offers only P-384. An OpenSSL server spends more time on it than this client, so the server
+/// is the limit if both run on one machine.
 fn client(roots: RootCertStore, resumed: bool) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = rustls::crypto::CryptoProvider {
         kx_groups: vec![aws_lc_rs::kx_group::SECP384R1],

@@ -1,7 +1,7 @@
-//! The servers' access logs, copied out of the lab's own file system before it is gone.
+//! Copies the servers' access logs out of the lab's own file system before it disappears.
 //!
-//! In: a directory, running servers. Out: `server-NAME.log` there, as the server wrote it. The files
-//! are made when the lab is, so that what cannot be written is known before anything is measured.
+//! In: a directory, running servers. Out: `server-NAME.log` there, as the server wrote it. The files are
+//! created with the lab, so that an unwritable one is noticed before anything is measured.
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::servers::Servers;
 
-/// nginx and Caddy write a request down after its response has left: by now they have.
+/// nginx and Caddy log a request after its response has left; this is time enough for that.
 const LAST_LINES: Duration = Duration::from_millis(100);
 
-/// Where copies go.
+/// The files to copy the logs to.
 pub(crate) struct LogCopies {
     directory: PathBuf,
     copies: Vec<LogCopy>,
@@ -27,7 +27,7 @@ struct LogCopy {
 }
 
 impl LogCopies {
-    /// Makes the files.
+    /// Creates the files.
     pub(crate) fn start(directory: &Path, servers: &Servers) -> Result<Self, LabError> {
         fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
         let copies = servers.logs().map(|(host, log)| {
@@ -42,11 +42,11 @@ impl LogCopies {
         &self.directory
     }
 
-    /// Copies what the logs have so far.
+    /// Copies the logs as they are now.
     pub(crate) fn save(&self) -> Result<(), LabError> {
         std::thread::sleep(LAST_LINES);
         self.copies.iter().try_for_each(|copy| {
-            // A server that has nothing to say may not have made its log.
+            // A server that has logged nothing may not have created its log.
             copy.log.exists().then(|| copy.save()).transpose().map(drop)
         })
     }

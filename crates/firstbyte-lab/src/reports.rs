@@ -1,4 +1,4 @@
-//! What a lab says about its parts.
+//! Reports of a lab about its parts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct ServerReport {
 pub struct ServerEnd {
     /// Its host.
     pub host: String,
-    /// What it was.
+    /// Its software.
     pub kind: String,
     /// How it ended.
     pub reason: String,
@@ -29,23 +29,23 @@ pub struct ServerEnd {
     pub output: String,
 }
 
-/// What a web server of the lab has taken of the processor, with all processes that it started.
+/// Processor time used by a web server of the lab and all processes that it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTime {
     /// Its host.
     pub host: String,
-    /// Since it was up, as the kernel counts it: in ticks, mostly of 10 ms.
+    /// Time used since the server was up. The kernel counts in ticks, usually of 10 ms.
     pub taken: ProcessorTime,
 }
 
-/// A change of the lab while it runs.
+/// A change of the lab while it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeReport {
-    /// When it was due, since the lab was ready.
+    /// When it was due, counted from when the lab was ready.
     pub after: Duration,
-    /// Whose links or servers changed.
+    /// Hosts whose links or servers changed.
     pub hosts: Vec<String>,
-    /// Why it did not come about, if it did not.
+    /// Why it failed, if it did.
     pub failure: Option<String>,
 }
 
@@ -56,9 +56,9 @@ pub struct CaptureStats {
     pub file: PathBuf,
     /// Frames written.
     pub frames: u64,
-    /// Frames missed, because more came than could be taken.
+    /// Frames missed because they arrived faster than they could be taken.
     pub dropped: u64,
-    /// Why nothing more is written, if it stopped.
+    /// Why writing stopped, if it did.
     pub failure: Option<String>,
 }
 
@@ -71,12 +71,12 @@ pub struct ForwarderStats {
     pub lost: u64,
     /// Dropped because a link's queue was full.
     pub queue_full: u64,
-    /// Dropped because they were larger than a link's MTU; the sender was told.
+    /// Dropped because they exceeded a link's MTU; the sender was notified.
     pub too_big: u64,
-    /// Not for any host of the lab: multicast, and addresses that nobody has.
+    /// Not addressed to any host of the lab: multicast and unused addresses.
     pub ignored: u64,
     /// Dropped by the machine: more arrived at once than the forwarder could take.
     pub ring_full: u64,
-    /// Dropped by the machine: the kernel refused to send.
+    /// Dropped by the machine: the kernel refused to send them.
     pub send_failed: u64,
 }

@@ -14,7 +14,7 @@ use crate::reports::{
 use crate::scenario::Scenario;
 use crate::warning::LabWarning;
 
-/// Always [`LabError::Unsupported`].
+/// Always fails with [`LabError::Unsupported`].
 pub fn run(
     _scenario: &Scenario,
     _options: &LabOptions,
@@ -23,7 +23,7 @@ pub fn run(
     Err(LabError::Unsupported)
 }
 
-/// Always [`LabError::Unsupported`].
+/// Always fails with [`LabError::Unsupported`].
 pub fn up(_scenario: &Scenario, _options: &LabOptions) -> Result<RunningLab, LabError> {
     Err(LabError::Unsupported)
 }
@@ -33,12 +33,12 @@ pub fn up(_scenario: &Scenario, _options: &LabOptions) -> Result<RunningLab, Lab
 pub struct Lab(Infallible);
 
 impl Lab {
-    /// What it was made from.
+    /// The scenario that the lab was made from.
     pub fn scenario(&self) -> &Scenario {
         match self.0 {}
     }
 
-    /// Its web servers, and which software each one is.
+    /// The lab's web servers and their software.
     pub fn servers(&self) -> Vec<ServerReport> {
         match self.0 {}
     }
@@ -48,12 +48,12 @@ impl Lab {
         match self.0 {}
     }
 
-    /// The requests that a host's server has written down so far.
+    /// Requests that a host's server has logged so far.
     pub fn requests(&self, _host: &str) -> Result<Vec<Entry>, LabError> {
         match self.0 {}
     }
 
-    /// What could not be arranged but does not stop the lab, one sentence each.
+    /// See the same method on Linux.
     pub fn save_logs(&self) -> Result<(), LabError> {
         match self.0 {}
     }
@@ -68,17 +68,17 @@ impl Lab {
         match self.0 {}
     }
 
-    /// What commands need in their environment.
+    /// Environment variables for commands.
     pub fn environment(&self) -> &[(String, String)] {
         match self.0 {}
     }
 
-    /// The root certificate that all servers' certificates lead to, PEM.
+    /// Root certificate of all servers' certificates, PEM.
     pub fn ca_pem(&self) -> &str {
         match self.0 {}
     }
 
-    /// Where captures are written, if they are.
+    /// Directory of the captures, if any are written.
     pub fn capture_dir(&self) -> Option<&Path> {
         match self.0 {}
     }
@@ -88,7 +88,7 @@ impl Lab {
         match self.0 {}
     }
 
-    /// What each web server has taken of the processor so far.
+    /// Processor time that each web server has used so far.
     pub fn server_times(&self) -> Vec<ServerTime> {
         match self.0 {}
     }
@@ -103,7 +103,7 @@ impl Lab {
         match self.0 {}
     }
 
-    /// What became of the frames so far.
+    /// Counts of the frames forwarded and dropped so far.
     pub fn forwarder_stats(&self) -> ForwarderStats {
         match self.0 {}
     }
@@ -113,12 +113,12 @@ impl Lab {
         match self.0 {}
     }
 
-    /// Makes `command` start on a host.
+    /// Prepares `command` to start on a host.
     pub fn command_on(&self, _host: &str, _command: Command) -> Result<Command, LabError> {
         match self.0 {}
     }
 
-    /// Runs `command` on a host to its end.
+    /// Runs `command` on a host to completion.
     pub fn run_command(&self, _host: &str, _command: Command) -> Result<i32, LabError> {
         match self.0 {}
     }
@@ -139,7 +139,7 @@ impl RunningLab {
         Vec::new()
     }
 
-    /// The lab's process.
+    /// The lab's process ID.
     pub fn pid(&self) -> i32 {
         match self.0 {}
     }
@@ -174,7 +174,7 @@ impl RunningLab {
         match self.0 {}
     }
 
-    /// Ends it.
+    /// Ends the lab.
     pub fn down(&self) -> Result<(), LabError> {
         match self.0 {}
     }

@@ -1,24 +1,24 @@
-//! What a lab is not, although it should be: things that the machine does not let it have.
+//! Warnings about a lab: properties that it should have, but that the machine does not allow.
 
 use std::fmt;
 
 /// A warning about a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabWarning {
-    /// Programs cannot be told which DNS server to ask.
+    /// Programs cannot be made to use the lab's DNS server.
     NoResolvConf,
-    /// TCP's congestion control is the machine's own.
+    /// TCP uses the machine's own congestion control.
     NoCubic,
-    /// TCP may keep what it learns of one connection for the next.
+    /// TCP may keep metrics of one connection for the next.
     LearnsFromConnections,
-    /// Receivers' windows cannot be made as large as they should be.
+    /// Receive windows cannot be made as large as they should be.
     SmallReceiveMemory,
-    /// Servers that are not root cannot have the ports they should.
+    /// Servers that do not run as root cannot use the ports that they should.
     PrivilegedPorts,
 }
 
 impl LabWarning {
-    /// All there are.
+    /// All warnings.
     pub const ALL: [Self; 5] = [
         Self::NoResolvConf,
         Self::NoCubic,
@@ -27,7 +27,7 @@ impl LabWarning {
         Self::PrivilegedPorts,
     ];
 
-    /// What programs know it by: never changed.
+    /// Code for programs; it never changes.
     pub const fn code(self) -> &'static str {
         match self {
             Self::NoResolvConf => "lab-no-resolv-conf",

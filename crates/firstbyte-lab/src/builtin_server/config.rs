@@ -1,4 +1,4 @@
-//! What a built-in server can be told: data, nothing done.
+//! Configuration of a built-in server: plain data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,29 +12,30 @@ use serde::{Deserialize, Serialize};
 use crate::access_log::AccessLog;
 use crate::ca::ServerCertificate;
 
-/// How a server behaves.
+/// Behaviour of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What it proves its name with.
+    /// Certificate chain and key.
     pub certificate: ServerCertificate,
-    /// The protocol versions it speaks over TCP; QUIC is TLS 1.3 always.
+    /// TLS versions over TCP; QUIC always uses TLS 1.3.
     pub versions: TlsVersions,
-    /// The application protocols it takes over TCP, by preference; empty for no ALPN.
+    /// Application protocols (ALPN) over TCP, most preferred first; empty for no ALPN.
     pub alpn: Vec<String>,
-    /// How many session tickets follow a TLS 1.3 handshake.
+    /// Number of session tickets sent after a TLS 1.3 handshake.
     pub tickets: usize,
     /// How sessions are resumed.
     pub resumption: Resumption,
-    /// What becomes of early data (0-RTT), over TCP and over QUIC.
+    /// How early data (0-RTT) is handled, over TCP and over QUIC.
     pub early_data: EarlyData,
-    /// The key-exchange groups it takes, by preference: over TCP the first that the client supports
-    /// is used, with a HelloRetryRequest where the client sent no share for it. rustls decides over
-    /// QUIC, by the client's order. Empty for all that rustls has, by the client's order.
+    /// Key-exchange groups, most preferred first; empty for all of rustls's groups, in the client's order.
+    ///
+    /// Over TCP the server uses the first group that the client supports, with a HelloRetryRequest if the
+    /// client sent no share for it. Over QUIC rustls decides, in the client's order.
     pub groups: Vec<KexGroup>,
-    /// Whether every QUIC connection has to prove its address by a Retry first (RFC 9000 §8.1.2).
+    /// Whether every QUIC client must first prove its address by a Retry (RFC 9000 §8.1.2).
     pub retry: bool,
-    /// How many packets of 1,200 bytes a QUIC connection may send before the first acknowledgement;
-    /// `None` is quinn's, 10.
+    /// Packets of 1,200 bytes that a QUIC connection may send before the first acknowledgement; `None` is
+    /// quinn's default, 10.
     pub quic_initial_window: Option<u32>,
     /// Size of the page at `/`.
     pub page_bytes: usize,
@@ -44,19 +45,19 @@ pub struct Config {
     pub slow: Option<SlowRequests>,
     /// Time between a ClientHello and its ServerHello.
     pub handshake_delay: Duration,
-    /// Whether small writes over TCP wait until those before them are acknowledged, as they do where
-    /// nobody sets TCP_NODELAY. Session tickets are such a write, and the response after them the next.
+    /// Whether small writes over TCP wait until earlier ones are acknowledged, as they do by default without
+    /// TCP_NODELAY. Session tickets are such a write, and the response is the next.
     pub nagle: bool,
-    /// Redirects (301): from URLs without query to their destinations.
+    /// Redirects (301): URLs without query, and their destinations.
     pub redirects: BTreeMap<String, String>,
-    /// Content of single paths, for every host name.
+    /// Content at single paths, for every host name.
     pub content: BTreeMap<String, Content>,
     /// The access log, if requests are logged.
     pub access_log: Option<AccessLog>,
 }
 
 impl Config {
-    /// Both TLS versions, all HTTP versions, two tickets, 2,000 bytes, no early data, no delays.
+    /// Both TLS versions, all HTTP versions, two tickets, a page of 2,000 bytes, no early data, no delays.
     pub fn new(certificate: ServerCertificate) -> Self {
         Self {
             certificate,
@@ -80,36 +81,36 @@ impl Config {
     }
 }
 
-/// Which requests take longer than the others, by counting all that a server gets.
+/// Which requests take longer than the others. All requests to the server are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlowRequests {
-    /// The last of every so many.
+    /// Requests whose number is a multiple of this are slow.
     pub every: NonZeroU64,
-    /// Time between such a request and its response, besides the server's own.
+    /// Time between such a request and its response, in addition to the server's own.
     pub think_time: Duration,
 }
 
-/// The answer at a path.
+/// Response at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Its `content-type`.
+    /// Value of `content-type`.
     pub content_type: String,
-    /// All of it.
+    /// Response body.
     pub body: Vec<u8>,
-    /// Time between request and response, besides the server's own.
+    /// Time between request and response, in addition to the server's own.
     pub think_time: Duration,
 }
 
-/// Protocol versions of a server.
+/// TLS versions that a server supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TlsVersions {
     /// TLS 1.2 and TLS 1.3.
     #[default]
     Both,
-    /// TLS 1.2 alone.
+    /// TLS 1.2 only.
     Tls12,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     Tls13,
 }
 
@@ -117,8 +118,7 @@ pub enum TlsVersions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resumption {
-    /// TLS 1.2 by ticket (RFC 5077), and by session ID where the client takes no tickets; TLS 1.3 by
-    /// ticket.
+    /// TLS 1.2 by ticket (RFC 5077), or by session ID if the client takes no tickets; TLS 1.3 by ticket.
     #[default]
     Both,
     /// TLS 1.2 and TLS 1.3 by ticket.
@@ -126,26 +126,26 @@ pub enum Resumption {
     /// TLS 1.2 by session ID (RFC 5246 §7.3); TLS 1.3 by tickets that are references to the server's
     /// cache.
     SessionIds,
-    /// Never: no tickets, no session IDs.
+    /// Sessions are never resumed: no tickets, no session IDs.
     None,
 }
 
-/// What a server does about early data (RFC 8446 §2.3).
+/// How a server handles early data (RFC 8446 §2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EarlyData {
-    /// Tickets do not allow it.
+    /// Tickets do not allow early data.
     #[default]
     Off,
-    /// Accepted, and answered before the handshake has ended. Every ticket serves once, so that
-    /// nothing can be replayed (RFC 8446 §8.1).
+    /// Accepted, and answered before the handshake has ended. Every ticket is good for one use, which
+    /// prevents replay (RFC 8446 §8.1).
     Accept,
-    /// Accepted, and answered once the client's Finished has arrived, as HAProxy does: it saves no time,
-    /// and replays are harmless.
+    /// Accepted, but answered only after the client's Finished has arrived, as HAProxy does. This saves no
+    /// time, and makes replays harmless.
     AfterFinished,
-    /// Tickets allow it, but the server always rejects it. The session is resumed all the same.
+    /// Tickets allow it, but the server always rejects it. The session is still resumed.
     Reject,
-    /// Accepted, and every request in it answered 425 (Too Early), RFC 8470 §5.2.
+    /// Accepted, but every request in it is answered with 425 (Too Early), RFC 8470 §5.2.
     TooEarly,
 }
 
@@ -158,15 +158,15 @@ pub enum KexGroup {
     P256,
     /// secp384r1, also known as P-384.
     P384,
-    /// X25519 and ML-KEM-768 together: post-quantum, 1,216 bytes from the client and 1,120 back.
+    /// X25519 and ML-KEM-768 combined: post-quantum, 1,216 bytes from the client and 1,120 back.
     X25519MlKem768,
 }
 
 impl KexGroup {
-    /// All there are.
+    /// All groups.
     pub const ALL: [Self; 4] = [Self::X25519, Self::P256, Self::P384, Self::X25519MlKem768];
 
-    /// Its name in scenario files.
+    /// Name in scenario files.
     pub fn name(self) -> &'static str {
         match self {
             Self::X25519 => "x25519",
@@ -180,19 +180,19 @@ impl KexGroup {
 /// The sockets a server accepts on.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// With TLS.
+    /// TCP sockets for HTTPS.
     pub https: Vec<TcpListener>,
-    /// Without.
+    /// TCP sockets for plain HTTP.
     pub http: Vec<TcpListener>,
-    /// QUIC, for HTTP/3.
+    /// UDP sockets for HTTP/3.
     pub quic: Vec<UdpSocket>,
 }
 
-/// How often a pair of free ports is looked for.
+/// Attempts to find a port that is free for both TCP and UDP.
 const PORT_ATTEMPTS: usize = 50;
 
 impl Listeners {
-    /// One with TLS and one without on 127.0.0.1, at ports that are free; no QUIC.
+    /// One socket with TLS and one without, on free ports of 127.0.0.1; no QUIC.
     pub fn loopback() -> io::Result<Self> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Ok(Self {
@@ -202,7 +202,7 @@ impl Listeners {
         })
     }
 
-    /// The same and QUIC, at the number of the TLS port.
+    /// As `loopback`, plus QUIC on the port number of the TLS socket.
     pub fn loopback_with_quic() -> io::Result<Self> {
         let mut refused = None;
         for _ in 0..PORT_ATTEMPTS {
@@ -212,7 +212,7 @@ impl Listeners {
                     listeners.quic.push(socket);
                     return Ok(listeners);
                 }
-                // Somebody else has that number's UDP port.
+                // Another process uses the UDP port of that number.
                 Err(error) => refused = Some(error),
             }
         }
@@ -223,13 +223,13 @@ impl Listeners {
 /// Why a server did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Its certificate or key was refused.
+    /// The certificate or key was refused.
     Tls(rustls::Error),
-    /// What it should redirect to cannot be a header.
+    /// The target of a redirect is not a valid header value.
     Redirect(String),
-    /// A content type cannot be a header.
+    /// A content type is not a valid header value.
     ContentType(String),
-    /// A socket or thread was refused.
+    /// The system refused a socket or a thread.
     Io(io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of the built-in server: text of any size. All responses share one piece in memory.
+//! Response bodies of the built-in server: text of any size. All responses share one piece of memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ const LINE: &[u8] = b"The quick brown fox jumps over the lazy dog.\n";
 const PIECE_BYTES: usize = LINE.len() * 23_000;
 static PIECE: LazyLock<Bytes> = LazyLock::new(|| page(PIECE_BYTES).into());
 
-/// Makes the piece, which takes a while: no response is to wait for that.
+/// Builds the shared piece in advance: this takes a while, and no response should wait for it.
 pub(super) fn prepare() {
     LazyLock::force(&PIECE);
 }
@@ -34,7 +34,7 @@ impl Filling {
         Self { left: bytes }
     }
 
-    /// How many bytes are still to come.
+    /// Remaining bytes.
     pub(super) fn left(self) -> usize {
         self.left
     }

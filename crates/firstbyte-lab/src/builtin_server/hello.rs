@@ -1,6 +1,6 @@
-//! What of a ClientHello rustls keeps to itself: whether it offers TLS 1.3.
+//! Whether a ClientHello offers TLS 1.3, which rustls does not expose.
 //!
-//! Cipher suites do not tell: clients that want TLS 1.2 alone may still name those of 1.3.
+//! Cipher suites do not tell: clients that only want TLS 1.2 may still name those of 1.3.
 
 use firstbyte_core::wire::cursor::ByteCursor;
 
@@ -10,14 +10,14 @@ const RECORD_HEADER: usize = 5;
 const SUPPORTED_VERSIONS: u16 = 43;
 const TLS13: [u8; 2] = [0x03, 0x04];
 
-/// Whether the ClientHello at the beginning of `bytes` offers TLS 1.3. rustls has found it to be
-/// whole and well-formed.
+/// Whether the ClientHello at the start of `bytes` offers TLS 1.3. rustls has already checked that it is
+/// complete and well-formed.
 pub(super) fn offers_tls13(bytes: &[u8]) -> bool {
     supported_versions(&handshake_bytes(bytes))
         .is_some_and(|versions| versions.chunks(2).any(|version| version == TLS13))
 }
 
-/// The content of the handshake records at the beginning.
+/// Payload of the handshake records at the start of `records`.
 fn handshake_bytes(mut records: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     while let [HANDSHAKE_RECORD, _, _, high, low, ..] = records {
@@ -29,9 +29,9 @@ fn handshake_bytes(mut records: &[u8]) -> Vec<u8> {
     content
 }
 
-/// The versions of the extension `supported_versions`, two bytes each.
+/// Content of the extension `supported_versions`, two bytes per version.
 fn supported_versions(hello: &[u8]) -> Option<Vec<u8>> {
-    // Type and length of the message, legacy version, random.
+    // Skips message type and length, legacy version and random.
     let mut rest = ByteCursor::new(hello.get(4 + 2 + 32..)?);
     let _session_id = rest.block8()?;
     let _cipher_suites = rest.block16()?;

@@ -42,10 +42,10 @@ pub use config::{
 #[cfg(target_os = "linux")]
 pub(crate) use filling::page;
 
-/// How long a handshake over TCP may take, delays included: who says nothing holds no socket for ever.
+/// Time limit for a handshake over TCP, delays included, so that a silent peer does not hold a socket forever.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(90);
 
-/// A running server, which stops when this is dropped.
+/// A running server; dropping this stops it.
 #[derive(Debug)]
 pub struct Handle {
     https: Option<SocketAddr>,
@@ -56,20 +56,20 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where it accepts TLS connections.
+    /// Address for TLS connections.
     ///
     /// # Panics
-    /// If it was started without a listener for them.
+    /// If the server was started without a TLS listener.
     pub fn addr(&self) -> SocketAddr {
         self.https.expect("the server has a TLS listener")
     }
 
-    /// Where it accepts plain connections, if anywhere.
+    /// Address for plain HTTP connections, if any.
     pub fn http_addr(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// Where it accepts QUIC connections, if anywhere.
+    /// Address for QUIC connections, if any.
     pub fn quic_addr(&self) -> Option<SocketAddr> {
         self.quic
     }
@@ -79,16 +79,16 @@ impl Drop for Handle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A server that panicked has stopped too.
+            // A server that panicked has also stopped.
             let _ = thread.join();
         }
     }
 }
 
-/// Starts a server in a thread of its own.
+/// Starts a server in its own thread.
 ///
 /// # Errors
-/// Certificate or key are invalid, or the system refuses a socket or a thread.
+/// The certificate or key is invalid, or the system refuses a socket or a thread.
 pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError> {
     let https = address(&listeners.https, TcpListener::local_addr)?;
     let http = address(&listeners.http, TcpListener::local_addr)?;
@@ -151,7 +151,7 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
     Ok(Handle { https, http, quic, stop: Some(stop), thread: Some(thread) })
 }
 
-/// Where the first of some sockets is.
+/// Address of the first socket.
 fn address<S>(
     sockets: &[S],
     of: impl Fn(&S) -> io::Result<SocketAddr>,
@@ -177,12 +177,12 @@ fn served(content: BTreeMap<String, Content>) -> Result<HashMap<String, Served>,
     each.collect()
 }
 
-/// RFC 7838 §3: at this host, at that port, for a day.
+/// Advertises HTTP/3 at this host and port for a day (RFC 7838 §3).
 fn alt_svc(quic: SocketAddr) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", quic.port())).ok()
 }
 
-/// What all connections of a server share.
+/// State shared by all connections of a server.
 struct Server {
     tls: Tls,
     quic: quinn::ServerConfig,
@@ -192,7 +192,7 @@ struct Server {
     nagle: bool,
 }
 
-/// Numbers for connections or requests, from 1.
+/// Numbers connections or requests, starting at 1.
 #[derive(Default)]
 struct Numbers(AtomicU64);
 
@@ -213,11 +213,11 @@ async fn accept(
             Ok((stream, _)) => {
                 let (server, number) = (Arc::clone(&server), numbers.next());
                 tokio::spawn(async move {
-                    // The peer learns of a failure from the connection; nobody else asks.
+                    // The peer sees a failure on the connection; nobody else needs to know.
                     let _ = server.serve(stream, with_tls, number).await;
                 });
             }
-            // Out of descriptors: connections that end free some.
+            // Out of descriptors: wait until connections end and free some.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }

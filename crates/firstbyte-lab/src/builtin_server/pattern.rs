@@ -1,7 +1,7 @@
-//! Response patterns of `/w`: parsing of the query, and the body that follows it.
+//! Response patterns of `/w`: parsing of the query, and the body that it describes.
 //!
-//! `/w?think=12&head=300&writes=1000,400@50x3`: 12 ms after the request a head of 300 bytes with the
-//! body's first 1,000, then three times 400 bytes, each 50 ms after the write before.
+//! `/w?think=12&head=300&writes=1000,400@50x3`: after 12 ms the server writes a head of 300 bytes with the
+//! first 1,000 bytes of the body, then three times 400 bytes, each 50 ms after the previous write.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,33 +15,33 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::filling::Filling;
 use super::pause::pause;
 
-/// More than any answer needs.
+/// Upper bound; no response needs more.
 const MAX_WRITES: usize = 10_000;
 const MAX_BYTES: usize = 100_000_000;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_BYTES: usize = 2_000;
 
-/// How an answer is written.
+/// How a response is written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pattern {
     /// Time between the request and the head.
     pub(super) think_time: Duration,
-    /// Approximate least size of the head over HTTP/1.1, bytes.
+    /// Approximate minimum size of the head over HTTP/1.1, bytes.
     pub(super) head_bytes: usize,
     writes: Vec<Write>,
 }
 
-/// A part of the body that is written by itself.
+/// A part of the body with its own write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Write {
     bytes: usize,
-    /// Time since the write before; `None` is at once. If the first write has none, it is sent with the
-    /// head; any other is sent alone.
+    /// Time since the previous write; `None` means at once. Without a wait, the first write goes out with
+    /// the head, any other by itself.
     wait: Option<Duration>,
 }
 
 impl Pattern {
-    /// The pattern of a query; `None` if the query is malformed.
+    /// Parses the pattern of a query; `None` if the query is malformed.
     pub(super) fn parse(query: &str) -> Option<Self> {
         let mut pattern = Self { think_time: Duration::ZERO, head_bytes: 0, writes: Vec::new() };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -58,7 +58,7 @@ impl Pattern {
         (pattern.bytes()? <= MAX_BYTES).then_some(pattern)
     }
 
-    /// Of the whole body.
+    /// Size of the whole body.
     fn bytes(&self) -> Option<usize> {
         self.writes.iter().try_fold(0_usize, |sum, write| sum.checked_add(write.bytes))
     }
@@ -84,25 +84,25 @@ fn parse_writes(text: &str) -> Option<Vec<Write>> {
     Some(writes)
 }
 
-/// Milliseconds where no unit is given.
+/// Parses a duration; a number without unit is in milliseconds.
 fn milliseconds(text: &str) -> Option<Duration> {
     parse_time(text, BareTime::Milliseconds).ok().filter(|wait| *wait <= MAX_WAIT)
 }
 
-/// A body that is written in parts.
+/// A body written in parts.
 pub(super) struct Written {
     writes: std::vec::IntoIter<Write>,
-    /// The part that is being written, in pieces.
+    /// The part being written, in pieces.
     part: Filling,
     left: usize,
-    /// Whether anything of the answer has been given to HTTP: the head, when this is made.
+    /// How much of the response has been handed to HTTP; initially the head.
     state: State,
 }
 
 enum State {
-    /// The next part may follow at once.
+    /// Only the head has been handed over: the next part may follow at once.
     WithTheHead,
-    /// A part is being given to HTTP, which writes it once there is nothing more to be had.
+    /// A part is being handed to HTTP, which writes it once the body has no more data ready.
     Flushing,
     Waiting(Pin<Box<dyn Future<Output = ()> + Send>>),
     Writing,

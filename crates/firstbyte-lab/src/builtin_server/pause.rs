@@ -1,14 +1,14 @@
-//! Waiting on purpose, to a tenth of a millisecond: what a server takes is what measurements are held
-//! against, and tokio's timer rounds up to whole milliseconds.
+//! Delays accurate to a tenth of a millisecond: measurements are compared with the server's configured
+//! delays, and tokio's timer rounds up to whole milliseconds.
 
 use std::time::Duration;
 
 use crate::clock;
 
-/// Left to the system's timer: what tokio's may be late by, and as much again.
+/// Last part of a pause, left to the system's timer: twice the possible lateness of tokio's timer.
 const FINE: Duration = Duration::from_millis(3);
 
-/// Waits for so long, and lets other connections go on.
+/// Waits for `duration` without blocking other connections.
 pub(super) async fn pause(duration: Duration) {
     if duration.is_zero() {
         return;

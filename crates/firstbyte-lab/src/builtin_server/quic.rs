@@ -1,4 +1,4 @@
-//! HTTP/3 of the built-in server: quinn's connections, h3's requests.
+//! HTTP/3 of the built-in server, with quinn for connections and h3 for requests.
 
 use std::collections::HashSet;
 use std::io;
@@ -25,18 +25,18 @@ use super::respond::{Connection, TlsFacts};
 use super::tls::Tls;
 use super::{Numbers, Server};
 
-/// Address validation tokens (NEW_TOKEN) for each connection. Who brings one back gets answers in early
-/// data that are longer than three times the request (RFC 9000 §8.1).
+/// Address validation tokens (NEW_TOKEN) sent on each connection. A client that returns one can get
+/// responses to early data longer than three times its request (RFC 9000 §8.1).
 const ADDRESS_TOKENS: u32 = 2;
 const MAX_USED_TOKENS: usize = 65_536;
 
-/// Of a datagram before the path is known to take more (RFC 9000 §14).
+/// Size of a datagram before the path is known to carry more (RFC 9000 §14).
 const PACKET_BYTES: u64 = 1_200;
 
-/// How long the connections that are open when the server stops may take to hear of it.
+/// Time for open connections to learn that the server stops.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// Makes an endpoint of a socket. The runtime must be the current one.
+/// Makes an endpoint from a socket. Must be called within the runtime.
 pub(super) fn endpoint(socket: UdpSocket, server: &Server) -> io::Result<Endpoint> {
     let runtime = Arc::new(TokioRuntime);
     Endpoint::new(EndpointConfig::default(), Some(server.quic.clone()), socket, runtime)
@@ -46,38 +46,38 @@ pub(super) fn endpoint(socket: UdpSocket, server: &Server) -> io::Result<Endpoin
 pub(super) async fn accept(endpoint: Endpoint, server: Arc<Server>, numbers: Arc<Numbers>) {
     while let Some(incoming) = endpoint.accept().await {
         if server.retry && incoming.may_retry() {
-            // What fails is an address that was validated after all.
+            // Fails only if the address was validated after all.
             let _ = incoming.retry();
             continue;
         }
         let (server, number) = (Arc::clone(&server), numbers.next());
         tokio::spawn(async move {
-            // The peer learns of a failure from the connection; nobody else asks.
+            // The peer sees a failure on the connection; nobody else needs to know.
             let _ = serve(incoming, server, number).await;
         });
     }
 }
 
-/// Tells all peers that the server is leaving.
+/// Tells all peers that the server is shutting down.
 pub(super) async fn close(endpoint: &Endpoint) {
     endpoint.close(VarInt::from_u32(0), b"the server stops");
-    // A peer that is gone does not hold anybody up.
+    // Bounded, so that a peer that is gone delays nothing.
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
-/// What all connections of an endpoint have in common.
+/// Configuration shared by all connections of an endpoint.
 pub(super) fn config(
     tls: &Tls,
     initial_window: Option<u32>,
 ) -> Result<quinn::ServerConfig, rustls::Error> {
     let (tls, _) = tls.for_quic();
     let mut transport = TransportConfig::default();
-    // The lab's devices have no offloads, and some kernels then refuse to segment for the socket: the
-    // datagrams that taught quinn so would be lost.
+    // The lab's devices have no offloads, and some kernels then refuse segmentation on the socket. quinn
+    // would lose the datagrams by which it finds that out.
     transport.enable_segmentation_offload(false);
     if let Some(packets) = initial_window {
         let mut cubic = CubicConfig::default();
-        // quinn sends while less than the window is on the way.
+        // quinn sends while less than the window is in flight.
         cubic.initial_window(u64::from(packets) * PACKET_BYTES + 1);
         transport.congestion_controller_factory(Arc::new(cubic));
     }
@@ -93,7 +93,7 @@ fn crypto(tls: rustls::ServerConfig) -> Result<Arc<QuicServerConfig>, rustls::Er
     QuicServerConfig::try_from(tls).map(Arc::new).map_err(no_suite)
 }
 
-/// Which address validation tokens have been used: each is good for one connection (RFC 9000 §8.1.4).
+/// Address validation tokens that have been used: each is good for one connection (RFC 9000 §8.1.4).
 #[derive(Default)]
 struct UsedTokens(Mutex<HashSet<u128>>);
 
@@ -106,7 +106,7 @@ impl TokenLog for UsedTokens {
     ) -> Result<(), TokenReuseError> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if used.len() >= MAX_USED_TOKENS {
-            // Old ones may be used again: a server for measurements can live with that.
+            // Old tokens may then be used again, which is acceptable in a measurement server.
             used.clear();
         }
         if used.insert(nonce) { Ok(()) } else { Err(TokenReuseError) }
@@ -115,7 +115,7 @@ impl TokenLog for UsedTokens {
 
 async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Result<()> {
     pause(server.handshake_delay).await;
-    // A TLS configuration of its own for every connection: quinn does not say what TLS did.
+    // Each connection has its own TLS configuration, because quinn does not report what TLS did.
     let (tls, witness) = server.tls.for_quic();
     let mut config = server.quic.clone();
     config.crypto = crypto(tls).map_err(io::Error::other)?;
@@ -133,7 +133,7 @@ async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Resu
             Err(error) if error.is_h3_no_error() => return Ok(()),
             Err(error) => return Err(io::Error::other(error)),
         };
-        // Before the handshake is complete, nothing but 0-RTT packets can be read.
+        // Until the handshake is complete, only 0-RTT packets can be read.
         let early = handshake.as_mut().is_some_and(|complete| !is_complete(complete));
         if early && server.site.early_data == EarlyData::AfterFinished {
             if let Some(complete) = handshake.take() {
@@ -149,22 +149,24 @@ async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Resu
         };
         let server = Arc::clone(&server);
         tokio::spawn(async move {
-            // One that breaks off concerns nobody else.
+            // A request that fails does not affect the others.
             let _ = answer(request, &server, &connection, early).await;
         });
     }
 }
 
-/// A connection on which the server may speak: at once where early data is taken, and what tells when
-/// its handshake is complete; else when it is complete.
+/// Waits until the server may send on a connection: at once if it accepts early data, otherwise when the
+/// handshake is complete.
+///
+/// In the first case, also returns a future that resolves when the handshake is complete.
 async fn established(
     mut connecting: Connecting,
     server: &Server,
 ) -> io::Result<(quinn::Connection, Option<ZeroRttAccepted>)> {
     let takes_early_data = !matches!(server.site.early_data, EarlyData::Off | EarlyData::Reject);
     let connecting = if takes_early_data {
-        // A post-quantum ClientHello takes two datagrams. Before it is whole the client's limits are not
-        // known, and a stream that is opened then waits for ever.
+        // A post-quantum ClientHello takes two datagrams. Until it is complete the client's limits are
+        // unknown, and a stream opened then would wait forever.
         connecting.handshake_data().await.map_err(io::Error::other)?;
         match connecting.into_0rtt() {
             Ok((connection, complete)) => return Ok((connection, Some(complete))),

@@ -1,4 +1,4 @@
-//! What the built-in server answers, whatever carries it: the page, the headers, the log.
+//! Responses of the built-in server over every protocol: the page, the headers, the access log.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,10 +22,10 @@ use super::pause::pause;
 use crate::access_log::{AccessLog, Entry};
 use crate::clock;
 
-/// The largest body that `/bytes/N` gives.
+/// Largest body at `/bytes/N`.
 const MAX_BYTES: usize = 100_000_000;
 
-/// The longest padding of a head.
+/// Longest padding of a head.
 const MAX_HEAD_BYTES: usize = 100_000;
 
 const PADDING: HeaderName = HeaderName::from_static("x-padding");
@@ -34,12 +34,12 @@ const RESUMED: HeaderName = HeaderName::from_static("x-firstbyte-resumed");
 const ZERO: HeaderValue = HeaderValue::from_static("0");
 const ONE: HeaderValue = HeaderValue::from_static("1");
 
-/// What is the same for every request of a server.
+/// State shared by all requests to a server.
 pub(super) struct Site {
     pub(super) page_bytes: usize,
     pub(super) think_time: Duration,
     pub(super) slow: Option<SlowRequests>,
-    /// Of all requests.
+    /// Counts all requests.
     pub(super) requests: Numbers,
     pub(super) early_data: EarlyData,
     /// Redirects, by URL without query.
@@ -58,7 +58,7 @@ pub(super) struct Served {
     pub(super) think_time: Duration,
 }
 
-/// What is the same for every request of a connection.
+/// Facts shared by all requests on a connection.
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) number: u64,
@@ -74,7 +74,7 @@ pub(super) struct TlsFacts {
 }
 
 impl Site {
-    /// The answer to one request, `early` if it came in early data; writes it down.
+    /// Answers one request and logs it. `early` says whether it came in early data.
     pub(super) async fn respond<B>(
         &self,
         request: &Request<B>,
@@ -118,7 +118,7 @@ impl Site {
         response
     }
 
-    /// How much longer than others the next request takes.
+    /// Counts a request and returns its additional think time.
     fn slowness(&self) -> Duration {
         let number = self.requests.next();
         let slow = self.slow.filter(|slow| number.is_multiple_of(slow.every.get()));
@@ -144,7 +144,7 @@ impl Site {
         if self.redirects.is_empty() {
             return None;
         }
-        // HTTP/1.1 has the host in a header, the others in the URI.
+        // HTTP/1.1 has the host in a header, HTTP/2 and HTTP/3 in the URI.
         let header = || request.headers().get(HOST)?.to_str().ok()?.split(':').next();
         let host = request.uri().host().or_else(header)?.to_ascii_lowercase();
         let scheme = if connection.tls.is_some() { "https" } else { "http" };
@@ -165,7 +165,7 @@ impl Site {
 }
 
 impl Served {
-    /// Allows other origins: browsers request fonts with CORS (Fetch §3.2).
+    /// Allows other origins, because browsers request fonts with CORS (Fetch §3.2).
     fn response(&self) -> Response<Answer> {
         let mut response = with_body(StatusCode::OK, Answer::Served(self.body.clone()));
         let headers = response.headers_mut();
@@ -188,7 +188,7 @@ fn with_body(status: StatusCode, body: Answer) -> Response<Answer> {
     response
 }
 
-/// The pattern of a request for `/w`.
+/// Parses the pattern of a request for `/w`.
 fn pattern(uri: &Uri) -> Option<Pattern> {
     (uri.path() == "/w").then(|| Pattern::parse(uri.query().unwrap_or_default()))?
 }
@@ -196,7 +196,7 @@ fn pattern(uri: &Uri) -> Option<Pattern> {
 /// Pads a shorter head to about `bytes` over HTTP/1.1. HPACK and QPACK do not shorten the padding
 /// (RFC 7541 appendix B: `X` has 8 bits).
 fn pad(headers: &mut HeaderMap, bytes: usize) {
-    /// The status line, the date that HTTP/1.1 adds, and the empty line.
+    /// Size of the status line, the date that HTTP/1.1 adds, and the empty line.
     const REST: usize = 17 + 37 + 2;
     let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
     let shortest = REST + headers.iter().map(line).sum::<usize>();
@@ -209,11 +209,11 @@ fn pad(headers: &mut HeaderMap, bytes: usize) {
 
 /// The body of a response.
 pub(super) enum Answer {
-    /// As fast as it goes.
+    /// Written as fast as possible.
     Filling(Filling),
-    /// In parts, with pauses.
+    /// Written in parts, with pauses.
     Written(Written),
-    /// A body of the scenario's.
+    /// Content from the scenario.
     Served(Bytes),
 }
 
@@ -222,7 +222,7 @@ impl Answer {
         Self::Filling(Filling::new(bytes))
     }
 
-    /// How many bytes are still to come.
+    /// Remaining bytes.
     fn left(&self) -> usize {
         match self {
             Self::Filling(filling) => filling.left(),

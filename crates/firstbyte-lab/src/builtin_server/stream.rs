@@ -22,7 +22,7 @@ use super::tls::Tls;
 /// A ClientHello with a hybrid key share and a ticket has about 1,900 bytes.
 const HELLO_BUFFER: usize = 4_096;
 
-/// From when on a server answers.
+/// When a server starts to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerFrom {
     /// From the first early data on.
@@ -31,7 +31,7 @@ pub(super) enum AnswerFrom {
     Finished,
 }
 
-/// Accepts a connection: until the handshake has ended, or until the server may answer early data.
+/// Accepts a connection. Returns when the handshake has ended, or when the server may answer early data.
 pub(super) async fn accept(
     mut socket: TcpStream,
     tls: &Tls,
@@ -54,8 +54,7 @@ pub(super) async fn accept(
     Ok(stream)
 }
 
-/// Reads the ClientHello; returns it, the configuration for it, and what came after it and has not
-/// been looked at.
+/// Reads the ClientHello. Returns it, the configuration for it, and the bytes after it, not yet processed.
 async fn hello(
     socket: &mut TcpStream,
     tls: &Tls,
@@ -88,7 +87,7 @@ async fn refuse(
     mut alert: AcceptedAlert,
 ) -> io::Error {
     let mut bytes = Vec::new();
-    // A peer that is gone need not know.
+    // A peer that is gone does not need the alert.
     if alert.write_all(&mut bytes).is_ok() {
         let _ = socket.write_all(&bytes).await;
     }
@@ -107,7 +106,7 @@ impl TlsStream {
         &self.tls
     }
 
-    /// True as long as all that was read from the stream came in early data.
+    /// Whether everything read from the stream so far came in early data.
     pub(super) fn early(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.early)
     }
@@ -135,7 +134,7 @@ impl TlsStream {
         }
     }
 
-    /// Processes received records. On an error it sends the alert as far as the socket accepts it now.
+    /// Processes received records. On an error, sends as much of the alert as the socket accepts now.
     fn process(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.tls.process_new_packets().map(drop).map_err(|error| {
             let _ = self.poll_push(cx);
@@ -143,7 +142,7 @@ impl TlsStream {
         })
     }
 
-    /// Sends what TLS has to send.
+    /// Sends the records that TLS has ready.
     fn poll_push(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             let mut socket = Socket { socket: &mut self.socket, cx };
@@ -156,7 +155,7 @@ impl TlsStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes what the socket has; 0 is its end.
+    /// Reads from the socket; 0 means end of stream.
     fn poll_pull(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self.tls.read_tls(&mut Socket { socket: &mut self.socket, cx }) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
@@ -172,7 +171,7 @@ impl TlsStream {
         loop {
             let taken = write(&mut self.tls.writer())?;
             let pushed = self.poll_push(cx)?;
-            // Nothing taken: rustls holds as much as it will until some of it has left.
+            // If nothing was taken, rustls's buffer is full until some of it has been sent.
             if taken > 0 {
                 return Poll::Ready(Ok(taken));
             }
@@ -207,7 +206,7 @@ impl AsyncRead for TlsStream {
             }
             ready!(this.poll_pull(cx))?;
             this.process(cx)?;
-            // Tickets follow the Finished; who cannot take them yet gets them with the next write.
+            // Tickets follow the Finished. A peer that cannot take them yet gets them with the next write.
             let _ = this.poll_push(cx)?;
         }
     }
@@ -246,23 +245,23 @@ impl AsyncWrite for TlsStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // Answers to early data may be done before the handshake is. Who closed now would send no
-        // tickets, and meet the client's Finished with a reset that may overtake the answer.
+        // Responses to early data may be complete before the handshake is. Closing now would send no
+        // tickets, and would answer the client's Finished with a reset that may overtake the response.
         while this.tls.is_handshaking() {
             match ready!(this.poll_pull(cx)) {
                 Ok(count) if count > 0 && this.process(cx).is_ok() => {}
-                // A client that is gone or confused is not waited for.
+                // Do not wait for a client that is gone or sends invalid records.
                 _ => break,
             }
         }
-        // Once: rustls ignores the second.
+        // Sent once: rustls ignores a second call.
         this.tls.send_close_notify();
         ready!(this.poll_push(cx))?;
         Pin::new(&mut this.socket).poll_shutdown(cx)
     }
 }
 
-/// The socket as rustls wants it: an error instead of waiting.
+/// The socket with the interface that rustls needs: it returns an error instead of waiting.
 struct Socket<'a, 'b> {
     socket: &'a mut TcpStream,
     cx: &'a mut Context<'b>,

@@ -1,4 +1,4 @@
-//! The built-in server's TLS: one rustls configuration for each way that a ClientHello can go.
+//! TLS of the built-in server: one rustls configuration for each outcome of a ClientHello.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,21 +20,21 @@ use rustls::{
 use super::config::{Config, EarlyData, KexGroup, Resumption, TlsVersions};
 use crate::clock;
 
-/// Sessions that the server remembers: two tickets a connection fill this in 2,048 connections.
+/// Sessions that the server remembers. With two tickets per connection, 2,048 connections fill this.
 const SESSIONS: usize = 4_096;
-/// What a ticket allows over TCP: as nginx does, whose buffers have this size.
+/// Early data that a ticket allows over TCP: as nginx does, whose buffers have this size.
 const MAX_EARLY_DATA_BYTES: u32 = 16_384;
-/// What a ticket has to allow over QUIC (RFC 9001 §4.6.1).
+/// Early data that a ticket must allow over QUIC (RFC 9001 §4.6.1).
 const QUIC_EARLY_DATA: u32 = u32::MAX;
-/// rustls takes early data only with tickets whose age is right within a minute.
+/// rustls accepts early data only if the ticket's age is right to within a minute.
 const OUT_OF_DATE: Duration = Duration::from_secs(61);
 
-/// The configurations of a server.
+/// The rustls configurations of a server.
 pub(super) struct Tls {
     certified: Arc<CertifiedKey>,
     versions: TlsVersions,
     groups: Vec<KexGroup>,
-    /// For TLS 1.2, and for TLS 1.3: with all groups, then with each of `groups` alone.
+    /// For TLS 1.2 and for TLS 1.3: first with all groups, then with each of `groups` alone.
     tls12: Vec<Arc<ServerConfig>>,
     tls13: Vec<Arc<ServerConfig>>,
     quic: ServerConfig,
@@ -80,8 +80,8 @@ impl Tls {
         })
     }
 
-    /// The configuration for this client: the highest version in common, the server's most wanted
-    /// group in common. `tls13` says whether the client offers that version.
+    /// Selects the configuration for a client, by the highest common version and the server's most preferred
+    /// common group. `tls13` says whether the client offers TLS 1.3.
     pub(super) fn for_client(&self, hello: &ClientHello<'_>, tls13: bool) -> Arc<ServerConfig> {
         let old = match self.versions {
             TlsVersions::Tls12 => true,
@@ -91,7 +91,7 @@ impl Tls {
         let configs = if old { &self.tls12 } else { &self.tls13 };
         let offered = hello.named_groups().unwrap_or_default();
         let wanted = self.groups.iter().position(|group| {
-            // Hybrids came with TLS 1.3.
+            // TLS 1.2 has no hybrid groups.
             let known = !old || *group != KexGroup::X25519MlKem768;
             known && offered.contains(&named(*group))
         });
@@ -99,7 +99,7 @@ impl Tls {
         Arc::clone(&configs[index])
     }
 
-    /// The configuration of one QUIC connection, and what will say how its handshake went.
+    /// The configuration of one QUIC connection, and a witness of how its handshake went.
     pub(super) fn for_quic(&self) -> (ServerConfig, Witness) {
         let witness = Witness::default();
         let key = WitnessedKey {
@@ -120,7 +120,7 @@ enum Kind {
     Quic,
 }
 
-/// How sessions are kept: shared by the configurations of a kind.
+/// Session storage, shared by the configurations of one kind.
 struct Sessions {
     ticketer: Option<Arc<dyn rustls::server::ProducesTickets>>,
     storage: Arc<dyn rustls::server::StoresServerSessions>,
@@ -132,8 +132,8 @@ impl Sessions {
     fn new(config: &Config, kind: Kind) -> Result<Self, rustls::Error> {
         let resumption = config.resumption;
         let early = kind != Kind::Tls12 && config.early_data != EarlyData::Off;
-        // rustls takes early data only with tickets that are references to its cache, each good for
-        // one use: that is what keeps it from being replayed.
+        // rustls accepts early data only with tickets that refer to its cache. Each of these is good for one
+        // use, which prevents replay.
         let ticketer = matches!(resumption, Resumption::Both | Resumption::Tickets) && !early;
         let storage = match resumption {
             Resumption::None => false,
@@ -193,7 +193,7 @@ fn certified_key(config: &Config) -> Result<CertifiedKey, rustls::Error> {
     let key =
         PrivateKeyDer::from_pem_slice(config.certificate.key_pem.as_bytes()).map_err(unreadable)?;
     let provider: CryptoProvider = aws_lc_rs::default_provider();
-    // Also checks that key and certificate belong together.
+    // Also checks that key and certificate match.
     CertifiedKey::from_der(chain, key, &provider)
 }
 
@@ -223,19 +223,18 @@ impl ResolvesServerCert for OneCertificate {
     }
 }
 
-/// Whether a handshake was a full one. quinn does not say; but only a full one is signed
-/// (RFC 8446 §2.2).
+/// Whether a handshake was a full one. quinn does not report it, but only full handshakes are signed (RFC 8446 §2.2).
 #[derive(Debug, Default)]
 pub(super) struct Witness(Arc<AtomicBool>);
 
 impl Witness {
-    /// Meaningful once the ServerHello has left.
+    /// Valid only after the ServerHello has been sent.
     pub(super) fn resumed(&self) -> bool {
         !self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A key that tells a witness when it signs.
+/// A key that notifies a witness when it signs.
 #[derive(Debug)]
 struct WitnessedKey {
     key: Arc<dyn SigningKey>,
@@ -244,7 +243,7 @@ struct WitnessedKey {
 
 impl SigningKey for WitnessedKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        // Asked for in full handshakes only.
+        // Called in full handshakes only.
         self.witness.0.store(true, Ordering::Relaxed);
         self.key.choose_scheme(offered)
     }
@@ -254,8 +253,8 @@ impl SigningKey for WitnessedKey {
     }
 }
 
-/// A clock that is a minute later whenever it is read: every ticket looks too old or too young for
-/// early data (RFC 8446 §8.3) and yet good for resumption.
+/// A clock that advances by a minute on every read. Every ticket then looks too old or too young for early
+/// data (RFC 8446 §8.3), but is still good for resumption.
 #[derive(Debug, Default)]
 struct RunawayClock {
     reads: AtomicU64,

@@ -1,4 +1,4 @@
-//! What the forwarder needs to know of a frame, and the answer to one that is too big.
+//! Parsing of frames for the forwarder, and the reply to packets that are too big.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ const PROTOCOL_ICMPV6: u8 = 58;
 /// A hardware address.
 pub(crate) type Mac = [u8; 6];
 
-/// Where an IP packet comes from and goes to.
+/// Source and destination of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub(super) family: Family,
@@ -24,7 +24,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// `None` for everything that is not an IP packet: the lab carries nothing else.
+    /// Parses a frame; `None` if it is not an IP packet, because the lab carries nothing else.
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let packet = frame.get(ETHERNET_HEADER..)?;
         match [frame[12], frame[13]] {
@@ -55,8 +55,8 @@ pub(super) fn address_to(frame: &mut [u8], destination: Mac, source: Mac) {
     frame[6..12].copy_from_slice(&source);
 }
 
-/// The router's answer to a packet that does not fit: ICMP "fragmentation needed" (RFC 1191 §4) or
-/// ICMPv6 "packet too big" (RFC 4443 §3.2), with hardware addresses still to be filled in.
+/// The router's reply to a packet that does not fit: ICMP "fragmentation needed" (RFC 1191 §4) or ICMPv6
+/// "packet too big" (RFC 4443 §3.2). The hardware addresses still have to be filled in.
 pub(super) fn too_big(frame: &[u8], envelope: Envelope, mtu: usize) -> Option<Vec<u8>> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     match (envelope.source, envelope.destination) {
@@ -67,7 +67,7 @@ pub(super) fn too_big(frame: &[u8], envelope: Envelope, mtu: usize) -> Option<Ve
 }
 
 fn fragmentation_needed(packet: &[u8], to: Ipv4Addr, mtu: usize) -> Vec<u8> {
-    // RFC 792: the offending packet's header and at least eight bytes; more (RFC 1812 §4.3.2.3).
+    // RFC 792 quotes the packet's header and at least eight bytes; RFC 1812 §4.3.2.3 asks for more.
     let quoted = &packet[..packet.len().min(576 - 28)];
     let mut icmp = vec![3, 4, 0, 0, 0, 0];
     icmp.extend_from_slice(&(mtu as u16).to_be_bytes());
@@ -96,7 +96,7 @@ fn packet_too_big(packet: &[u8], to: Ipv6Addr, mtu: usize) -> Vec<u8> {
     header.extend_from_slice(&[PROTOCOL_ICMPV6, 64]);
     header.extend_from_slice(&super::GATEWAY_IPV6.octets());
     header.extend_from_slice(&to.octets());
-    // RFC 8200 §8.1: the pseudo-header is the addresses, the length and the protocol.
+    // RFC 8200 §8.1: the pseudo-header consists of the addresses, the length and the protocol.
     let length = (icmp.len() as u32).to_be_bytes();
     let sum = checksum(&[&header[8..], &length, &[0, 0, 0, PROTOCOL_ICMPV6], &icmp]);
     icmp[2..4].copy_from_slice(&sum);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_checksum_of_odd_length_pads_with_zero() {
-        // RFC 1071 §3's example, then with one more byte.
+        // The example of RFC 1071 §3, then with one more byte.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(checksum(&[&bytes]), (!0xddf2_u16).to_be_bytes());
         assert_eq!(checksum(&[&bytes, &[0x01]]), (!0xdef2_u16).to_be_bytes());

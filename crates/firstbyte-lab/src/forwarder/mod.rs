@@ -1,8 +1,8 @@
-//! The middle of the network: carries frames between hosts, with what their links do to them.
+//! The middle of the network: forwards frames between hosts and applies their links' settings.
 //!
-//! One thread owns the far end of every host's link. A frame's time is the kernel's stamp of its
-//! arrival; everything later is computed from that by the pure [`Link`]s, and a frame is sent when
-//! its time has come. Nothing is lost without being counted.
+//! One thread owns the far end of every host's link. A frame's time is the kernel's timestamp of its
+//! arrival. The pure [`Link`]s compute all later times from that, and the forwarder sends a frame when it is
+//! due. Every dropped frame is counted.
 
 mod frame;
 mod stats;
@@ -30,16 +30,16 @@ pub(crate) use crate::scenario::{GATEWAY_IPV4, GATEWAY_IPV6};
 pub(crate) use frame::Mac;
 pub(crate) use stats::{Counter, Counters};
 
-/// The gateway's hardware address. No interface has it: the router's kernel then takes no frame for
+/// The gateway's hardware address. No interface has it, so that the router's kernel does not take frames as
 /// its own.
 pub(crate) const GATEWAY_MAC: Mac = [0x02, 0xfb, 0xff, 0xff, 0xff, 0xff];
 
-/// Frames taken from one ring before the other rings and due frames have their turn.
+/// Frames taken from one ring before other rings and due frames are handled.
 const BATCH: usize = 64;
-/// How often rings are asked for what they dropped.
+/// How often the rings' drop counters are read.
 const DROP_CHECK_NS: u64 = 100_000_000;
 
-/// One host's place in the middle: the far end of its link, and what the link does.
+/// One host's port in the middle: the far end of its link, and the link's behaviour.
 pub(crate) struct Port {
     pub(crate) ring: PacketRing,
     pub(crate) mac: Mac,
@@ -48,20 +48,19 @@ pub(crate) struct Port {
     pub(crate) down: Link,
 }
 
-/// Another link of the host whose port has this number.
+/// A new link for the host with this port number.
 pub(crate) struct LinkChange {
     pub(crate) port: usize,
     pub(crate) up: LinkSettings,
     pub(crate) down: LinkSettings,
 }
 
-/// A frame as it passes the middle, for a capture there.
+/// A frame passing the middle, for the capture there.
 pub(crate) struct MiddleFrame {
     pub(crate) realtime_ns: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The forwarder's whole state.
 pub(crate) struct Forwarder {
     ports: Vec<Port>,
     routes: HashMap<IpAddr, usize>,
@@ -75,10 +74,10 @@ pub(crate) struct Forwarder {
     wake: WakeMargin,
 }
 
-/// A frame that waits for its time.
+/// A frame waiting until it is due.
 struct Pending {
     at: Nanos,
-    /// Frames of one time keep their order.
+    /// Keeps the order of frames that are due at the same time.
     sequence: u64,
     port: usize,
     stage: Stage,
@@ -86,7 +85,7 @@ struct Pending {
     bytes: Vec<u8>,
 }
 
-/// What happens to a pending frame when its time comes.
+/// What to do with a pending frame when it is due.
 #[derive(Clone, Copy)]
 enum Stage {
     /// It has left the source's link and enters the destination's.
@@ -137,7 +136,7 @@ impl Forwarder {
         }
     }
 
-    /// A change holds from the next frame on: it need not wake anybody.
+    /// Applies link changes. They affect the next frame, so they need not wake the thread.
     fn change_links(&mut self) {
         while let Ok(LinkChange { port, up, down }) = self.changes.try_recv() {
             if let Some(port) = self.ports.get_mut(port) {
@@ -147,7 +146,7 @@ impl Forwarder {
         }
     }
 
-    /// Receives the frames that have arrived; false if there were none.
+    /// Receives the frames that have arrived; returns false if there were none.
     fn receive(&mut self) -> bool {
         let mut received = false;
         for port in 0..self.ports.len() {
@@ -163,7 +162,7 @@ impl Forwarder {
         received
     }
 
-    /// A frame from a host: finds its way and sends it through the host's uplink.
+    /// Finds the destination of a frame from a host and sends it through the host's uplink.
     fn accept(&mut self, from: usize, realtime_ns: u64, bytes: Vec<u8>) {
         let Some((envelope, to)) = self.route(&bytes) else {
             self.counters.ignored.add(1);
@@ -182,7 +181,7 @@ impl Forwarder {
         Some((envelope, *self.routes.get(&envelope.destination)?))
     }
 
-    /// Handles everything whose time has come.
+    /// Handles all pending frames that are due.
     fn release(&mut self, now: Nanos) {
         while let Some(pending) = self.next_due(now) {
             match pending.stage {
@@ -204,7 +203,7 @@ impl Forwarder {
         let Pending { at, port, family, bytes, .. } = pending;
         if let Some(middle) = &self.middle {
             let realtime_ns = self.offset.to_realtime(at);
-            // The receiver outlives this thread; if not, there is nobody to tell.
+            // The receiver outlives this thread; if it does not, nobody needs the frame.
             let _ = middle.send(MiddleFrame { realtime_ns, bytes: bytes.clone() });
         }
         match self.ports[port].down.offer_packet(at, &bytes[ETHERNET_HEADER..], family) {
@@ -226,7 +225,7 @@ impl Forwarder {
         }
     }
 
-    /// Counts a dropped frame, and tells its sender where a router would.
+    /// Counts a dropped frame, and notifies its sender if a router would.
     fn dropped(&mut self, at: Nanos, envelope: Envelope, cause: DropCause, bytes: &[u8]) {
         match cause {
             DropCause::Loss => self.counters.lost.add(1),
@@ -248,7 +247,7 @@ impl Forwarder {
         self.pending.push(Reverse(Pending { at, sequence, port, stage, family, bytes }));
     }
 
-    /// Waits for a frame or for the next pending one's time; false when it is time to stop.
+    /// Waits for a frame or until the next pending one is due; returns false when it is time to stop.
     fn wait(&mut self, now: Nanos, stop: &OwnedFd) -> bool {
         let wake_at =
             self.pending.peek().map(|Reverse(due)| due.at.saturating_sub(self.wake.margin_ns()));
@@ -266,7 +265,7 @@ impl Forwarder {
             .map(|port| PollFd::new(port.ring.as_fd(), PollFlags::POLLIN))
             .collect();
         fds.push(PollFd::new(stop.as_fd(), PollFlags::POLLIN));
-        // An interrupted or failed wait is a short one: the loop looks again.
+        // An interrupted or failed wait only ends early: the loop checks again.
         let woken = ppoll(&mut fds, timeout, None);
         let stopped = fds.last().and_then(PollFd::any).unwrap_or(false);
         if let (Ok(0), Some(wake_at)) = (woken, wake_at) {

@@ -9,7 +9,7 @@ const MOST_NS: u64 = 250_000;
 /// Aim to be awake this long before the frame is due.
 const SLACK_NS: u64 = 10_000;
 
-/// An estimate of how late wake-ups are at worst, within reason.
+/// Estimate of the worst lateness of wake-ups, within bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WakeMargin {
     ns: u64,
@@ -24,8 +24,8 @@ impl WakeMargin {
         self.ns
     }
 
-    /// Takes in how late a wake-up was. Quick to grow, slow to shrink: it settles where about one
-    /// wake-up in twenty is later.
+    /// Updates the estimate with the lateness of a wake-up. It grows quickly and shrinks slowly, and settles
+    /// where about one wake-up in twenty is later.
     pub(super) fn observe(&mut self, late_ns: u64) {
         let wanted = late_ns.saturating_add(SLACK_NS).clamp(LEAST_NS, MOST_NS);
         if wanted > self.ns {

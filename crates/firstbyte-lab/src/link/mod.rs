@@ -1,7 +1,7 @@
 //! One direction of one host's link, as a pure function of arrival times and sizes.
 //!
-//! In: when a packet arrives, how long it is, its IP family. Out: when it leaves the far end, or why
-//! it never does. No clock, no socket: the forwarder brings both, tests bring neither.
+//! In: a packet's arrival time, length and IP family. Out: when it leaves the far end, or why it is dropped.
+//! No clock, no socket: the forwarder provides both, tests need neither.
 
 mod opening;
 mod random;
@@ -12,43 +12,43 @@ use crate::scenario::{Family, LinkSettings, PathSettings, Rate};
 use opening::OpeningLoss;
 use random::Random;
 
-/// A point in time in nanoseconds, of a clock that the caller chooses.
+/// A point in time in nanoseconds, on a clock that the caller chooses.
 pub type Nanos = u64;
 
 /// The state of one direction of a link.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// Of both families together.
+    /// Shared by both families.
     serialiser: Option<Serialiser>,
     ipv4: Path,
     ipv6: Path,
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     /// It leaves the far end at this time.
     Release(Nanos),
-    /// It never does.
+    /// It is dropped.
     Drop(DropCause),
 }
 
 /// Why a link drops a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
-    /// The configured loss, by chance or of a connection's first packets.
+    /// Configured loss, random or of a connection's first packets.
     Loss,
-    /// It would have waited longer for its turn than the queue allows.
+    /// It would have to wait longer than the queue allows.
     QueueFull,
     /// It is larger than the MTU of its family.
     TooBig {
-        /// That MTU.
+        /// The MTU.
         mtu: usize,
     },
 }
 
 impl Link {
-    /// A link at rest. `stream` tells the random decisions of this link from those of all others.
+    /// An idle link. `stream` makes its random decisions independent of those of all other links.
     pub fn new(settings: &LinkSettings, seed: u64, stream: &str) -> Self {
         let path = |family: Family, suffix: &str| {
             let random = Random::new(seed, &format!("{stream}/{suffix}"));
@@ -61,17 +61,17 @@ impl Link {
         }
     }
 
-    /// Applies `settings` from now on. Packets on their way keep theirs; the random sequence continues.
+    /// Applies `settings` from now on. Packets under way keep the old ones; the random sequence continues.
     pub fn change(&mut self, settings: &LinkSettings) {
         self.serialiser = settings.rate.map(|rate| Serialiser::new(rate, settings.queue));
         self.ipv4.change(&settings.ipv4, settings.queue);
         self.ipv6.change(&settings.ipv6, settings.queue);
     }
 
-    /// Decides on an IP packet of `bytes` bytes that arrives at `now`.
+    /// Decides what happens to an IP packet of `bytes` bytes that arrives at `now`.
     ///
-    /// Offers must be in order of arrival. Lost packets take their time at the configured rate:
-    /// they are lost on the way, not before it.
+    /// Calls must be in order of arrival. Lost packets take up time at the configured rate, because they are
+    /// lost on the way, not before it.
     pub fn offer(&mut self, now: Nanos, bytes: usize, family: Family) -> Offer {
         let path = match family {
             Family::V4 => &mut self.ipv4,
@@ -92,8 +92,8 @@ impl Link {
 }
 
 impl Link {
-    /// Decides on this IP packet, which arrives at `now`: as [`Link::offer`] does, and whether it is one
-    /// of those that a connection opens with and that are lost on purpose.
+    /// Decides what happens to this IP packet, which arrives at `now`. Like [`Link::offer`], but also
+    /// applies the deliberate loss of packets that open connections.
     pub fn offer_packet(&mut self, now: Nanos, packet: &[u8], family: Family) -> Offer {
         let offer = self.offer(now, packet.len(), family);
         let opening = match family {
@@ -106,7 +106,7 @@ impl Link {
     }
 }
 
-/// Puts packets on the wire one after the other, at a fixed rate, from a bounded queue.
+/// Sends packets one after the other, at a fixed rate, from a bounded queue.
 #[derive(Debug, Clone)]
 struct Serialiser {
     rate: Rate,
@@ -119,7 +119,7 @@ impl Serialiser {
         Self { rate, queue_ns: nanos(queue), free_at: 0 }
     }
 
-    /// When the last bit has left; `None` if the packet would wait too long for the first one to.
+    /// When the last bit leaves; `None` if the first bit would have to wait too long.
     fn departure(&mut self, now: Nanos, bytes: usize) -> Option<Nanos> {
         let start = self.free_at.max(now);
         if start - now > self.queue_ns {
@@ -130,11 +130,11 @@ impl Serialiser {
     }
 }
 
-/// What one IP family has of its own.
+/// State of one IP family.
 #[derive(Debug, Clone)]
 struct Path {
     mtu: usize,
-    /// Instead of the link's, where the family has a rate of its own.
+    /// Replaces the link's, if the family has its own rate.
     serialiser: Option<Serialiser>,
     delay_ns: u64,
     jitter_ns: u64,
@@ -165,8 +165,8 @@ impl Path {
         *self = Self { last_release: *last_release, ..Self::new(settings, queue, random.clone()) };
     }
 
-    /// Draws the same two numbers for every packet, so that changing one setting leaves the other's
-    /// decisions as they were.
+    /// Draws the same two numbers for every packet, so that changing one setting does not affect the
+    /// decisions of the other.
     fn carry(&mut self, departure: Nanos) -> Offer {
         let lost = self.random.unit() < self.loss;
         let jitter = (self.random.unit() * self.jitter_ns as f64) as u64;

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// Most connections remembered. A forgotten connection loses its first packets again.
+/// Maximum number of connections remembered. A forgotten connection loses its first packets again.
 const REMEMBERED: usize = 4_096;
 const TCP: u8 = 6;
 const SYN: u8 = 0x02;
@@ -20,10 +20,10 @@ pub(super) struct OpeningLoss {
     order: VecDeque<Flow>,
 }
 
-/// Addresses as they are in the packet, and ports.
+/// Addresses as in the packet, and ports.
 type Flow = (Vec<u8>, [u8; 4]);
 
-/// What of a connection has come in this direction.
+/// Packets of a connection seen in this direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     initial_sequence: Option<[u8; 4]>,
@@ -32,7 +32,7 @@ struct Seen {
 }
 
 impl OpeningLoss {
-    /// Loses so many packets with SYN, and so many with data; `None` if none.
+    /// Loses the first `syn` packets with SYN and the first `data` packets with data; `None` if both are 0.
     pub(super) fn new(syn: u32, data: u32) -> Option<Self> {
         let order = VecDeque::new();
         (syn > 0 || data > 0).then(|| Self { syn, data, seen: HashMap::new(), order })
@@ -43,7 +43,7 @@ impl OpeningLoss {
         let Some(segment) = Segment::parse(packet) else { return false };
         let seen = self.remembered(segment.flow);
         if segment.syn {
-            // Another one is another connection between the same ports.
+            // Another initial sequence number means a new connection between the same ports.
             if seen.initial_sequence != Some(segment.sequence) {
                 *seen = Seen { initial_sequence: Some(segment.sequence), ..Seen::default() };
             }
@@ -70,7 +70,7 @@ impl OpeningLoss {
     }
 }
 
-/// What of a TCP segment matters here.
+/// The fields of a TCP segment that matter here.
 struct Segment {
     flow: Flow,
     sequence: [u8; 4],
@@ -79,8 +79,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// `None` for other protocols than TCP, for fragments and for IPv6 with extension headers. Hosts of a
-    /// lab send neither of the latter in TCP.
+    /// Parses a packet; `None` for protocols other than TCP, fragments, and IPv6 with extension headers.
+    /// Hosts of a lab do not send the latter two in TCP.
     fn parse(packet: &[u8]) -> Option<Self> {
         let length = |at: usize| Some(usize::from(u16::from_be_bytes(bytes(packet, at)?)));
         let (header, end, protocol, addresses) = match packet.first()? >> 4 {
@@ -112,7 +112,7 @@ mod tests {
 
     const ACK: u8 = 0x10;
 
-    /// A TCP packet from this port, with this sequence number, these flags, so much data.
+    /// A TCP packet with this port, sequence number, flags and amount of data.
     fn packet(v6: bool, port: u16, sequence: u32, flags: u8, data: usize) -> Vec<u8> {
         let mut tcp = [port.to_be_bytes(), 443_u16.to_be_bytes()].concat();
         tcp.extend(sequence.to_be_bytes());
@@ -139,7 +139,7 @@ mod tests {
                 assert!(!loss.loses(&packet(v6, port, 101, ACK, 0)));
                 assert!(!loss.loses(&packet(v6, port, 101, ACK, 500)));
             }
-            // The port is used again.
+            // The port is reused.
             assert!(loss.loses(&packet(v6, 1, 900, SYN, 0)));
             assert!(!loss.loses(&packet(v6, 1, 900, SYN, 0)));
         }

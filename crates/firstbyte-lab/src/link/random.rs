@@ -1,5 +1,5 @@
-//! SplitMix64 (Steele, Lea, Flood 2014): a small generator whose sequence will never change under
-//! us, which a lab run that must be repeatable by its seed depends on.
+//! SplitMix64 (Steele, Lea, Flood 2014): a small generator whose sequence will never change. A lab run that
+//! must be repeatable by its seed depends on that.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -8,7 +8,7 @@ pub(super) struct Random {
 }
 
 impl Random {
-    /// The stream of this name under this seed.
+    /// The stream with this name and seed.
     pub(super) fn new(seed: u64, stream: &str) -> Self {
         // FNV-1a, to spread names over the state space.
         let hash = stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,4 +1,4 @@
-//! Laws of a link, whatever its settings and whatever is sent.
+//! Properties of a link that hold for all settings and packets.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ fn loss_is_near_what_was_configured() {
 #[test]
 fn back_to_back_packets_leave_at_the_rate_until_the_queue_is_full() {
     let mut link = Link::new(&settings(path(0, 0, 0.0), Some(10_000_000)), 1, "test");
-    // 1,250 bytes take 1 ms at 10 Mbit/s; 200 ms of queue hold 201 of them, one being sent.
+    // 1,250 bytes take 1 ms at 10 Mbit/s; a queue of 200 ms holds 201 of them, including the one being sent.
     for index in 1..=201 {
         assert_eq!(link.offer(0, 1_250, Family::V4), Offer::Release(index * 1_000_000));
     }

@@ -1,7 +1,7 @@
 //! The lab's network: one namespace per host, one for the router, a veth pair from each host to it.
 //!
 //! In: a scenario. Out: namespaces with addressed interfaces, and the indices of the router's ends.
-//! Router and hosts are configured so that nothing crosses a link but what programs send.
+//! Router and hosts are configured so that only what programs send crosses a link.
 
 mod namespace;
 mod netlink;
@@ -22,21 +22,21 @@ use routes::{Route, routes};
 
 pub(crate) use namespace::Namespace;
 
-/// The interface of every host.
+/// Name of every host's interface.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// Whether the calling thread's network keeps nothing of a TCP connection (round-trip time,
+/// Setting by which the calling thread's network keeps nothing of a TCP connection (round-trip time,
 /// reordering, window) for the next one to the same host.
 const NO_METRICS_SAVE: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 
-/// Memory for what a TCP connection receives, of the calling thread's network: least, at first, most.
+/// Receive memory of a TCP connection in the calling thread's network, in bytes: minimum, initial, maximum.
 ///
-/// The kernel counts the memory of packets, not their bytes. A lab's packets come one by one, each in
-/// memory of its own, and the kernel's 128 kB at first are a window of 48 kB: it would hold up every
-/// response of more. A network card's, merged (GRO), are not held up so.
+/// The kernel counts the memory of packets, not their bytes. A lab's packets come one by one, each in its
+/// own memory, so the kernel's initial 128 kB give a window of only 48 kB. That would delay every larger
+/// response. Packets that a network card has merged (GRO) do not have this problem.
 const RECEIVE_MEMORY: (&str, &str) = ("/proc/sys/net/ipv4/tcp_rmem", "4096 4194304 33554432");
 
-/// From which port on any user of the calling thread's network may listen.
+/// First port on which any user of the calling thread's network may listen.
 const OPEN_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
 /// The namespaces of a lab, ready for use.
@@ -45,7 +45,7 @@ pub(crate) struct Network {
     pub(crate) router: Namespace,
     /// In the scenario's order.
     pub(crate) hosts: Vec<HostNetwork>,
-    /// What could not be arranged, for people.
+    /// Things that could not be arranged, for people.
     pub(crate) warnings: Vec<LabWarning>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct HostNetwork {
 }
 
 impl Network {
-    /// Builds the network. The calling thread is in the router's namespace afterwards.
+    /// Builds the network. Leaves the calling thread in the router's namespace.
     pub(crate) fn build(scenario: &Scenario) -> Result<Self, LabError> {
         let router = Namespace::create().map_err(failed("create the router's namespace"))?;
         let mut hosts = Vec::with_capacity(scenario.hosts.len());
@@ -96,7 +96,7 @@ fn connect(
     netlink.create_veth(&host.name, INTERFACE, &namespace, mac, host.up.mtu)?;
     let router_interface = nix::net::if_::if_nametoindex(host.name.as_str())?;
     disable_offloads(&host.name)?;
-    // The router's end takes whatever the host may send.
+    // The router's end accepts whatever the host may send.
     netlink.set_mtu(router_interface, host.up.mtu.max(host.down.mtu))?;
     netlink.set_up(router_interface)?;
 
@@ -108,7 +108,7 @@ fn connect(
     Ok(HostNetwork { name: host.name.clone(), namespace, mac, interface, router_interface })
 }
 
-/// Addresses, neighbours and routes of a host, in whose namespace the calling thread is.
+/// Configures addresses, neighbours and routes of a host. The calling thread must be in its namespace.
 fn configure(
     host: &Host,
     interface: u32,
@@ -117,7 +117,7 @@ fn configure(
 ) -> nix::Result<()> {
     missing.metrics_save |= fs::write(NO_METRICS_SAVE, "1").is_err();
     missing.receive_memory |= fs::write(RECEIVE_MEMORY.0, RECEIVE_MEMORY.1).is_err();
-    // A scenario's own program may be one that refuses to be root, such as Apache.
+    // A scenario's own program may refuse to run as root, as Apache does.
     if host.server.as_ref().is_some_and(|server| server.command.is_some()) {
         missing.open_ports |= fs::write(OPEN_PORTS, "0").is_err();
     }
@@ -131,7 +131,7 @@ fn configure(
             Family::V6 => IpAddr::V6(GATEWAY_IPV6),
         };
         match netlink.add_address(interface, address) {
-            // A kernel without IPv6 says so here.
+            // A kernel without IPv6 fails here.
             Err(Errno::EOPNOTSUPP | Errno::EACCES) if address.is_ipv6() => {
                 return Err(Errno::EAFNOSUPPORT);
             }
@@ -145,7 +145,7 @@ fn configure(
     Ok(())
 }
 
-/// With the lab's congestion control where the host has none of its own; a kernel may lack that.
+/// Adds a route. A host without its own congestion control gets the lab's, unless the kernel lacks it.
 fn add_route(
     netlink: &mut Netlink,
     interface: u32,
@@ -156,7 +156,7 @@ fn add_route(
     let default = Some(CongestionControl::default());
     if route.congestion_control.is_some() {
         return netlink.add_route(interface, gateway, route).map_err(|errno| match errno {
-            // The kernel's word for a congestion control that it does not know.
+            // The kernel's error for an unknown congestion control.
             Errno::EINVAL => Errno::EPROTONOSUPPORT,
             other => other,
         });
@@ -171,16 +171,16 @@ fn add_route(
     }
 }
 
-/// What the kernel would not do for hosts.
+/// Settings that the kernel refused for hosts.
 #[derive(Debug, Default)]
 struct Missing {
     /// The lab's default congestion control.
     cubic: bool,
-    /// To keep nothing of a connection for the next one.
+    /// Forgetting a connection's metrics before the next one.
     metrics_save: bool,
-    /// Permits larger receive buffers.
+    /// Larger receive buffers.
     receive_memory: bool,
-    /// Permits ordinary users to listen on low ports.
+    /// Low ports for ordinary users.
     open_ports: bool,
 }
 
@@ -196,7 +196,7 @@ impl Missing {
     }
 }
 
-/// A locally administered address, the same in every run.
+/// A locally administered hardware address, the same in every run.
 fn mac(index: usize) -> Mac {
     let [high, low] = (index as u16 + 1).to_be_bytes();
     [0x02, 0xfb, 0, 0, high, low]

@@ -34,7 +34,7 @@ use crate::forwarder::Mac;
 /// `linux/rtnetlink.h`.
 const RTAX_RTO_MIN: u32 = 13;
 
-/// A routing socket of the network namespace that it was opened in.
+/// A routing socket of the network namespace in which it was opened.
 pub(super) struct Netlink {
     socket: Socket,
     sequence: u32,
@@ -47,10 +47,10 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// A veth pair: `name` here, `peer` with hardware address `mac` in the namespace `there`.
+    /// Creates a veth pair: `name` here, `peer` with hardware address `mac` in the namespace `there`.
     ///
-    /// Neither end makes itself an IPv6 link-local address: with none, the kernel sends no
-    /// solicitations of its own.
+    /// Neither end gets an automatic IPv6 link-local address. Without one, the kernel sends no solicitations
+    /// of its own.
     pub(super) fn create_veth(
         &mut self,
         name: &str,
@@ -84,14 +84,14 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Brings an interface up, without an IPv6 address of its own making.
+    /// Brings an interface up, without an automatic IPv6 address.
     pub(super) fn set_up(&mut self, interface: u32) -> nix::Result<()> {
         let mut message = link(interface);
         message.attributes = vec![LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![
             AfSpecInet6::AddrGenMode(In6AddrGenMode::None),
         ])])];
         match self.request(RouteNetlinkMessage::SetLink(message), 0) {
-            // A kernel without IPv6 needs no telling.
+            // A kernel without IPv6 does not need the setting.
             Ok(()) | Err(Errno::EAFNOSUPPORT) => {}
             Err(error) => return Err(error),
         }
@@ -101,7 +101,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// An address with nothing else on its link, usable at once.
+    /// Adds an address that is alone on its link and usable at once.
     pub(super) fn add_address(&mut self, interface: u32, address: IpAddr) -> nix::Result<()> {
         let mut message = AddressMessage::default();
         message.header.family = family(address);
@@ -117,7 +117,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// A neighbour that need not be asked for its hardware address, ever.
+    /// Adds a neighbour whose hardware address never needs to be resolved.
     pub(super) fn add_permanent_neighbour(
         &mut self,
         interface: u32,
@@ -140,7 +140,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)
     }
 
-    /// A route by way of `gateway`. A congestion control that the kernel lacks is `EINVAL`.
+    /// Adds a route via `gateway`. Fails with `EINVAL` if the kernel lacks the congestion control.
     pub(super) fn add_route(
         &mut self,
         interface: u32,
@@ -155,7 +155,7 @@ impl Netlink {
             protocol: RouteProtocol::Static,
             scope: RouteScope::Universe,
             kind: RouteType::Unicast,
-            // The gateway's address is in no network of ours.
+            // The gateway's address is not in any of our networks.
             flags: RouteFlags::Onlink,
             ..RouteHeader::default()
         };
@@ -211,7 +211,7 @@ fn link(interface: u32) -> LinkMessage {
     message
 }
 
-/// Of a network that is one address.
+/// Prefix length of a network with a single address.
 fn prefix_length(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }

@@ -1,9 +1,8 @@
-//! Which routes a host needs: one to everywhere, and one of its own to each host whose link asks for
-//! another initial window.
+//! Routes of a host: one to everywhere, and one to each host whose link asks for another initial window.
 //!
-//! In: a scenario. Out: destinations and what TCP does on the way there. A route is the only place where
-//! the kernel takes an initial window from, and it takes the congestion control from there too: also
-//! where `/proc/sys` is read-only, and also one that it allows to the machine's administrator alone.
+//! In: a scenario. Out: destinations, and settings of TCP on the way there. The kernel takes an initial
+//! window only from a route. It takes the congestion control from there too, even if `/proc/sys` is
+//! read-only, and even one that it allows to the machine's administrator alone.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::scenario::{CongestionControl, Family, Host, Scenario};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) family: Family,
-    /// One address, or everywhere.
+    /// Destination address; `None` for everywhere.
     pub(super) to: Option<IpAddr>,
     /// Segments that a connection may send before the first acknowledgement.
     pub(super) initial_window: Option<u32>,
@@ -23,7 +22,7 @@ pub(super) struct Route {
     pub(super) rto_min: Option<Duration>,
 }
 
-/// The routes of `host`, the ones to everywhere first.
+/// The routes of `host`, those to everywhere first.
 pub(super) fn routes(scenario: &Scenario, host: &Host) -> Vec<Route> {
     let route = |family, to, initial_window| Route {
         family,

@@ -1,7 +1,6 @@
-//! What a lab's processes need of the system: mounts and namespaces, signals passed on, a word to the caller, labs that
-//! run.
+//! System support for a lab's processes: mounts and namespaces, signals, the report to the caller, running labs.
 //!
-//! Nothing here knows what a lab is made of.
+//! Nothing here knows what a lab consists of.
 
 mod mounts;
 mod namespaces;
@@ -26,14 +25,14 @@ pub(crate) use relay::{Collect, HeldSignals};
 pub use running::RunningLab;
 pub(crate) use running::{Published, publish};
 
-/// What the lab tells the caller, once.
+/// What the lab reports to the caller, once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LabReport {
     Ready,
     Failed(LabError),
 }
 
-/// The mounts that a lab needs: its scratch space, and warnings for people.
+/// Sets up the mounts that a lab needs. Returns its scratch space, and warnings for people.
 pub(crate) fn prepare_mounts(
     scenario: &Scenario,
     options: &LabOptions,
@@ -65,7 +64,7 @@ pub(crate) fn wait_for_command(command: &mut std::process::Command) -> Result<i3
         .map_err(|errno| failed(errno.desc().to_owned()))
 }
 
-/// The system's words, without the number that Rust appends.
+/// The system's message, without the error number that Rust appends.
 fn describe(error: &std::io::Error) -> String {
     let words = |code| nix::errno::Errno::from_raw(code).desc().to_lowercase();
     error.raw_os_error().map_or_else(|| error.to_string(), words)
@@ -76,19 +75,19 @@ pub(crate) fn wait_for_end() {
     let mut ending = nix::sys::signal::SigSet::empty();
     ending.add(Signal::SIGTERM);
     ending.add(Signal::SIGINT);
-    // Held, so that they can be waited for.
+    // Blocked, so that they can be waited for.
     let _ = ending.thread_block();
     let _ = ending.wait();
 }
 
 pub(crate) fn tell(report: &mut PipeWriter, message: &LabReport) {
     if let Ok(text) = serde_json::to_string(message) {
-        // A caller that is gone need not know.
+        // A caller that is gone does not need the report.
         let _ = writeln!(report, "{text}");
     }
 }
 
-/// Waits for one line; `None` if all who could write it have ended.
+/// Reads one line; `None` if all processes that could write it have ended.
 pub(crate) fn read_report(report: PipeReader) -> Option<LabReport> {
     let mut line = String::new();
     BufReader::new(report).read_line(&mut line).ok()?;

@@ -1,6 +1,6 @@
 //! The lab's view of the file system: its own scratch space, its own DNS configuration.
 //!
-//! All of it is mounted in the lab's own mount namespace and goes with it; nothing is written to the
+//! All mounts are in the lab's own mount namespace and disappear with it; nothing is written to the
 //! machine's disks.
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::namespaces::refused;
 use crate::error::LabError;
 use crate::warning::LabWarning;
 
-/// Directories that tend to exist and to be empty.
+/// Directories that usually exist and are empty.
 const OFTEN_EMPTY: [&str; 11] = [
     "/srv",
     "/media",
@@ -29,24 +29,24 @@ const OFTEN_EMPTY: [&str; 11] = [
     "/boot",
 ];
 
-/// Sockets by which the machine's own name services would answer, past the lab's DNS.
+/// Sockets through which the machine's name services would answer, bypassing the lab's DNS.
 const NAME_SERVICE_SOCKETS: [&str; 2] = ["/run/nscd", "/var/run/nscd"];
 
 /// Detaches this mount namespace from the machine's and shows the processes of the lab in `/proc`.
 pub(super) fn make_private() -> Result<(), LabError> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .map_err(|error| match error {
-            // A user namespace whose root may do nothing: AppArmor's way of forbidding it.
+            // AppArmor forbids user namespaces in this way: it creates one whose root has no rights.
             Errno::EPERM | Errno::EACCES => refused(error.desc()),
             other => failed("make mounts private", other),
         })?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    // Containers refuse this. `/proc` then shows the machine's processes, which harms nothing.
+    // Containers refuse this. `/proc` then shows the machine's processes, which is harmless.
     let _ = mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>);
     Ok(())
 }
 
-/// Mounts memory over an empty directory that neither `needed` nor the working directory is in.
+/// Mounts memory over an empty directory that contains neither `needed` nor the working directory.
 pub(super) fn scratch(needed: &[PathBuf]) -> Result<PathBuf, LabError> {
     let needed: Vec<PathBuf> = needed
         .iter()
@@ -69,9 +69,9 @@ pub(super) fn scratch(needed: &[PathBuf]) -> Result<PathBuf, LabError> {
     Ok(directory.to_owned())
 }
 
-/// Makes the C library, and all who read its files, ask the DNS server at these addresses.
+/// Makes the C library, and programs that read its files, use the DNS server at these addresses.
 ///
-/// Returns what could not be arranged.
+/// Returns warnings about what could not be arranged.
 pub(super) fn use_resolver(
     addresses: &[IpAddr],
     scratch: &Path,
@@ -79,7 +79,7 @@ pub(super) fn use_resolver(
     let nameservers: String =
         addresses.iter().map(|address| format!("nameserver {address}\n")).collect();
     let mut warnings = Vec::new();
-    // The machine's `hosts` line may name services that answer without asking that server.
+    // The machine's `hosts` line may name services that would answer instead of that server.
     for (file, content) in
         [("/etc/resolv.conf", nameservers), ("/etc/nsswitch.conf", without_other_name_services())]
     {
@@ -99,7 +99,7 @@ pub(super) fn use_resolver(
     for directory in NAME_SERVICE_SOCKETS.map(Path::new) {
         if directory.join("socket").exists() {
             let empty = scratch.join("empty");
-            // It may exist from the directory before.
+            // It may exist from the previous directory.
             let _ = fs::create_dir(&empty);
             bind(&empty, directory)?;
         }

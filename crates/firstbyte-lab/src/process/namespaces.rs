@@ -9,11 +9,10 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::error::LabError;
 
-/// Moves the calling process into new namespaces; its next child is process 1 of a new process
+/// Moves the calling process into new namespaces; its next child becomes process 1 of a new process
 /// namespace.
 ///
-/// As root (with CAP_SYS_ADMIN) in the user namespace that it is in, otherwise in a new one, in
-/// which the user is root.
+/// Root (with CAP_SYS_ADMIN) stays in its user namespace. Other users get a new one, in which they are root.
 pub(crate) fn enter_new() -> Result<(), LabError> {
     let flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     match unshare(flags) {
@@ -23,9 +22,9 @@ pub(crate) fn enter_new() -> Result<(), LabError> {
     }
     let (user, group) = (geteuid(), getegid());
     unshare(flags | CloneFlags::CLONE_NEWUSER).map_err(|error| refused(error.desc()))?;
-    // What a program's file gives capabilities to (`setcap cap_net_raw=ep`) is hidden from its own user: its files in
-    // /proc are root's, those below as well, and those by which a lab is found. In the new namespace it has nothing to
-    // hide.
+    // If the program's file has capabilities (`setcap cap_net_raw=ep`), the kernel hides the process from
+    // its own user: its files in /proc belong to root, including those written below and those by which a
+    // lab is found. In the new namespace it has nothing to hide.
     prctl::set_dumpable(true).map_err(|error| refused(error.desc()))?;
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
@@ -38,7 +37,7 @@ pub(crate) fn enter_new() -> Result<(), LabError> {
     Ok(())
 }
 
-/// The error for namespaces that the kernel refuses, with the setting that forbids them if it is a known one.
+/// The error if the kernel refuses namespaces, with the setting that forbids them if it is a known one.
 pub(super) fn refused(reason: &str) -> LabError {
     let set_to = |file: &str, value: &str| {
         fs::read_to_string(file).is_ok_and(|content| content.trim() == value)

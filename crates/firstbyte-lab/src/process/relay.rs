@@ -1,8 +1,8 @@
 //! Waiting for a child process the way a shell does.
 //!
-//! Signals that someone sent to this process alone are passed on to the child. Those that came from
-//! the terminal are not: the terminal has sent them to the whole foreground process group, the child
-//! included. Either way this process stays until the child has ended.
+//! Signals sent to this process alone are passed on to the child. Signals from the terminal are not, because
+//! the terminal sends them to the whole foreground process group, including the child. Either way this
+//! process stays until the child has ended.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
@@ -15,13 +15,13 @@ const PASSED_ON: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP,
 /// Which children to collect while waiting for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Collect {
-    /// That one.
+    /// Only that one.
     One,
-    /// All: this is the process that orphans are given to.
+    /// All, in the process that adopts orphans.
     All,
 }
 
-/// Signals held back from this process and its later threads and forks, until this is dropped.
+/// Signals blocked in this process and its later threads and forks, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldSignals {
     before: SigSet,
@@ -37,17 +37,17 @@ impl HeldSignals {
         Ok(Self { before, signals })
     }
 
-    /// The signals that were blocked before.
+    /// Signals that were blocked before.
     pub(crate) fn before(&self) -> SigSet {
         self.before
     }
 
-    /// Lets signals through again as before, in the calling thread.
+    /// Restores the previous signal mask in the calling thread.
     pub(crate) fn release(&self) -> nix::Result<()> {
         self.before.thread_set_mask()
     }
 
-    /// The exit code of `child`: 128 and the signal's number if a signal ended it.
+    /// Waits for `child` and returns its exit code: 128 plus the signal's number if a signal ended it.
     pub(crate) fn wait_for(&self, child: Pid, collect: Collect) -> nix::Result<i32> {
         let whom = match collect {
             Collect::One => child,
@@ -73,10 +73,10 @@ impl HeldSignals {
             Err(error) => return Err(error),
         };
         let signal = Signal::try_from(info.ssi_signo as i32)?;
-        // SI_USER and its like are not positive; SI_KERNEL, the terminal's, is.
+        // `SI_USER` and similar codes are not positive; `SI_KERNEL`, which the terminal's signals have, is.
         let sent_to_us = info.ssi_code <= 0;
         if PASSED_ON.contains(&signal) && sent_to_us {
-            // A child that has just ended is found by the next waitpid.
+            // If the child has just ended, the next waitpid finds it.
             let _ = kill(child, signal);
         }
         Ok(())

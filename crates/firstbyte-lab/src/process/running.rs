@@ -1,8 +1,7 @@
 //! Running labs: found, entered and ended without state files.
 //!
-//! The process of a lab holds open an anonymous memory file (memfd) that describes the lab, and the
-//! network namespaces of its hosts. Processes with permission find both in `/proc/PID/fd`. They vanish
-//! with the process.
+//! A lab's process holds open an anonymous memory file (memfd) that describes the lab, and its hosts'
+//! network namespaces. Processes with permission find both in `/proc/PID/fd`. They disappear with the process.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,27 +25,27 @@ use crate::reports::ServerReport;
 use crate::sys::{fork_with, start_in_network};
 
 const MEMFD_LINK: &str = "/memfd:firstbyte-lab (deleted)";
-/// How long a lab may take to end by itself.
+/// Time limit for a lab to end by itself.
 const END_LIMIT: Duration = Duration::from_secs(3);
 const END_POLL: Duration = Duration::from_millis(10);
 
-/// What a lab says about itself.
+/// Description that a lab publishes about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Published {
     pub(crate) scenario: String,
     pub(crate) started: SystemTime,
     pub(crate) client: String,
-    /// The session (setsid(2)) of who started it: a terminal's.
+    /// Session (setsid(2)) of the process that started it, which identifies the terminal.
     pub(crate) session: Option<i32>,
-    /// Each host, and the number of the descriptor of its network namespace.
+    /// Each host, and the number of its network namespace's descriptor.
     pub(crate) hosts: Vec<(String, i32)>,
     pub(crate) servers: Vec<ServerReport>,
-    /// Hosts of servers with a program, and the numbers of its processes within the lab.
+    /// Hosts of servers that are programs, and their process IDs within the lab.
     pub(crate) processes: Vec<(String, u32)>,
     pub(crate) environment: Vec<(String, String)>,
 }
 
-/// Makes a lab findable for as long as the result lives.
+/// Makes a lab discoverable for as long as the result lives.
 pub(crate) fn publish(about: &Published) -> Result<OwnedFd, LabError> {
     let failed = |reason: String| LabError::System { step: "describe the lab".to_owned(), reason };
     let memfd = memfd_create(c"firstbyte-lab", MFdFlags::MFD_CLOEXEC)
@@ -57,7 +56,7 @@ pub(crate) fn publish(about: &Published) -> Result<OwnedFd, LabError> {
     Ok(file.into())
 }
 
-/// A lab of this user that is up.
+/// A running lab of this user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningLab {
     pid: Pid,
@@ -76,7 +75,7 @@ impl RunningLab {
         labs
     }
 
-    /// The lab's process.
+    /// The lab's process ID.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
@@ -91,7 +90,7 @@ impl RunningLab {
         self.about.started
     }
 
-    /// Whether it was started in this session: from this terminal.
+    /// Whether it was started in this session, that is, from this terminal.
     pub fn is_of_this_session(&self) -> bool {
         let here = getsid(None).ok().map(Pid::as_raw);
         here.is_some() && self.about.session == here
@@ -107,8 +106,9 @@ impl RunningLab {
         &self.about.servers
     }
 
-    /// Servers whose programs have ended: the lab's process does not collect them. Those that a change of the scenario
-    /// has started are not known.
+    /// Servers whose programs have ended. They remain as zombies, because the lab's process does not collect them.
+    ///
+    /// Servers started by a change of the scenario are not known.
     pub fn ended_servers(&self) -> Vec<ServerReport> {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ended: Vec<u32> = processes
@@ -123,7 +123,7 @@ impl RunningLab {
         servers.filter(|server| hosts.contains(&server.host.as_str())).cloned().collect()
     }
 
-    /// Runs a command on one of its hosts, the client if none is named, and returns its exit code.
+    /// Runs a command on one of its hosts, by default the client, and returns its exit code.
     ///
     /// The command is a process of the lab and ends with it. The calling process must have only one
     /// thread, and stays in its own namespace.
@@ -149,7 +149,7 @@ impl RunningLab {
         })
         .map_err(failed("fork"))?;
         drop(writer);
-        // Signals are passed on from here; only then is there time to read why it failed, if it did.
+        // Passes signals on until the child has ended; only then reads why it failed, if it did.
         let code = signals.wait_for(child, Collect::One).map_err(failed("wait for the command"))?;
         match read_report(reader) {
             Some(LabReport::Failed(error)) => Err(error),
@@ -157,10 +157,10 @@ impl RunningLab {
         }
     }
 
-    /// Ends it, and everything that runs in it.
+    /// Ends the lab and everything that runs in it.
     pub fn down(&self) -> Result<(), LabError> {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-            // The process may have ended, and its number be another's.
+            // The process may have ended, and its ID may have been reused.
             if !self.is_up() {
                 return Ok(());
             }
@@ -182,7 +182,7 @@ impl RunningLab {
         })
     }
 
-    /// The lab that this front process is the grandparent of.
+    /// The lab whose process is a grandchild of this front process.
     pub(crate) fn started_by(front: Pid) -> Option<Self> {
         Self::all().into_iter().find(|lab| parent(lab.pid).and_then(parent) == Some(front))
     }
@@ -214,7 +214,7 @@ impl RunningLab {
         self.open(&format!("fd/{number}"))
     }
 
-    /// Moves this process into the lab's namespaces, and its next child into its process namespace.
+    /// Moves this process into the lab's namespaces, and its next child into the lab's process namespace.
     fn enter(&self) -> Result<(), LabError> {
         let directory = std::env::current_dir();
         let kinds = [
@@ -223,7 +223,7 @@ impl RunningLab {
             ("ipc", CloneFlags::CLONE_NEWIPC),
             ("pid", CloneFlags::CLONE_NEWPID),
         ];
-        // All are opened before the first is entered: `/proc` is another one afterwards.
+        // All are opened before the first is entered, because entering replaces `/proc`.
         let namespaces = kinds
             .iter()
             .filter(|(name, _)| !self.shares(name))
@@ -233,13 +233,13 @@ impl RunningLab {
             setns(namespace, kind).map_err(failed("enter the lab"))?;
         }
         if let Ok(directory) = directory {
-            // A directory that the lab does not have leaves us in its root.
+            // If the lab does not have this directory, we stay in its root.
             let _ = std::env::set_current_dir(directory);
         }
         Ok(())
     }
 
-    /// Whether this process is in the lab's namespace of this kind already.
+    /// Whether this process is already in the lab's namespace of this kind.
     fn shares(&self, name: &str) -> bool {
         let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{name}")).ok();
         of("self") == of(&self.pid.to_string())
@@ -254,7 +254,7 @@ impl RunningLab {
     }
 }
 
-/// The number that a process which has ended had in its own namespace (proc_pid_status(5)).
+/// The process ID that an ended process had in its own namespace (proc_pid_status(5)).
 fn number_of_zombie(pid: Pid) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));

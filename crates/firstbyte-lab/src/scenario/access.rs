@@ -5,8 +5,8 @@ use firstbyte_core::access::{AccessProfile, loss_of_both, lowest_rate};
 use super::{LinkSettings, PathSettings, Rate, Role, Scenario};
 
 impl Scenario {
-    /// The same with an access network before the client's link: delays and jitter are added, of rates the lower one holds,
-    /// losses are those of both. It is for both families.
+    /// Adds an access network before the client's link, for both families. Delays and jitter are added, the
+    /// lower rate applies, and losses combine.
     #[must_use]
     pub fn with_access(mut self, access: &AccessProfile) -> Self {
         let client = self.hosts.iter_mut().find(|host| host.role == Role::Client);
@@ -37,7 +37,7 @@ fn add(
         path.delay += access.delay_each_way();
         path.jitter += jitter;
         path.loss = loss_of_both(path.loss, access.loss);
-        // A family that has no rate of its own has a share of the link's.
+        // A family without its own rate shares the link's.
         path.rate = path.rate.and_then(|rate| lower(Some(rate)));
     };
     add(&mut link.ipv4);
@@ -75,7 +75,7 @@ up = { delay = "10ms" }
             let (client, server) = (scenario.client(), scenario.host("server").unwrap());
             scenario.round_trip(client, server, Family::V4)
         };
-        // Without jitter: the average has half of the most of it on top.
+        // Without jitter: the average includes half of the maximum jitter.
         let least = access.round_trip - (access.up_jitter + access.down_jitter) / 2;
         assert_eq!(rtt(&with) - rtt(&plain), least);
         let client = with.client();

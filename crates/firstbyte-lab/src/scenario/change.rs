@@ -1,7 +1,7 @@
-//! What changes while a lab runs: links and servers of a host, at a time.
+//! Changes of a running lab: links and servers of a host, at a given time.
 //!
-//! In: the file, and its `[[change]]` tables. Out: the whole scenario as it is from then on, checked like the one before. What
-//! cannot be changed under way (hosts, addresses, names, devices, routes) is refused.
+//! In: the file, and its `[[change]]` tables. Out: the whole scenario after each change, checked like the
+//! one before. Properties that cannot change in a running lab (hosts, addresses, names, devices, routes) are refused.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use super::{Host, LinkSettings, Scenario, check};
 const LATEST: Duration = Duration::from_secs(24 * 3_600);
 const MOST: usize = 100;
 
-/// A lab that is another one from some time on.
+/// A change, and the scenario that applies from then on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Since the lab is ready.
+    /// Time since the lab was ready.
     pub after: Duration,
-    /// Hosts whose links or servers are others than before.
+    /// Hosts whose links or servers change.
     pub hosts: Vec<String>,
-    /// All of it from then on; without changes of its own.
+    /// The whole scenario from then on, without changes of its own.
     pub scenario: Scenario,
 }
 
-/// All changes of `base`, in the order of time. Each goes on from the one before.
+/// All changes of `base`, in order of time. Each builds on the previous one.
 pub(super) fn changes(
     place: &Place<'_>,
     base: &Scenario,
@@ -87,7 +87,7 @@ fn moment(place: &Place<'_>, text: &str, earliest: Duration) -> Result<Duration,
     }
 }
 
-/// Puts `over` on `value`: tables are joined, anything else is replaced.
+/// Overlays `over` on `value`: tables are merged, anything else is replaced.
 fn overlay(value: &mut Value, over: Table) {
     let Value::Table(table) = value else {
         *value = Value::Table(over);
@@ -103,7 +103,7 @@ fn overlay(value: &mut Value, over: Table) {
     }
 }
 
-/// Nothing may change but what the lab can change under way.
+/// Refuses changes that a running lab cannot apply.
 fn may_change(place: &Place<'_>, before: &Host, after: &Host) -> Result<(), ScenarioError> {
     for (key, before, after) in [("up", &before.up, &after.up), ("down", &before.down, &after.down)]
     {
@@ -116,13 +116,13 @@ fn may_change(place: &Place<'_>, before: &Host, after: &Host) -> Result<(), Scen
     Ok(())
 }
 
-/// What of a link is set on devices and routes.
+/// Settings of a link that belong to devices and routes.
 fn fixed(link: &LinkSettings) -> (usize, [(usize, Option<u32>); 2]) {
     (link.mtu, [&link.ipv4, &link.ipv6].map(|path| (path.mtu, path.initial_window)))
 }
 
 fn syntax(place: &Place<'_>, error: &toml::de::Error) -> ScenarioError {
-    // Without a span, the reader says in the text's last line in which key it was.
+    // Without a span, the last line of the message names the key.
     let whole = error.to_string();
     let key = whole.trim_end().rsplit_once("\nin `").map(|(_, key)| key.trim_end_matches('`'));
     ScenarioError::Syntax {

@@ -1,4 +1,4 @@
-//! From the file as written to a [`Scenario`] that can be relied on.
+//! Checks a file as written and turns it into a [`Scenario`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,11 +18,11 @@ const MILLISECONDS: &str = r#"whole milliseconds from "1ms" to "60s", such as "2
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
 const DEFAULT_MTU: usize = 1_500;
 const MAX_MTU: u64 = 9_000;
-/// RFC 791: what every host takes.
+/// RFC 791: packet size that every host must accept.
 const MIN_MTU_IPV4: u64 = 576;
 /// RFC 8200 §5.
 const MIN_MTU_IPV6: u64 = 1_280;
-/// More would be given up on by those who send.
+/// Senders would give up on more losses than this.
 const MAX_DROPPED: u64 = 20;
 /// More segments than any link of a lab holds.
 const INITIAL_WINDOWS: std::ops::RangeInclusive<u64> = 1..=1_000;
@@ -61,7 +61,7 @@ pub(super) fn scenario(
     Ok(scenario)
 }
 
-/// One client, at most one resolver, at least one server.
+/// Requires one client, at most one resolver, at least one server.
 fn roles(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     let place = place.at("host");
     let of = |role: Role| hosts.iter().filter(move |host| host.role == role);
@@ -81,7 +81,7 @@ fn roles(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// No two hosts share a host name or an address. A DNS name is of one host, or of several servers: its edges.
+/// No two hosts share a host name or an address. A DNS name belongs to one host, or to several servers: its edges.
 fn unique(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     let mut seen: HashMap<String, &Host> = HashMap::new();
     for host in hosts {
@@ -200,7 +200,7 @@ fn address<A: FromStr>(
     text.parse().map(Some).map_err(|_| place.bad(quoted(&text), allowed))
 }
 
-/// What `address` is, where no host on a link can have it.
+/// Describes `address` if no host on a link can have it.
 fn no_hosts_own(address: IpAddr) -> Option<&'static str> {
     let is_gateway = match address {
         IpAddr::V4(v4) => v4 == GATEWAY_IPV4,
@@ -228,7 +228,7 @@ fn no_hosts_own(address: IpAddr) -> Option<&'static str> {
         .or(is(address.is_ipv6() && v4.is_some(), "an IPv4 address"))
 }
 
-/// A lower-case name as certificates and DNS servers take it.
+/// Requires a lower-case name that certificates and DNS servers accept.
 fn check_dns_name(place: &Place<'_>, name: &str) -> Result<(), ScenarioError> {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -323,7 +323,7 @@ fn initial_window(place: &Place<'_>, segments: Option<u64>) -> Result<Option<u32
     Ok(Some(segments as u32))
 }
 
-/// What `raw` says, and where it says nothing, what `default` says.
+/// Settings from `raw`, with missing ones from `default`.
 fn path(
     place: &Place<'_>,
     raw: PathDocument,

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use super::error::ScenarioError;
 use super::place::{Place, quoted};
 
-/// What the lab itself writes into a server's directory.
+/// Files that the lab itself writes into a server's directory.
 const OF_THE_LAB: [&str; 6] =
     ["chain.pem", "key.pem", "server.pem", "access.log", "stderr", "html"];
 
 /// A program that serves on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSettings {
-    /// The program, by name or path, and its arguments; at least the program.
+    /// The program, by name or path, and its arguments; never empty.
     words: Vec<String>,
     /// The Debian package of the program, named by the error if the program is missing.
     pub package: Option<String>,
@@ -24,15 +24,15 @@ pub struct CommandSettings {
     files: BTreeMap<String, String>,
 }
 
-/// The places that stand in commands and files as `{chain}`, `{key}` and so on.
+/// Paths that replace `{chain}`, `{key}` and so on in commands and files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// `{directory}`: the server's own, in memory; the program starts there. What the lab serves from
-    /// static files is in `html`.
+    /// `{directory}`: the server's own directory, in memory, where the program starts. Static files that the
+    /// lab serves are in `html`.
     pub directory: PathBuf,
-    /// `{log}`: the access log, for programs that write the lab's lines (see [`crate::access_log`]).
+    /// `{log}`: the access log, for programs that write the lab's format (see [`crate::access_log`]).
     pub log: PathBuf,
-    /// `{scenario}`: where the scenario's file is.
+    /// `{scenario}`: the directory of the scenario's file.
     pub scenario: PathBuf,
 }
 

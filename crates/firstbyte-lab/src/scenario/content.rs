@@ -10,7 +10,7 @@ use super::place::{DURATION, Place, optional, quoted};
 use super::units;
 use crate::builtin_server::Content;
 
-/// The longest body: they are in memory.
+/// Longest body in bytes; bodies are kept in memory.
 const MAX_BYTES: u64 = 10_000_000;
 
 pub(super) fn check(
@@ -61,7 +61,7 @@ fn one(place: &Place<'_>, raw: ContentDocument) -> Result<Content, ScenarioError
     Ok(Content { content_type: raw.content_type, body, think_time: think_time.unwrap_or_default() })
 }
 
-/// Bytes of pairs of hexadecimal digits, white space between them left out.
+/// Parses pairs of hexadecimal digits, ignoring white space.
 fn parse_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.chars().filter(|c| !c.is_ascii_whitespace()).map(|c| c.to_digit(16));
     let digits: Vec<u32> = digits.collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! A scenario file as written: the TOML's shape, nothing checked but types and key names.
+//! A scenario file as written: the shape of the TOML. Only types and key names are checked.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Document {
     pub(super) change: Vec<ChangeDocument>,
 }
 
-/// One `[[change]]`: keys of a host that are others from some time on.
+/// One `[[change]]`: keys of a host that change at some time.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangeDocument {
@@ -95,7 +95,7 @@ pub(super) struct SlowDocument {
     pub(super) think_time: String,
 }
 
-/// One of a server's `content`: what it answers at one path.
+/// One entry of a server's `content`: its response at one path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ContentDocument {
@@ -143,7 +143,7 @@ pub(super) struct LinkDocument {
     pub(super) ipv6: PathDocument,
 }
 
-/// A link's `ipv4 = {}` or `ipv6 = {}`: what differs for that family.
+/// A link's `ipv4 = {}` or `ipv6 = {}`: settings that differ for that family.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PathDocument {

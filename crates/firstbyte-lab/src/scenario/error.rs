@@ -19,54 +19,54 @@ pub enum ScenarioError {
         /// The system's reason.
         reason: String,
     },
-    /// The file is not TOML, or has a key that scenarios do not have, or a value of another type.
+    /// The file is not TOML, has an unknown key, or has a value of the wrong type.
     Syntax {
         /// The file.
         file: String,
         /// The TOML reader's message, with line and column.
         reason: String,
     },
-    /// A value is out of its range or not of its form.
+    /// A value is out of range or malformed.
     Value {
         /// The file.
         file: String,
-        /// Where in it.
+        /// The value's place in the file.
         key: String,
-        /// What it says.
+        /// The value in the file.
         value: String,
-        /// What it may say.
+        /// The permitted values.
         allowed: String,
     },
-    /// Something that must be unique is there twice.
+    /// Something that must be unique occurs twice.
     Duplicate {
         /// The file.
         file: String,
-        /// Where in it, the second time.
+        /// Place of the second occurrence.
         key: String,
         /// The duplicate value.
         value: String,
-        /// The key that had it first.
+        /// Key of the first occurrence.
         first: String,
     },
-    /// Something needed is missing.
+    /// Something required is missing.
     Missing {
         /// The file.
         file: String,
-        /// Where in it.
+        /// Its place in the file.
         key: String,
         /// The missing thing.
         needed: String,
     },
 }
 
-/// The scenario that was probably meant.
+/// Suggests a scenario with a similar name, if there is one.
 fn meant(name: &str, shipped: &[String]) -> String {
     let distance = |known: &&String| strsim::damerau_levenshtein(name, known);
     let nearest = shipped.iter().min_by_key(distance).filter(|known| distance(known) <= 2);
     nearest.map(|known| format!("; did you mean {known}?")).unwrap_or_default()
 }
 
-/// Why a file cannot be read, without the system's number.
+/// Why a file cannot be read, without the system's error number.
 pub(super) fn reason_of(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),

@@ -36,9 +36,9 @@ pub use units::Rate;
 pub struct Scenario {
     /// The shipped name, or the file's name without its extension.
     pub name: String,
-    /// One line: what it is.
+    /// One-line description.
     pub description: String,
-    /// Why it exists and what must come out of it; may be empty.
+    /// Why it exists and what it must show; may be empty.
     pub story: String,
     /// Seed of every random decision of its links.
     pub seed: u64,
@@ -57,24 +57,24 @@ pub struct Scenario {
 pub struct Host {
     /// Its name, 1 to 15 of `a-z 0-9 -`.
     pub name: String,
-    /// What it is there for.
+    /// Its role.
     pub role: Role,
     /// Its IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
     /// Its IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// DNS names that resolve to its addresses, and that its certificate is for.
+    /// DNS names that resolve to its addresses and that its certificate covers.
     pub names: Vec<String>,
     /// The server it runs; `Some` exactly when the role is [`Role::Server`].
     pub server: Option<ServerSettings>,
     /// How it answers; `Some` exactly when the role is [`Role::Resolver`].
     pub resolver: Option<ResolverSettings>,
-    /// How its TCP shares links; `None` is the lab's default, CUBIC.
+    /// Congestion control of its TCP; `None` is the lab's default, CUBIC.
     pub congestion_control: Option<CongestionControl>,
-    /// Whether its TCP acknowledges every segment at once; as Linux does otherwise.
+    /// Whether its TCP acknowledges every segment at once; otherwise it follows Linux's default.
     pub quick_acks: bool,
-    /// Its TCP's shortest retransmission timeout, in whole milliseconds; `None` is the kernel's, 200 ms.
-    /// Acknowledgements are not delayed for longer (Linux 6.5 and later).
+    /// Minimum retransmission timeout of its TCP, in whole milliseconds; `None` is the kernel's, 200 ms.
+    /// Acknowledgements are not delayed longer than this (Linux 6.5 and later).
     pub rto_min: Option<Duration>,
     /// Its link towards the middle of the network.
     pub up: LinkSettings,
@@ -87,7 +87,7 @@ pub struct Host {
 pub struct ResolverSettings {
     /// Time between a question and its answer.
     pub answer_delay: Duration,
-    /// Additional delay of AAAA queries.
+    /// Additional delay of answers to AAAA queries.
     pub aaaa_delay: Duration,
 }
 
@@ -105,11 +105,11 @@ pub enum Role {
 /// One direction of a host's link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSettings {
-    /// How fast bits leave, both families together; `None` is as fast as they come.
+    /// Rate at which bits leave, both families together; `None` is unlimited.
     pub rate: Option<Rate>,
-    /// The longest that a packet may wait for its turn at `rate`; it is dropped beyond that.
+    /// The longest that a packet may wait for its turn at `rate`; it is dropped if it would wait longer.
     pub queue: Duration,
-    /// The largest IP packet that the device takes, in bytes.
+    /// The largest IP packet that the device accepts, in bytes.
     pub mtu: usize,
     /// What happens to IPv4 packets.
     pub ipv4: PathSettings,
@@ -120,31 +120,31 @@ pub struct LinkSettings {
 /// What one direction of a link does to the packets of one IP family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathSettings {
-    /// Time on the way.
+    /// One-way delay.
     pub delay: Duration,
-    /// Every packet takes up to this long more, uniformly distributed.
+    /// Upper bound of the additional delay of every packet, which is uniformly distributed.
     pub jitter: Duration,
     /// Share of packets lost, 0 to 1, independently of each other.
     pub loss: f64,
     /// Whether jitter may let a packet overtake an earlier one.
     pub reorder: bool,
-    /// A rate of this family's own; `None` is a share of the link's.
+    /// The family's own rate; if `None`, it shares the link's.
     pub rate: Option<Rate>,
-    /// The largest packet that passes, in bytes; not above the link's.
+    /// The largest packet that passes, in bytes; at most the link's.
     pub mtu: usize,
-    /// How many segments a TCP connection may send this way before the first acknowledgement; `None`
+    /// Number of segments that a TCP connection may send this way before the first acknowledgement; `None`
     /// is the kernel's default, 10 (RFC 6928).
     pub initial_window: Option<u32>,
-    /// How many packets with SYN of every TCP connection are lost, counted from the first one.
+    /// Number of packets with SYN that every TCP connection loses, counted from the first one.
     pub drop_syn: u32,
-    /// How many packets with data of every TCP connection are lost, counted from the first one.
+    /// Number of packets with data that every TCP connection loses, counted from the first one.
     pub drop_data: u32,
 }
 
-/// The most that a scenario's file has.
+/// Maximum size of a scenario file, bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads a text file of at most the size that people write, so that an endless one is refused.
+/// Reads a text file of at most `MOST_BYTES`, more than people write, so that an endless one is refused.
 fn read_text(path: &str) -> std::io::Result<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path)?;
@@ -157,7 +157,7 @@ fn read_text(path: &str) -> std::io::Result<String> {
 
 /// The router's address on every link, which no host can have.
 pub(crate) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
-/// The same over IPv6.
+/// The router's IPv6 address.
 pub(crate) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
 impl Scenario {
@@ -169,9 +169,9 @@ impl Scenario {
         })
     }
 
-    /// The shipped scenario of this name, or else the one in the file at this path.
+    /// Loads the shipped scenario with this name, or else the file at this path.
     ///
-    /// A word with neither a slash nor a dot in it is always a name.
+    /// A word with neither a slash nor a dot is always a name.
     pub fn load(name_or_path: &str) -> Result<Self, ScenarioError> {
         if let Some((name, source)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
             return Self::parse(name, &format!("{name} (shipped)"), source);
@@ -195,13 +195,13 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Moves its file into `directory`, which is relative to the former directory.
+    /// Joins `directory` to the directory of its file.
     fn move_to(&mut self, directory: &Path) {
         self.directory = self.directory.join(directory);
         self.changes.iter_mut().for_each(|change| change.scenario.move_to(directory));
     }
 
-    /// Reads and checks the text of a scenario file; `file` is what errors call it.
+    /// Parses and checks the text of a scenario file; errors call it `file`.
     pub fn parse(name: &str, file: &str, source: &str) -> Result<Self, ScenarioError> {
         let document =
             toml::from_str(source).map_err(|error: toml::de::Error| ScenarioError::Syntax {
@@ -211,7 +211,7 @@ impl Scenario {
         check::scenario(name, file, source, document)
     }
 
-    /// The host that commands run on.
+    /// The host that runs commands.
     ///
     /// # Panics
     /// Never for a checked scenario: it has exactly one client.
@@ -237,22 +237,22 @@ impl Scenario {
         self.hosts.iter().find(|host| host.name == name)
     }
 
-    /// The initial window that the client sees over QUIC from a server: one for both families, the
-    /// smallest that is said for the way.
+    /// Initial window that the client sees over QUIC from a server: one for both families, the smallest that
+    /// is configured on the way.
     pub fn quic_initial_window(&self, server: &Host) -> Option<u32> {
         let ways = [&server.up, &self.client().down];
         let windows = ways.iter().flat_map(|link| [&link.ipv4, &link.ipv6]);
         windows.filter_map(|path| path.initial_window).min()
     }
 
-    /// The round trip between two hosts as configured, without jitter, queueing and serialisation.
+    /// Configured round trip between two hosts, without jitter, queueing and serialisation.
     pub fn round_trip(&self, from: &Host, to: &Host, family: Family) -> Duration {
         [&from.up, &to.down, &to.up, &from.down].iter().map(|link| link.path(family).delay).sum()
     }
 }
 
 impl Host {
-    /// Its addresses, IPv4 first.
+    /// Addresses of the host, IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
@@ -277,10 +277,10 @@ impl Family {
     }
 }
 
-/// A congestion control that Linux has.
+/// A congestion control of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CongestionControl {
-    /// RFC 9438: what nearly all systems use unless told otherwise.
+    /// CUBIC (RFC 9438): the default of nearly all systems.
     #[default]
     Cubic,
     /// Sends at an estimated rate, one segment after the other, from the first window on.
@@ -290,10 +290,10 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// All there are.
+    /// All congestion controls.
     pub const ALL: [Self; 3] = [Self::Cubic, Self::Bbr, Self::Reno];
 
-    /// Its name, of the kernel and in scenario files.
+    /// Name in the kernel and in scenario files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -304,7 +304,7 @@ impl CongestionControl {
 }
 
 impl LinkSettings {
-    /// What happens to packets of this family.
+    /// Settings for packets of this family.
     pub fn path(&self, family: Family) -> &PathSettings {
         match family {
             Family::V4 => &self.ipv4,

@@ -1,4 +1,4 @@
-//! Where in which file we are: what errors name.
+//! Position in a scenario file, for errors.
 
 use std::fmt::Display;
 
@@ -20,7 +20,7 @@ pub(super) fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// Where in which file we are: what errors name.
+/// Position in a scenario file, for errors.
 pub(super) struct Place<'a> {
     pub(super) file: &'a str,
     pub(super) key: String,

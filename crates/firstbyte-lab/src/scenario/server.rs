@@ -1,4 +1,4 @@
-//! What a server host runs, and which software can do it.
+//! Settings of a server host, and which software supports them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,21 +19,21 @@ use crate::ca::{DAYS_VALID, LeafKey, LeafOptions};
 
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
 const MAX_PAGE_BYTES: u64 = 100_000_000;
-/// Of a chain: what a P-256 leaf with one name needs, and what one certificate may have (rustls-webpki
-/// reads DER of up to 65,535 bytes).
+/// Permitted size of a chain in bytes: at least what a P-256 leaf with one name needs, at most what one
+/// certificate may have (rustls-webpki reads DER of up to 65,535 bytes).
 const CHAIN_BYTES: RangeInclusive<u64> = 600..=60_000;
-/// OpenSSL and rustls send two when nothing else is said.
+/// OpenSSL and rustls send two by default.
 const DEFAULT_TICKETS: usize = 2;
 const MAX_TICKETS: u64 = 20;
-/// In how many days a leaf may expire: not after its issuers, at the earliest a year ago.
+/// Days until a leaf expires: not after its issuers, and not more than a year ago.
 const CERTIFICATE_DAYS: RangeInclusive<i64> = -365..=DAYS_VALID;
-/// Of `slow`: more requests than any test sends.
+/// Maximum of `slow.every`: more requests than any test sends.
 const MAX_SLOW_EVERY: u64 = 1_000_000;
 
 /// How a server host serves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSettings {
-    /// Which server software.
+    /// Server software.
     pub choice: ServerChoice,
     /// Whether nothing listens: connections are refused.
     pub refuses: bool,
@@ -45,35 +45,35 @@ pub struct ServerSettings {
     pub slow: Option<SlowRequests>,
     /// Time between a ClientHello and its ServerHello; the built-in server only.
     pub handshake_delay: Duration,
-    /// The protocol versions it speaks over TCP.
+    /// TLS versions over TCP.
     pub versions: TlsVersions,
     /// How sessions are resumed.
     pub resumption: Resumption,
-    /// How many tickets follow a TLS 1.3 handshake.
+    /// Number of tickets sent after a TLS 1.3 handshake.
     pub tickets: usize,
-    /// What becomes of early data.
+    /// How early data is handled.
     pub early_data: EarlyData,
-    /// Key-exchange groups, most wanted first; empty for what the software does by itself.
+    /// Key-exchange groups, most preferred first; empty for the software's default.
     pub groups: Vec<KexGroup>,
-    /// The certificate's key and end, and the size of the chain.
+    /// Key and expiry of the certificate, and size of the chain.
     pub leaf: LeafOptions,
-    /// Whether it serves HTTP/3 at UDP port 443. For nginx, the built-in server does that.
+    /// Whether it serves HTTP/3 at UDP port 443. With nginx, the built-in server does that.
     pub http3: bool,
-    /// Whether the server validates the address of QUIC clients by a Retry.
+    /// Whether the server validates QUIC clients' addresses by a Retry.
     pub retry: bool,
-    /// Whether small writes wait for the acknowledgement of those before (Nagle's algorithm, RFC 1122
-    /// §4.2.3.4); the built-in server only.
+    /// Whether small writes wait until earlier ones are acknowledged (Nagle's algorithm, RFC 1122 §4.2.3.4);
+    /// the built-in server only.
     pub nagle: bool,
-    /// Where it redirects to: URL without query, and `location` of the answer (301).
+    /// Redirects (301): URL without query, and `location` of the response.
     pub redirects: BTreeMap<String, String>,
-    /// What it answers at single paths, whatever the name; not Caddy.
+    /// Content at single paths, for every name; not with Caddy.
     pub content: BTreeMap<String, Content>,
     /// Lines for nginx's `server` block; nginx only.
     pub nginx_directives: Vec<String>,
-    /// The program that serves; with [`ServerChoice::Command`], and only then.
+    /// The program that serves; `Some` exactly with [`ServerChoice::Command`].
     pub command: Option<CommandSettings>,
-    /// Whether the built-in server answers at port 8080 of the host's loopback, for a server that
-    /// passes requests on.
+    /// Whether the built-in server answers at port 8080 of the host's loopback, for a server that forwards
+    /// requests to it.
     pub backend: bool,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for ServerChoice {
 }
 
 impl ServerSettings {
-    /// What of these settings the software cannot do: the key and why. `None` if it can do all.
+    /// A setting that the software does not support, and why; `None` if it supports all.
     pub(crate) fn beyond(&self, software: ServerChoice) -> Option<(&'static str, &'static str)> {
         let delays = !self.think_time.is_zero() || !self.handshake_delay.is_zero();
         match software {
@@ -168,7 +168,7 @@ impl ServerSettings {
             ServerChoice::Caddy if self.groups.contains(&KexGroup::X25519MlKem768) => {
                 Some(("groups with x25519mlkem768", "Caddy supports it from version 2.10"))
             }
-            // Neither `on` nor `off` is wholly true: see docs/scenarios.md.
+            // Neither `on` nor `off` describes Caddy exactly: see docs/scenarios.md.
             ServerChoice::Caddy
                 if !matches!(self.early_data, EarlyData::Off | EarlyData::Accept) =>
             {
@@ -257,7 +257,7 @@ pub(super) fn check(
 }
 
 impl ServerSettings {
-    /// Whether something is said that only servers whose configuration the lab writes can be told.
+    /// Whether it has settings that only servers configured by the lab can have.
     fn is_for_servers_of_the_labs(&self) -> bool {
         let delays =
             !self.think_time.is_zero() || self.slow.is_some() || !self.handshake_delay.is_zero();
@@ -282,7 +282,7 @@ impl ServerSettings {
     }
 }
 
-/// `auto` is the built-in server if nginx does not support the settings, and nginx if the host has
+/// Resolves `auto`: the built-in server if nginx does not support the settings, and nginx if the host has
 /// `nginx` directives of its own.
 fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, ScenarioError> {
     let directives = !settings.nginx_directives.is_empty();
@@ -311,7 +311,7 @@ fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, 
     }
 }
 
-/// Words and what they mean; the first is the default.
+/// Words and their meanings; the first is the default.
 pub(super) type Words<T, const N: usize> = [(&'static str, T); N];
 
 const RESUMPTIONS: Words<Resumption, 4> = [
@@ -340,7 +340,7 @@ pub(super) fn word<T: Copy, const N: usize>(
     found.map(|(_, meaning)| *meaning).ok_or_else(|| place.bad(quoted(&text), listed(words)))
 }
 
-/// `"a", "b" or "c"`.
+/// Lists the words: `"a", "b" or "c"`.
 fn listed<T>(words: &[(&str, T)]) -> String {
     let words: Vec<_> = words.iter().map(|(word, _)| quoted(word)).collect();
     match words.split_last() {
@@ -377,7 +377,7 @@ fn groups(place: &Place<'_>, names: Option<Vec<String>>) -> Result<Vec<KexGroup>
     Ok(groups)
 }
 
-/// Every redirect is from a name of this host, and goes elsewhere.
+/// Checks that every redirect starts at a name of this host and leads elsewhere.
 fn redirects(
     place: &Place<'_>,
     redirects: BTreeMap<String, String>,
@@ -400,7 +400,7 @@ fn redirects(
 const PLAIN_URL: &str =
     r#"URLs with a path and without port and query, such as "https://www.example.test/""#;
 
-/// The host of a URL that means the same in every configuration file.
+/// The host of a URL, if the URL means the same in every configuration file.
 fn plain_url(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let (host, path) = rest.split_at(rest.find('/')?);
@@ -427,7 +427,7 @@ fn certificate_days(place: &Place<'_>, days: Option<i64>) -> Result<Option<i64>,
     Err(place.bad(days, allowed))
 }
 
-/// A time of zero turns it off.
+/// Parses `slow`. A think time of zero turns it off.
 fn slow_requests(
     place: &Place<'_>,
     slow: Option<SlowDocument>,

@@ -24,7 +24,7 @@ ipv4 = "198.51.100.1"
 names = ["www.test"]
 "#;
 
-/// A scenario whose server has these lines too.
+/// A scenario with these lines added to its server.
 fn with_server(lines: &str) -> String {
     format!("description = \"d\"\n{CLIENT}{SERVER}{lines}\n")
 }
@@ -65,7 +65,7 @@ fn codavel_and_pq_have_the_round_trips_of_their_stories() {
     assert_eq!(round_trips("pq")[4..], [5_600, 31_200, 78_700, 195_700]);
 }
 
-/// What nginx cannot do is the built-in server's, when nobody has said which.
+/// Settings that nginx does not support select the built-in server, unless the scenario names another.
 #[test]
 fn auto_is_a_server_that_can_do_it() {
     let choice = |settings: &str| {

@@ -1,5 +1,5 @@
-//! Caddy as a server of the lab: HTTP/1.1, HTTP/2 and HTTP/3 with the lab's certificates, and nothing
-//! that would leave the lab: no administration endpoint, no ACME, no OCSP, no files elsewhere.
+//! Caddy as a server of the lab: HTTP/1.1, HTTP/2 and HTTP/3 with the lab's certificates. Nothing leaves the
+//! lab: no administration endpoint, no ACME, no OCSP, no files elsewhere.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::ServerSettings;
 
-/// A Caddy that is installed here.
+/// An installed Caddy.
 pub(super) struct Installed {
     program: PathBuf,
-    /// Such as `Caddy 2.6.2`.
+    /// Name and version, such as `Caddy 2.6.2`.
     pub(super) version: String,
 }
 
@@ -126,7 +126,7 @@ fn routes(directory: &Path, backend: bool) -> Value {
             "headers": { "Location": ["/"] },
         }],
     });
-    // What the backend writes is passed on as it comes.
+    // Passes on the backend's writes without buffering.
     let passed_on = json!({
         "match": [{ "path": ["/w"] }],
         "handle": [{

@@ -1,4 +1,4 @@
-//! A program of the scenario's own as a server of the lab: its files written, its places filled in.
+//! A scenario's own program as a server of the lab: writes its files and fills in its placeholders.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::{CommandSettings, Paths};
 
-/// A program that is here.
+/// A program that is installed.
 pub(super) struct Program {
     path: PathBuf,
     arguments: Vec<String>,
@@ -18,10 +18,10 @@ pub(super) struct Program {
     pub(super) name: String,
 }
 
-/// The program that a command names.
+/// Finds the program of a command.
 ///
 /// # Errors
-/// The name of a program that is not installed.
+/// The program is not installed; the error is its name.
 pub(super) fn find(settings: &CommandSettings, paths: &Paths) -> Result<Program, String> {
     let mut words = settings.words(paths);
     let name = words.remove(0);

@@ -1,7 +1,7 @@
 //! The lab's DNS server: authoritative for the scenario's names, NXDOMAIN for all others.
 //!
-//! UDP and TCP (RFC 7766) at port 53 of the resolver host's addresses. Answers may be late, those for
-//! AAAA later than others; one that is late holds up no other over UDP.
+//! UDP and TCP (RFC 7766) at port 53 of the resolver host's addresses. Answers can be delayed, those to AAAA
+//! queries more than others. Over UDP, a delayed answer does not hold up others.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -20,10 +20,10 @@ use crate::scenario::{ResolverSettings, Scenario};
 
 const PORT: u16 = 53;
 const TTL_SECONDS: u32 = 60;
-/// How long a TCP connection may be silent.
+/// How long a TCP connection may be idle.
 const TCP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Starts the server on the scenario's resolver host, if it has one. It runs as long as the process.
+/// Starts the server on the scenario's resolver host, if there is one. It runs as long as the process.
 pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<(), LabError> {
     let Some(host) = scenario.resolver() else { return Ok(()) };
     let Some(place) = network.host(&host.name) else { return Ok(()) };
@@ -75,40 +75,40 @@ fn serve_udp(socket: UdpSocket, zone: Arc<Zone>, settings: ResolverSettings) -> 
             let (delay, late): &(Duration, Sender<Late>) =
                 if answer.is_aaaa { &aaaa } else { &usual };
             if delay.is_zero() {
-                // An asker that is gone needs no answer.
+                // A client that is gone needs no answer.
                 let _ = socket.send_to(&answer.bytes, from);
                 continue;
             }
             let due_ns = asked_ns + delay.as_nanos() as u64;
-            // Its receiver ends with this thread only.
+            // Its receiver ends only with this thread.
             let _ = late.send(Late { due_ns, bytes: answer.bytes, to: from });
         }
     })?;
     Ok(())
 }
 
-/// An answer that is sent when its time has come.
+/// An answer to be sent when it is due.
 struct Late {
     due_ns: u64,
     bytes: Vec<u8>,
     to: SocketAddr,
 }
 
-/// Answers come in the order in which they are due: all of a sender are as late.
+/// Sends answers when they are due. They arrive in that order, because each sender delays all answers equally.
 fn send_late(socket: &UdpSocket, answers: &Receiver<Late>) {
     for answer in answers {
         let wait_ns = answer.due_ns.saturating_sub(monotonic_ns());
         if wait_ns > 0 {
             std::thread::sleep(Duration::from_nanos(wait_ns));
         }
-        // An asker that is gone needs no answer.
+        // A client that is gone needs no answer.
         let _ = socket.send_to(&answer.bytes, answer.to);
     }
 }
 
 fn serve_tcp(listener: &TcpListener, zone: &Zone, settings: ResolverSettings) {
     for stream in listener.incoming().flatten() {
-        // One that breaks off or falls silent ends alone.
+        // A connection that fails or falls silent ends without affecting the server.
         let _ = serve_tcp_connection(stream, zone, settings);
     }
 }
@@ -134,10 +134,10 @@ fn serve_tcp_connection(
     }
 }
 
-/// An answer as it is sent.
+/// An encoded answer.
 struct Answer {
     bytes: Vec<u8>,
-    /// Whether the question is for an IPv6 address.
+    /// Whether the query was for an IPv6 address.
     is_aaaa: bool,
 }
 
@@ -163,7 +163,7 @@ impl Zone {
         Self { addresses }
     }
 
-    /// The answer to a message; `None` if it is not a query at all.
+    /// Answers a message; `None` if the message is not a query.
     fn answer(&self, query: &[u8], transport: Transport) -> Option<Answer> {
         let query = Message::from_vec(query).ok()?;
         if query.metadata.message_type != MessageType::Query {
@@ -171,7 +171,7 @@ impl Zone {
         }
         let mut answer = Message::response(query.metadata.id, query.metadata.op_code);
         answer.metadata.recursion_desired = query.metadata.recursion_desired;
-        // Stub resolvers expect a server that can recurse; here there is nowhere to recurse to.
+        // Stub resolvers expect a server that can recurse, although there is nowhere to recurse to here.
         answer.metadata.recursion_available = true;
         answer.metadata.authoritative = true;
         answer.metadata.response_code = self.fill(&mut answer, &query);
@@ -204,7 +204,7 @@ impl Zone {
             let data = match address {
                 IpAddr::V4(address) if wanted == RecordType::A => RData::A((*address).into()),
                 IpAddr::V6(address) if wanted == RecordType::AAAA => RData::AAAA((*address).into()),
-                // A name without a record of this type: no error, no answer (RFC 2308 §2.2).
+                // A name without a record of this type: an empty answer, not an error (RFC 2308 §2.2).
                 _ => continue,
             };
             answer.add_answer(Record::from_rdata(question.name().clone(), TTL_SECONDS, data));

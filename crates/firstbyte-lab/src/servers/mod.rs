@@ -1,7 +1,7 @@
-//! What runs on the hosts: web servers and the DNS server.
+//! The servers on the hosts: web servers and the DNS server.
 //!
-//! In: a scenario, a network, a CA. Out: servers that have been seen to accept connections, or an
-//! error with what they wrote to stderr.
+//! In: a scenario, a network, a CA. Out: servers that have been seen to accept connections, or an error with
+//! their stderr.
 
 mod caddy;
 mod command;
@@ -30,25 +30,25 @@ use spawned::Spawned;
 
 pub(crate) use dns::start as start_dns;
 
-/// How long a server may take until it accepts connections.
+/// Time limit for a server to start accepting connections.
 const START_LIMIT: Duration = Duration::from_secs(5);
-/// The same of a scenario's own program, which may be one that is compiled first.
+/// The same for a scenario's own program, which may have to be compiled first.
 const COMMAND_START_LIMIT: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(5);
 const HTTPS: u16 = 443;
 const HTTP: u16 = 80;
-/// Of a host's loopback: the built-in server behind one that passes requests on.
+/// Loopback port of the built-in server behind a server that forwards requests.
 pub(super) const BACKEND: u16 = 8_080;
 
-/// Of a host that refuses connections.
+/// Kind of server reported for a host that refuses connections.
 const NONE: &str = "none";
 const BUILTIN: &str = "built-in (rustls)";
 const BUILTIN_HTTP3: &str = "built-in (rustls, quinn)";
 
-/// The running web servers; they stop when this is dropped.
+/// The running web servers; dropping this stops them.
 pub(crate) struct Servers {
     running: Vec<Running>,
-    /// Unless `Auto`, goes before what a scenario says.
+    /// Overrides the scenario's choice, unless it is `Auto`.
     choice: ServerChoice,
     scratch: PathBuf,
     installed: Installed,
@@ -58,11 +58,11 @@ struct Running {
     report: ServerReport,
     log: PathBuf,
     certificate: ServerCertificate,
-    /// What the certificate was made for.
+    /// Options with which the certificate was made.
     leaf: LeafOptions,
     http3: bool,
     refuses: bool,
-    /// nginx, Caddy or a program of the scenario's.
+    /// nginx, Caddy or a scenario's own program.
     process: Option<Spawned>,
     start_limit: Duration,
     /// Built-in servers: alone, for HTTP/3 with nginx, or behind a server that forwards requests.
@@ -74,7 +74,7 @@ struct Running {
 impl Servers {
     /// Starts a server on every server host and waits until all accept connections.
     ///
-    /// `choice`, unless `Auto`, goes before what the scenario says.
+    /// `choice` overrides the scenario's choice, unless it is `Auto`.
     pub(crate) fn start(
         scenario: &Scenario,
         network: &Network,
@@ -97,8 +97,8 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Ends the server of a host, and starts it as `scenario` has it, with the same certificate where nothing else is
-    /// asked for. Connections that are open are cut; who comes in between is refused.
+    /// Stops the server of a host and starts it as in `scenario`, with the same certificate unless another
+    /// one is needed. Open connections are cut, and new ones are refused until it is up.
     pub(crate) fn change(
         &mut self,
         scenario: &Scenario,
@@ -158,7 +158,7 @@ impl Servers {
         }
     }
 
-    /// Those whose programs have ended, though nobody has ended them, each said once.
+    /// Servers whose programs have ended although the lab did not stop them, each reported once.
     pub(crate) fn ended(&mut self) -> Vec<ServerEnd> {
         let end = |running: &mut Running| {
             let process = running.process.as_mut()?;
@@ -173,7 +173,7 @@ impl Servers {
         self.running.iter().map(|running| running.report.clone()).collect()
     }
 
-    /// The hosts of those with a program, and the numbers of its processes.
+    /// Hosts of servers that are programs, and their process IDs.
     pub(crate) fn processes(&self) -> Vec<(String, u32)> {
         let process = |running: &Running| {
             Some((running.report.host.clone(), running.process.as_ref()?.number()))
@@ -181,8 +181,8 @@ impl Servers {
         self.running.iter().filter_map(process).collect()
     }
 
-    /// What servers have taken of the processor since they were up. The built-in one is a thread of the lab, and has no
-    /// time of its own.
+    /// Processor time that servers have used since they were up. The built-in server is a thread of the lab
+    /// and has no time of its own.
     pub(crate) fn processor_times(&self) -> Vec<ServerTime> {
         let time = |running: &Running| {
             let (before, now) = (running.taken_before?, running.processor()?);
@@ -201,13 +201,13 @@ impl Servers {
         Some(&running.log)
     }
 
-    /// The access logs of all, by host.
+    /// Access logs of all servers, by host.
     pub(crate) fn logs(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.running.iter().map(|running| (running.report.host.as_str(), running.log.as_path()))
     }
 }
 
-/// Where nothing listens yet, seen from the host itself.
+/// Where nothing listens yet, as seen from the host itself.
 fn missing(host: &Host, http3: bool) -> Option<String> {
     let addresses = host.addresses().map(|address| SocketAddr::new(address, HTTPS));
     let tcp = addresses.into_iter().find(|at| TcpStream::connect(at).is_err());
@@ -217,7 +217,7 @@ fn missing(host: &Host, http3: bool) -> Option<String> {
     (http3 && !udp_is_bound(HTTPS)).then(|| format!("UDP port {HTTPS}"))
 }
 
-/// Whether a socket of this network has the UDP port, by /proc/net/udp (proc(5)).
+/// Whether a socket in this network is bound to the UDP port, according to /proc/net/udp (proc(5)).
 fn udp_is_bound(port: u16) -> bool {
     let suffix = format!(":{port:04X}");
     ["udp", "udp6"].iter().any(|table| {
@@ -230,7 +230,7 @@ fn udp_is_bound(port: u16) -> bool {
 }
 
 impl Running {
-    /// Waits until it accepts connections. It has been started at `begun`, or earlier.
+    /// Waits until the server accepts connections. It was started at `begun`, or earlier.
     fn wait_until_up(
         &mut self,
         scenario: &Scenario,
@@ -261,7 +261,7 @@ impl Running {
     }
 
     fn processor(&self) -> Option<ProcessorTime> {
-        // Where a built-in one does part of the work, the process's time is not all of the server's.
+        // If a built-in server does part of the work, the process's time is not all of the server's.
         let process = self.process.as_ref().filter(|_| self.builtin.is_empty())?;
         processor::of_tree(process.number())
     }
@@ -298,7 +298,7 @@ struct Start<'a> {
     certificate: ServerCertificate,
     directory: PathBuf,
     log: PathBuf,
-    /// Where the scenario's file is.
+    /// Directory of the scenario's file.
     origin: &'a Path,
     quic_initial_window: Option<u32>,
 }
@@ -326,7 +326,7 @@ impl Start<'_> {
             ServerChoice::Builtin => self.builtin(),
             ServerChoice::Command => match &self.settings.command {
                 Some(command) => self.command(command),
-                // The check above has said so.
+                // Cannot happen: the check above has refused this.
                 None => Err(self.failed("command", "no command is given")),
             },
             ServerChoice::Caddy => match installed.caddy() {
@@ -355,7 +355,7 @@ impl Start<'_> {
         Ok(self.running(kind, Some(caddy), Vec::new()))
     }
 
-    /// nginx before 1.25 has no HTTP/3: the built-in server does it, with the same certificate.
+    /// nginx before 1.25 has no HTTP/3, so the built-in server provides it, with the same certificate.
     fn nginx(self, installed: &nginx::Installed) -> Result<Running, LabError> {
         let kind = installed.version.as_str();
         let nginx = installed
@@ -388,8 +388,7 @@ impl Start<'_> {
         Ok(Running { start_limit: COMMAND_START_LIMIT, ..running })
     }
 
-    /// The built-in server without TLS at the host's loopback. What it answers is in the log of the
-    /// server before it.
+    /// Starts the built-in server without TLS on the host's loopback. The server in front of it logs its responses.
     fn spawn_backend(&self) -> Result<builtin_server::Handle, LabError> {
         let at = (Ipv4Addr::LOCALHOST, BACKEND);
         let listener = self
@@ -473,7 +472,7 @@ impl Start<'_> {
     }
 }
 
-/// Which of a host's well-known ports the built-in server has.
+/// Which of a host's well-known ports the built-in server takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ports {
     Tcp,
@@ -481,9 +480,9 @@ enum Ports {
     All,
 }
 
-/// Ports 443 and 80 of a host that the calling thread is on.
+/// Listeners on ports 443 and 80 of the host that the calling thread is on.
 fn well_known(host: &Host, ports: Ports) -> io::Result<Listeners> {
-    // An IPv6 socket takes IPv4 connections too (RFC 3493 §3.7).
+    // An IPv6 socket accepts IPv4 connections too (RFC 3493 §3.7).
     let any: IpAddr = match host.ipv6 {
         Some(_) => Ipv6Addr::UNSPECIFIED.into(),
         None => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! nginx as a server of the lab: finds the installed one, and configures it in the lab's scratch space.
+//! nginx as a server of the lab: finds the installed one and configures it in the lab's scratch space.
 
 use std::fs;
 use std::io;
@@ -12,15 +12,15 @@ use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::ServerSettings;
 
-/// HTTP/3 at the same host.
+/// Advertises HTTP/3 at the same host.
 const ALT_SVC: &str = "add_header alt-svc 'h3=\":443\"; ma=86400' always;";
-/// OpenSSL sends so many without being told.
+/// Number of tickets that OpenSSL sends by default.
 const OPENSSL_TICKETS: usize = 2;
 
-/// An nginx that is installed here.
+/// An installed nginx.
 pub(super) struct Installed {
     program: PathBuf,
-    /// As it says itself, such as `nginx 1.22.1`.
+    /// Name and version as nginx reports them, such as `nginx 1.22.1`.
     pub(super) version: String,
 }
 
@@ -34,8 +34,8 @@ impl Installed {
         Some(Self { program, version })
     }
 
-    /// Whether the error log can be named on the command line, so that not even start-up messages
-    /// go to the machine's own log: since 1.19.5.
+    /// Whether the error log can be set on the command line (since 1.19.5), so that not even start-up
+    /// messages go to the machine's own log.
     fn takes_error_log(&self) -> bool {
         let number = self.version.split(' ').nth(1).unwrap_or_default();
         let parts: Vec<u32> = number.split('.').map_while(|part| part.parse().ok()).collect();
@@ -65,7 +65,7 @@ impl Installed {
     }
 }
 
-/// One process without a master: it then needs no user to change to, which a user namespace lacks.
+/// A single process without a master. It needs no user to switch to, which a user namespace lacks.
 fn configuration(directory: &Path, log: &Path, settings: &ServerSettings) -> String {
     let (at, log) = (directory.display(), log.display());
     let directives: String = tls_directives(settings)
@@ -140,7 +140,7 @@ fn tls_directives(settings: &ServerSettings) -> Vec<String> {
     let none = settings.resumption == Resumption::None;
     let count = if none { 0 } else { settings.tickets };
     if count != OPENSSL_TICKETS {
-        // Without tickets and without a cache OpenSSL would send some all the same, good for nothing.
+        // Without tickets and without a cache, OpenSSL would still send some useless ones.
         lines.push(format!("ssl_conf_command NumTickets {count};"));
     }
     if !settings.groups.is_empty() {
@@ -172,7 +172,7 @@ fn write_content(directory: &Path, settings: &ServerSettings) -> io::Result<()> 
     Ok(())
 }
 
-/// Locations of single paths. A location with an `add_header` of its own inherits none, so `Alt-Svc` is repeated.
+/// Locations of single paths. A location with its own `add_header` inherits none, so `Alt-Svc` is repeated.
 fn content(directory: &Path, settings: &ServerSettings) -> String {
     let at = directory.display();
     let alt_svc = if settings.http3 { ALT_SVC } else { "" };
@@ -186,7 +186,7 @@ fn content(directory: &Path, settings: &ServerSettings) -> String {
     locations.collect()
 }
 
-/// Redirects. The scenario's check has refused URLs with characters that mean something to nginx.
+/// Redirects. The scenario's check has refused URLs with characters that are special to nginx.
 fn redirects(settings: &ServerSettings) -> String {
     if settings.redirects.is_empty() {
         return String::new();

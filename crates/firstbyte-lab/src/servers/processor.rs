@@ -1,6 +1,6 @@
-//! What a process and its children have taken of the processor, out of /proc (proc_pid_stat(5)).
+//! Processor time of a process and its descendants, from /proc (proc_pid_stat(5)).
 //!
-//! Children that have ended are in it, where somebody waited for them.
+//! It includes children that have ended, if their parents waited for them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::ProcessorTime;
 
-/// Ticks of a second, as Linux shows them to programs (USER_HZ).
+/// Ticks per second, as Linux reports them to programs (USER_HZ).
 const TICKS: f64 = 100.0;
 
-/// Of a process, in ticks.
+/// Processor time of a process, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -32,7 +32,7 @@ pub(super) fn of_tree(root: u32) -> Option<ProcessorTime> {
     Some(ProcessorTime { user: time(user), system: time(system) })
 }
 
-/// Ticks of `root` and all below it.
+/// Ticks of `root` and all its descendants.
 fn sum(root: u32, all: &BTreeMap<u32, Stat>) -> Option<(u64, u64)> {
     let mut total = all.get(&root).map(|stat| (stat.user, stat.system))?;
     let mut parents = vec![root];
@@ -45,12 +45,12 @@ fn sum(root: u32, all: &BTreeMap<u32, Stat>) -> Option<(u64, u64)> {
     Some(total)
 }
 
-/// Parent, and the time of the process with that of children that were waited for. The name, in parentheses, can have
-/// anything in it.
+/// Parent of a process, and its processor time including children that were waited for. The name, in
+/// parentheses, can contain anything.
 fn parse(stat: &str) -> Option<Stat> {
     let (_, behind) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_whitespace().collect();
-    // The first of these is the third of the line.
+    // The first of these fields is the third of the line.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         parent: u32::try_from(number(4)?).ok()?,

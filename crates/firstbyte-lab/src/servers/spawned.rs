@@ -1,5 +1,4 @@
-//! A server of the machine's as a process on a host: found, started with its output in a file, killed
-//! when it is dropped.
+//! An installed server as a process on a host: found, started with its output in a file, killed when dropped.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,13 +11,13 @@ use crate::builtin_server::page;
 use crate::network::HostNetwork;
 use crate::sys::{start_in_network, start_with_signals};
 
-/// Where packages put servers when it is not on an ordinary user's PATH.
+/// Where packages install servers that are not on an ordinary user's PATH.
 const USUAL_PLACES: [&str; 4] =
     ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/local/nginx/sbin"];
-/// Sizes that `/bytes/N` has; a static file each.
+/// Sizes available at `/bytes/N`, one static file each.
 const SIZES: [u64; 6] = [0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// A program of this name, on the PATH or where packages put it.
+/// Finds a program on the PATH or where packages install it.
 pub(super) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -27,7 +26,7 @@ pub(super) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Writes what a server of static files serves into `html` in `directory`.
+/// Writes a server's static files into `html` in `directory`.
 pub(super) fn write_pages(directory: &Path, page_bytes: usize) -> io::Result<()> {
     fs::create_dir_all(directory.join("html/bytes"))?;
     fs::write(directory.join("html/index.html"), page(page_bytes))?;
@@ -38,16 +37,16 @@ pub(super) fn write_pages(directory: &Path, page_bytes: usize) -> io::Result<()>
     Ok(())
 }
 
-/// A running server, killed when this is dropped.
+/// A running server; dropping this kills it.
 pub(super) struct Spawned {
     child: Child,
     stderr: PathBuf,
-    /// Its end has been told.
+    /// Whether its end has been reported.
     is_told: bool,
 }
 
 impl Spawned {
-    /// Starts `command` on a host; what it says is kept in `directory`.
+    /// Starts `command` on a host; its stderr is kept in `directory`.
     pub(super) fn start(
         mut command: Command,
         directory: &Path,
@@ -60,18 +59,18 @@ impl Spawned {
         Ok(Self { child: command.spawn()?, stderr, is_told: false })
     }
 
-    /// The number of its process.
+    /// Its process ID.
     pub(super) fn number(&self) -> u32 {
         self.child.id()
     }
 
-    /// Why it is no longer there, if it is not.
+    /// Why it ended, if it has.
     pub(super) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the program ended with {status}"))
     }
 
-    /// The same, once.
+    /// As `ended`, but only the first time.
     pub(super) fn ended_anew(&mut self) -> Option<String> {
         let reason = self.ended().filter(|_| !self.is_told)?;
         self.is_told = true;
@@ -85,7 +84,7 @@ impl Spawned {
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -19,8 +19,8 @@ pub(crate) use ring::{PacketRing, RingSize};
 
 /// Runs `child` in a forked process, which ends with the exit code it returns.
 ///
-/// The caller must have only one thread: in the child of a many-threaded process even an allocation
-/// may wait for ever for a lock whose owner was not copied. [`crate::process`] checks that.
+/// The caller must have only one thread: in the child of a multi-threaded process even an allocation may
+/// wait forever for a lock whose owner was not copied. [`crate::process`] checks that.
 pub(crate) fn fork_with(child: impl FnOnce() -> i32) -> nix::Result<Pid> {
     // The child would write buffered output a second time.
     let _ = io::stdout().flush();
@@ -52,7 +52,7 @@ pub(crate) fn start_with_signals(command: &mut Command, blocked: SigSet) -> &mut
     unsafe { command.pre_exec(set) }
 }
 
-/// Gives the calling thread precedence over all ordinary ones, if permitted.
+/// Gives the calling thread priority over all ordinary threads, if permitted.
 pub(crate) fn prefer_this_thread() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: `priority` is a valid parameter block that outlives the call; thread 0 is the caller.
@@ -60,8 +60,8 @@ pub(crate) fn prefer_this_thread() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
 }
 
-/// Switches off everything that makes an interface carry frames that no wire would: checksums left
-/// to hardware, segments joined or still to be cut.
+/// Switches off the offloads by which an interface carries frames that no wire would: checksums left to
+/// hardware, segments merged or not yet split.
 pub(crate) fn disable_offloads(interface: &str) -> nix::Result<()> {
     // `ETHTOOL_S*` commands of `linux/ethtool.h`.
     const SET_RX_CHECKSUM: u32 = 0x15;
@@ -74,7 +74,7 @@ pub(crate) fn disable_offloads(interface: &str) -> nix::Result<()> {
     for command in [SET_TSO, SET_GSO, SET_GRO, SET_SCATTER_GATHER, SET_TX_CHECKSUM, SET_RX_CHECKSUM]
     {
         match ethtool_set(&socket, interface, command, 0) {
-            // The device does not have this one, or has it fixed to off.
+            // The device does not have this offload, or has it fixed to off.
             Ok(()) | Err(Errno::EOPNOTSUPP) => {}
             Err(error) => return Err(error),
         }

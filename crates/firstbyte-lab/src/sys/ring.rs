@@ -1,7 +1,7 @@
-//! A ring of received frames, a slot each (TPACKET_V2, `Documentation/networking/packet_mmap.rst`).
+//! A ring of received frames, one per slot (TPACKET_V2, `Documentation/networking/packet_mmap.rst`).
 //!
-//! A ring instead of `recvmsg`: an ordinary user cannot raise socket buffer limits, but may have
-//! rings of any size; and looking for the next frame is a memory read, which makes polling cheap.
+//! A ring instead of `recvmsg`: an ordinary user cannot raise socket buffer limits, but may have rings of
+//! any size. Checking for the next frame is only a memory read, which makes polling cheap.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,12 +13,12 @@ const BLOCK_BYTES: usize = 65_536;
 /// Bytes before a frame in its slot: `tpacket2_hdr`, `sockaddr_ll`, alignment.
 const SLOT_OVERHEAD: usize = 96;
 
-/// How many frames a ring holds, and how long they may be.
+/// Number and maximum length of a ring's frames.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingSize {
-    /// Frames.
+    /// Number of frames.
     pub(crate) frames: usize,
-    /// Bytes of the longest frame, Ethernet header included.
+    /// Length of the longest frame in bytes, including the Ethernet header.
     pub(crate) frame_bytes: usize,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct RingFrame<'a> {
     slot: &'a Slot,
     /// The frame from its Ethernet header on.
     pub(crate) bytes: &'a [u8],
-    /// When the kernel saw it, CLOCK_REALTIME.
+    /// When the kernel saw it (CLOCK_REALTIME).
     pub(crate) realtime_ns: u64,
     /// Whether this host sent it.
     pub(crate) outgoing: bool,
 }
 
-/// The start of a slot; the rest of it is read through pointers once `status` says whose it is.
+/// The start of a slot. The rest is read through pointers once `status` says who owns the slot.
 #[repr(C)]
 struct Slot {
     status: AtomicU32,
 }
 
 impl PacketRing {
-    /// Opens a ring on the interface of this index in the calling thread's network namespace.
+    /// Opens a ring on the interface with this index, in the calling thread's network namespace.
     ///
-    /// With `own` the frames that this side sends are in it too, as a capture wants.
+    /// With `own`, the ring also gets frames that this side sends, as a capture needs.
     pub(crate) fn open(interface: u32, size: RingSize, own: bool) -> nix::Result<Self> {
         let slot_bytes = (size.frame_bytes + SLOT_OVERHEAD).next_power_of_two().min(BLOCK_BYTES);
         let blocks = (size.frames * slot_bytes).div_ceil(BLOCK_BYTES);
@@ -101,7 +101,7 @@ impl PacketRing {
         self.ring.send(frame)
     }
 
-    /// How many frames found the ring full since this was last asked.
+    /// Number of frames that found the ring full since the last call.
     pub(crate) fn take_drops(&self) -> u64 {
         self.ring.take_drops().unwrap_or(0)
     }

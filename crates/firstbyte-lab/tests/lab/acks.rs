@@ -9,10 +9,10 @@ use crate::support::{SERVER_V4, SERVER_V6, in_lab, median, read_capture, scenari
 
 const OUTBOUND: u32 = 2;
 const CONNECTIONS: usize = 5;
-/// Of Linux: `TCP_ATO_MIN`.
+/// Linux's minimum delay of an acknowledgement (`TCP_ATO_MIN`).
 const DELAYED_MS: u64 = 40;
 
-/// A segment that asks for no answer is acknowledged when Linux' timer says so, or at once.
+/// A segment that needs no response is acknowledged when Linux's timer expires, or at once.
 pub(crate) fn delayed_or_quick() {
     for ipv6 in [false, true] {
         let linux = delay_ms("", ipv6);
@@ -22,8 +22,9 @@ pub(crate) fn delayed_or_quick() {
     }
 }
 
-/// Between the last response coming in and its acknowledgement leaving the client, at the median. A
-/// request followed a response at once: TCP takes the connection for a conversation, and hopes to
+/// Median time from the arrival of the last response until its acknowledgement leaves the client.
+///
+/// A request had followed a response at once, so TCP takes the connection for interactive and hopes to
 /// acknowledge together with the next request.
 fn delay_ms(client: &str, ipv6: bool) -> u64 {
     let directory = tempfile::tempdir().unwrap();
@@ -72,7 +73,7 @@ pub(crate) fn retransmission_timeout() {
     }
 }
 
-/// Between the first sending of a lost response and the second.
+/// Time between the first and the second transmission of a lost response.
 fn sent_again_after_ms(server: &str, address: &str) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let options = LabOptions {
@@ -84,8 +85,8 @@ fn sent_again_after_ms(server: &str, address: &str) -> u64 {
     in_lab(&scenario("", &lossy), &options, |_| {
         for _ in 0..3 {
             let mut stream = TcpStream::connect((address, 80)).unwrap();
-            // What comes first is a tail: no later segment shows that it was lost. The probe for that
-            // (TLP) is not sent for the first segment of a connection without a sample of the path.
+            // The first response is a tail: no later segment shows that it was lost. A tail loss probe (TLP)
+            // is not sent for the first segment of a connection without a sample of the path.
             stream.write_all(b"GET /bytes/10 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
             let mut answer = [0; 1_000];
             assert!(stream.read(&mut answer).unwrap() > 10);
@@ -97,7 +98,7 @@ fn sent_again_after_ms(server: &str, address: &str) -> u64 {
         .filter(|packet| packet.direction == OUTBOUND && packet.tcp_payload() > Some(0))
         .filter_map(|packet| Some((packet.tcp()?.2, packet.realtime_ns)))
         .collect();
-    // Of each connection the second sending after the first: the machine may be so late that there is a third.
+    // Only the second transmission of each connection counts: on a busy machine there may be a third.
     let is_first = |at: &usize| sent[..*at].iter().all(|(port, _)| *port != sent[*at].0);
     let again: Vec<u64> = (0..sent.len())
         .filter(is_first)

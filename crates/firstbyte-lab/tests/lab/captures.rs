@@ -1,4 +1,4 @@
-//! What captures hold.
+//! Contents of captures.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ down = { delay = "5ms" }"#;
     in_lab(&scenario("", delay), &options(directory.path()), |_| {
         (0..CONNECTIONS).for_each(|_| drop(TcpStream::connect((SERVER_V4, 443)).unwrap()));
     });
-    // By the client's port.
+    // Times of the SYNs, by the client's port.
     let syns_at = |file: &str, direction: Option<u32>| {
         let (packets, dropped) = read_capture(&directory.path().join(file));
         assert_eq!(dropped, 0, "{file}");
@@ -45,7 +45,7 @@ down = { delay = "5ms" }"#;
     let client = syns_at("client.pcapng", Some(OUTBOUND));
     let middle = syns_at("middle.pcapng", None);
     let server = syns_at("server-server.pcapng", Some(INBOUND));
-    // Of the SYN that had to wait least for who forwards it.
+    // Delay of the SYN that the forwarder held up least.
     let least = |from: &BTreeMap<u16, u64>, to: &BTreeMap<u16, u64>| {
         from.iter().map(|(port, at)| to[port] - at).min().unwrap()
     };
@@ -54,14 +54,14 @@ down = { delay = "5ms" }"#;
     assert!((5_000_000..5_500_000).contains(&down), "{down} ns");
 }
 
-/// Asks libpcap, by which nearly everyone reads captures.
+/// Reads captures with libpcap, which nearly everyone uses.
 pub(crate) fn readable_by_others() {
     let directory = tempfile::tempdir().unwrap();
     in_lab(&scenario("", ""), &options(directory.path()), |_| {
         drop(TcpStream::connect((SERVER_V4, 443)).unwrap());
     });
     let file = directory.path().join("client.pcapng");
-    // From its standard input: it gives up the right to open other people's files.
+    // From its standard input, because it drops the right to open other people's files.
     let tcpdump = Command::new("tcpdump")
         .args(["-n", "-r", "-"])
         .env("PATH", format!("{}:/usr/sbin:/usr/bin", std::env::var("PATH").unwrap_or_default()))

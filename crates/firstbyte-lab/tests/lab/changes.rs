@@ -1,4 +1,4 @@
-//! A lab that becomes another one while it runs.
+//! Changes of a running lab.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn with_changes(server: &str, changes: &str) -> Scenario {
     Scenario::parse("test", "test.toml", &source).unwrap()
 }
 
-/// Waits until so many changes have come about, all of them well.
+/// Waits until `count` changes have been applied, all without failure.
 fn wait_for(lab: &Lab, count: usize) {
     for _ in 0..1_000 {
         let changes = lab.changes();
@@ -28,7 +28,7 @@ fn wait_for(lab: &Lab, count: usize) {
     panic!("{:?}, {count} expected", lab.changes());
 }
 
-/// How long a SYN and its answer take in milliseconds, the fastest of three.
+/// Milliseconds from a SYN to its answer, the fastest of three.
 fn connect(address: &str) -> f64 {
     let once = || {
         let begun = now_ms();
@@ -86,7 +86,7 @@ server = { refuses = false, page_bytes = 5000 }
             assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
             assert_eq!(lab.servers()[0].kind, "none");
             wait_for(lab, 3);
-            // The version that the second change left is still there.
+            // The version set by the second change still applies.
             let answer = get(lab, true, "/", &both);
             assert_eq!((answer.version, answer.body.len()), (ProtocolVersion::TLSv1_3, 5_000));
         });
@@ -126,7 +126,7 @@ server = { certificate_days = 7 }
     });
 }
 
-/// A name may be of several servers: its edges.
+/// A name may belong to several servers: its edges.
 pub(crate) fn edges() {
     let second = r#"
 [[host]]

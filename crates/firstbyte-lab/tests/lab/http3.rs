@@ -12,7 +12,7 @@ use h3_quinn::quinn::{ClientConfig, Connection, Endpoint, PathStats};
 use crate::support::{self, in_lab, now_ms, scenario, wait_for_requests};
 
 const ROUND_TRIP_MS: f64 = 20.0;
-/// Of processing, for a whole exchange: less than a round trip, so that one more shows.
+/// Processing time allowed for a whole exchange: less than a round trip, so that an additional one shows.
 const SLACK_MS: f64 = 18.0;
 const SAMPLES: usize = 9;
 const LINK: &str = r#"up = { delay = "5ms" }
@@ -66,8 +66,8 @@ pub(crate) fn caddy() {
     println!("  {kind}: early data over QUIC: {early}");
 }
 
-/// Checks what comes over both families, and how long it takes; which software it was, and whether
-/// it took early data.
+/// Checks the responses over both families and their times. Returns the server's software, and whether it
+/// took early data.
 fn serves(server: &str) -> (String, bool) {
     let settings = format!("server = {{ page_bytes = 8000, {server} }}\n{LINK}");
     let directory = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn serves(server: &str) -> (String, bool) {
                 return false;
             }
             let early = fastest_ms(|| {
-                // A request after the handshake, so that there is a ticket.
+                // A request after the handshake gets a ticket.
                 client.get("/");
                 let answer = client.get_early("/").expect("there is a ticket");
                 assert_eq!((answer.status, answer.bytes), (200, 8_000));
@@ -103,11 +103,11 @@ fn serves(server: &str) -> (String, bool) {
             true
         });
         assert_eq!(early[0], early[1]);
-        // Per family: the first ones, three large ones, an early one, and pairs of both.
+        // Per family: the first requests, three large ones, an early one, and pairs of a normal and an early one.
         let per_family = if early[0] { SAMPLES + 4 + 2 * SAMPLES } else { SAMPLES + 3 };
         let requests = wait_for_requests(lab, "server", 2 * per_family);
         assert!(requests.iter().all(|request| request.protocol == "HTTP/3.0"));
-        // Caddy does not know.
+        // Caddy does not log it over HTTP/3.
         if requests[0].tls.is_some() {
             let resumed = requests.iter().filter(|request| request.resumed.unwrap()).count();
             assert_eq!(resumed, 2 * (per_family - 1));
@@ -123,7 +123,7 @@ fn serves(server: &str) -> (String, bool) {
     (kind.to_owned(), early == "true")
 }
 
-/// The fastest of some exchanges.
+/// The fastest of several exchanges.
 fn fastest_ms(mut exchange: impl FnMut() -> f64) -> f64 {
     support::fastest((0..SAMPLES).map(|_| exchange()))
 }
@@ -133,7 +133,7 @@ fn assert_close(took_ms: f64, expected_ms: f64) {
     assert!((expected_ms..expected_ms + SLACK_MS).contains(&took_ms), "{took_ms} ms");
 }
 
-/// An answer of five packets takes longer where two may be sent at once than where ten may: by a round
+/// A response of five packets takes longer with an initial window of two packets than with ten: by a round
 /// trip at least.
 pub(crate) fn initial_window() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -159,25 +159,25 @@ pub(crate) fn initial_window() {
 pub(crate) fn retry() {
     let server = r#"server = { kind = "builtin", http3 = true, retry = true }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
-        // New clients: a session or an address token of an earlier visit would change the answer.
+        // New clients, because a session or an address token of an earlier visit would change the result.
         let took = fastest_ms(|| Client::new(lab, false).get("/").milliseconds);
         assert_close(took, 3.0 * ROUND_TRIP_MS);
     });
 }
 
-/// An unvalidated server may send three times what it got (RFC 9000 §8.1): a chain that does not fit
-/// costs a round trip.
+/// An unvalidated server may send three times the bytes it received (RFC 9000 §8.1). A chain that does not
+/// fit costs a round trip.
 pub(crate) fn amplification_limit() {
     let server = r#"server = { kind = "builtin", http3 = true, chain_bytes = 10000 }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
-        // New clients: a session or an address token of an earlier visit would change the answer.
+        // New clients, because a session or an address token of an earlier visit would change the result.
         let took = fastest_ms(|| Client::new(lab, false).get("/").milliseconds);
         assert_close(took, 3.0 * ROUND_TRIP_MS);
     });
 }
 
-/// quinn hands the kernel many datagrams at once (UDP_SEGMENT) and looks for the path's MTU
-/// (RFC 8899): neither may lose what it sends, on devices without offloads and behind a narrow link.
+/// quinn passes many datagrams to the kernel at once (UDP_SEGMENT) and probes the path's MTU (RFC 8899).
+/// Neither may lose packets on devices without offloads or behind a link with a small MTU.
 pub(crate) fn uploads() {
     for mtu in [1_500, 1_400] {
         let server = r#"server = { kind = "builtin", http3 = true }"#;
@@ -199,7 +199,7 @@ pub(crate) fn uploads() {
     }
 }
 
-/// An HTTP/3 client with a memory for sessions.
+/// An HTTP/3 client that remembers sessions.
 struct Client {
     runtime: tokio::runtime::Runtime,
     endpoint: Endpoint,
@@ -210,7 +210,7 @@ struct Client {
 struct Answer {
     status: u16,
     bytes: usize,
-    /// From the first packet to the response's end.
+    /// From the first packet to the end of the response.
     milliseconds: f64,
 }
 
@@ -245,7 +245,7 @@ impl Client {
         })
     }
 
-    /// A request in early data; `None` if no ticket allows it or the server does not take it.
+    /// Sends a request in early data; `None` if no ticket allows it or the server does not accept it.
     fn get_early(&self, path: &str) -> Option<Answer> {
         self.runtime.block_on(async {
             let begun = now_ms();
@@ -256,7 +256,7 @@ impl Client {
         })
     }
 
-    /// Sends so many bytes; what became of the datagrams.
+    /// Sends `bytes` bytes and returns the statistics of the path.
     fn upload(&self, bytes: usize) -> PathStats {
         self.runtime.block_on(async {
             let connecting = self.endpoint.connect(self.server, &self.name).unwrap();
@@ -294,8 +294,8 @@ impl Client {
             bytes += part.remaining();
         }
         let milliseconds = now_ms() - begun;
-        // The server sends tickets when the client's Finished arrives. After an early answer that is a round
-        // trip later; with any other answer the order of arrival is undefined.
+        // The server sends tickets when the client's Finished arrives. After an early response that is a
+        // round trip later; after any other response the order of arrival is undefined.
         tokio::time::sleep(Duration::from_secs_f64(2.0 * ROUND_TRIP_MS / 1e3)).await;
         drop((stream, requests));
         let _ = driving.await;

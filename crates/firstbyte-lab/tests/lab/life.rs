@@ -1,4 +1,4 @@
-//! How labs begin, end, and what they leave: nothing.
+//! How labs begin and end, and that they leave nothing behind.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -22,10 +22,10 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// What this program does when a test starts it as a helper.
+/// The role that this program plays when a test starts it as a helper.
 pub(crate) fn play(role: &str) -> ExitCode {
     let outcome = match role {
-        // nginx too: a process that is not ours.
+        // With nginx, a process that is not ours.
         "sleep" => firstbyte_lab::run(&scenario("", ""), &LabOptions::default(), |lab| {
             println!("ready");
             lab.run_command("client", shell("sleep 1000")).unwrap()
@@ -42,7 +42,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
     }
 }
 
-/// A helper process with a lab in which a command sleeps.
+/// Starts a helper process with a lab in which a command sleeps.
 fn sleeping_lab() -> Child {
     let mut helper = Command::new(std::env::current_exe().unwrap())
         .arg("--role=sleep")
@@ -70,7 +70,7 @@ pub(crate) fn command() {
         assert!(matches!(missing, Err(LabError::Command { .. })), "{missing:?}");
         let nowhere = lab.run_command("paris", shell("true")).unwrap_err().to_string();
         assert_eq!(nowhere, "the lab has no host `paris`\n  hosts: client, resolver, server");
-        // An orphan, which process 1 of the lab has to collect.
+        // An orphan, which process 1 of the lab must collect.
         assert_eq!(lab.run_command("client", shell("(sleep 0.1 &) ; exit 0")), Ok(0));
     });
 }
@@ -86,7 +86,7 @@ pub(crate) fn kill_caller() {
 pub(crate) fn kill_lab() {
     let before = Machine::look();
     let mut helper = sleeping_lab();
-    // This user may have others.
+    // This user may have other labs.
     let mut labs = RunningLab::all().into_iter();
     let lab = labs.find(|lab| descends(lab.pid(), helper.id() as i32));
     let lab = lab.expect("the helper's lab shows itself");
@@ -95,7 +95,7 @@ pub(crate) fn kill_lab() {
     before.wait_until_same();
 }
 
-/// Whether `process` was started by `ancestor`, or by one that it started.
+/// Whether `process` is `ancestor` or one of its descendants.
 fn descends(process: i32, ancestor: i32) -> bool {
     let parent = |process: i32| -> Option<i32> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -148,7 +148,7 @@ pub(crate) fn threads() {
     in_lab(&scenario("", ""), &builtin(), |_| ());
 }
 
-/// In a lab, whose root may forbid its own namespaces without touching the machine's.
+/// Runs in a lab, whose root may forbid its own namespaces without affecting the machine's.
 pub(crate) fn refused() {
     if crate::support::is_root() {
         println!("  not run as root: its lab shares the machine's limits");
@@ -173,7 +173,7 @@ pub(crate) fn refused() {
     });
 }
 
-/// What a lab must leave as it was.
+/// State of the machine that a lab must not change.
 #[derive(Debug, PartialEq)]
 struct Machine {
     interfaces: Vec<PathBuf>,
@@ -215,7 +215,7 @@ fn processes_named(part: &str) -> usize {
             let mut arguments = Vec::new();
             std::fs::File::open(process.join("cmdline")).ok()?.read_to_end(&mut arguments).ok()?;
             let arguments = String::from_utf8_lossy(&arguments).replace('\0', " ");
-            // Not the shell whose script names it.
+            // Skips the shell whose script contains the name.
             (arguments.contains(part) && !arguments.contains("-c ")).then_some(())
         })
         .count()

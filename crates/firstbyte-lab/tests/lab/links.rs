@@ -1,4 +1,4 @@
-//! What links do, measured from the outside.
+//! Effects of links, measured from the outside.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -9,14 +9,14 @@ use firstbyte_lab::{Lab, LabOptions, ServerChoice};
 use crate::support::{self, SERVER_V4, SERVER_V6, in_lab, median, on_host, read_capture, scenario};
 
 const CONNECTIONS: usize = 100;
-/// Of an idle link's round trip that nothing else on the machine delayed.
+/// Tolerated excess of an idle link's round trip, if nothing else on the machine delays it.
 const TOLERANCE_US: u64 = 100;
 
 fn builtin() -> LabOptions {
     LabOptions { server: ServerChoice::Builtin, ..LabOptions::default() }
 }
 
-/// From the client's SYN to the SYN-ACK, by the kernel's stamps on the client's interface.
+/// Time from the client's SYN to the SYN-ACK, by the kernel's timestamps on the client's interface.
 pub(crate) fn round_trip() {
     let directory = tempfile::tempdir().unwrap();
     let options = LabOptions { capture: Some(directory.path().to_owned()), ..builtin() };
@@ -34,7 +34,7 @@ down = { delay = "10ms" }"#;
     for ipv6 in [false, true] {
         let round_trips = syn_round_trips(&packets, ipv6);
         assert_eq!(round_trips.len(), CONNECTIONS);
-        // Stamps are of the wall clock, which may be slewed by 500 ppm; the lab waits by another one.
+        // Timestamps are from the wall clock, which may be slewed by 500 ppm; the lab waits by another clock.
         let least = round_trips.iter().copied().min().unwrap();
         assert!(least >= 20_000_000 - 20_000, "faster than configured: {least} ns");
         let above = |ns: u64| ns.saturating_sub(20_000_000) / 1_000;
@@ -44,7 +44,7 @@ down = { delay = "10ms" }"#;
             "  idle round trip, ipv6 {ipv6}: {least_us} µs above 20 ms, {median_us} at the median"
         );
         assert!(least_us <= TOLERANCE_US, "{least_us} µs");
-        // The machine may be busy, but not so that it becomes another path.
+        // A busy machine may add delay, but not as much as another path would.
         assert!(median_us <= 50 * TOLERANCE_US, "{median_us} µs");
     }
 }
@@ -73,8 +73,8 @@ pub(crate) fn loss() {
     in_lab(&scenario(lossy, ""), &builtin(), |lab| {
         let server = udp_server(lab, SERVER_V4);
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
-        // In bursts that fit into the socket's buffer: losses there would not be the link's. The link counts its
-        // losses, so the test knows when all of a burst is through.
+        // Sent in bursts that fit into the socket's buffer, because losses there would not be the link's.
+        // The link counts its losses, so the test knows when a whole burst has passed.
         let lost_so_far = || lab.forwarder_stats().lost as usize;
         let mut received = 0;
         for sent in (0..SENT).step_by(BURST).map(|before| before + BURST) {
@@ -97,7 +97,7 @@ pub(crate) fn loss() {
 }
 
 pub(crate) fn mtu() {
-    // IPv6 has an MTU of its own here; 1,400 bytes are too many for either.
+    // IPv6 has its own MTU here; 1,400 bytes are too many for both families.
     in_lab(&scenario("", "down = { mtu = 1420, ipv6 = { mtu = 1300 } }"), &builtin(), |lab| {
         let mut too_big = 0;
         for (address, any) in [(SERVER_V4, "0.0.0.0:0"), (SERVER_V6, "[::]:0")] {
@@ -110,8 +110,8 @@ pub(crate) fn mtu() {
             let silence = Duration::from_millis(100);
             let received = (0..20).map(|_| received_within(&server, silence)).find(|n| *n > 0);
             assert_eq!(received, Some(1));
-            // The router's answer is known by now, unless the machine is busy: the next one does not leave the host
-            // whole.
+            // Unless the machine is busy, the router's reply is known by now, and the host refuses to send
+            // the next datagram whole.
             let refused = (0..20).find_map(|_| {
                 let refused = client.send(&[0; 1_400]).err();
                 if refused.is_none() {
@@ -161,8 +161,8 @@ pub(crate) fn families() {
     }
 }
 
-/// Loses the request, over IPv4 alone: the kernel sends it again after its retransmission timeout of at least 200 ms.
-/// Later packets of the connection, and other connections, are not held up.
+/// Loses the request, over IPv4 only: the kernel retransmits it after its timeout of at least 200 ms. Later
+/// packets of the connection, and other connections, are not delayed.
 pub(crate) fn opening_loss() {
     const TRIES: u64 = 3;
     let lossy = r#"down = { delay = "10ms", drop_data = 1, ipv6 = { drop_data = 0 } }"#;
@@ -190,13 +190,13 @@ pub(crate) fn opening_loss() {
 
 fn udp_server(lab: &Lab, address: &str) -> UdpSocket {
     on_host(lab, "server", || {
-        // The discard port; a listener shows that the address is this host's.
+        // The discard port. Binding a listener first shows that the address is this host's.
         drop(TcpListener::bind((address, 0)).unwrap());
         UdpSocket::bind((address, 9)).unwrap()
     })
 }
 
-/// How many datagrams come until none has come for `silence`.
+/// Counts datagrams until none has arrived for `silence`.
 fn received_within(server: &UdpSocket, silence: Duration) -> usize {
     server.set_read_timeout(Some(silence)).unwrap();
     let mut buffer = [0; 2_000];

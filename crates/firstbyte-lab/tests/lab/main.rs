@@ -1,8 +1,8 @@
 //! Labs on the real kernel.
 //!
-//! A test harness of its own, because a lab is made by forking a process that has one thread: each test is a process,
-//! and as many run side by side as there are permits. Arguments are parts of names of tests to run. Root makes labs by
-//! other calls than everybody else: `scripts/test` runs these as both.
+//! A custom test harness, because a lab is made by forking a process that has one thread. Each test is a
+//! process, and as many run side by side as there are permits. Arguments select tests by parts of their
+//! names. Root makes labs with other system calls than everybody else, so `scripts/test` runs these tests as both.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod acks;
@@ -82,7 +82,7 @@ const TESTS: [Test; 52] = [
     ("life::refused_namespaces_are_explained", life::refused),
 ];
 
-/// Tests that need an idle machine: they measure microseconds, or count processes and devices that a lab leaves.
+/// Tests that need an idle machine: they measure microseconds, or count processes and devices left by a lab.
 const ON_IDLE_MACHINE: [&str; 5] = [
     "links::round_trip_is_as_configured_over_both_families",
     "life::killing_the_caller_leaves_nothing",

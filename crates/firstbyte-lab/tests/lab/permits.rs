@@ -1,4 +1,4 @@
-//! How many tests run side by side, in all suites of labs and browsers together.
+//! Bounds how many tests run side by side, in all suites of labs and browsers together.
 //!
 //! Most of these tests sleep through emulated round trips, so several at once take little longer than one. A test takes
 //! one permit, a browser two, and a test whose bounds are tighter than a busy machine allows takes all of them, as does
@@ -36,7 +36,7 @@ impl Permits {
         Self::take(COUNT)
     }
 
-    /// Waits for as many as it needs at once, and holds none meanwhile: tests that need few go first.
+    /// Waits until `count` permits are free at once, and holds none meanwhile: tests that need few go first.
     fn take(count: usize) -> Self {
         loop {
             let mut taken = Self(Vec::new());

@@ -1,4 +1,4 @@
-//! What servers of a lab answer.
+//! Responses of a lab's servers.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -25,7 +25,7 @@ pub(crate) fn caddy() {
     assert!(kind.starts_with("Caddy 2."), "{kind}");
 }
 
-/// Asks for pages over both families and both TLS versions, and checks what the report says.
+/// Fetches pages over both families and both TLS versions, and checks what the report says.
 fn answers(choice: ServerChoice) -> String {
     let options = LabOptions { server: choice, ..LabOptions::default() };
     let page = "server = { page_bytes = 12345 }";
@@ -53,7 +53,8 @@ fn answers(choice: ServerChoice) -> String {
     std::fs::read_to_string(kind_file).unwrap()
 }
 
-/// The C library waits for both families' answers, which wait side by side: 60 ms and 90 ms more.
+/// The C library waits for the answers for both families. They are delayed in parallel: both by 60 ms, AAAA
+/// by another 90 ms.
 pub(crate) fn late_dns() {
     let source = scenario("", "").source.replace(
         "role = \"resolver\"",
@@ -72,7 +73,7 @@ pub(crate) fn late_dns() {
     });
 }
 
-/// As often as asked for, also by who is not root; of every server, all that it has answered.
+/// Logs can be saved repeatedly, also by a user who is not root, and contain all responses of every server.
 pub(crate) fn logs() {
     for choice in [ServerChoice::Nginx, ServerChoice::Builtin, ServerChoice::Caddy] {
         let directory = tempfile::tempdir().unwrap();
@@ -129,7 +130,7 @@ pub(crate) fn nginx_sessions() {
     }
 }
 
-/// A whole exchange, after which the client has its tickets; which handshake it took.
+/// Makes a whole exchange, after which the client has its tickets; returns the kind of handshake.
 fn get_with(config: &Arc<ClientConfig>, lab: &Lab, path: &str) -> Option<HandshakeKind> {
     let name = lab.scenario().servers().next().unwrap().names[0].clone();
     let tls = ClientConnection::new(Arc::clone(config), name.clone().try_into().unwrap()).unwrap();
@@ -138,7 +139,7 @@ fn get_with(config: &Arc<ClientConfig>, lab: &Lab, path: &str) -> Option<Handsha
     let request = format!("GET {path} HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // Servers may close without close_notify once all was sent.
+    // Servers may close without close_notify after sending everything.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     stream.conn.handshake_kind()
@@ -153,7 +154,7 @@ pub(crate) fn bad_directive() {
     assert!(output.contains("unknown directive \"no_such_thing\""), "{output}");
 }
 
-/// As `getaddrinfo` sees it, through the lab's own resolv.conf and nsswitch.conf.
+/// Resolves names by `getaddrinfo`, with the lab's own resolv.conf and nsswitch.conf.
 pub(crate) fn dns() {
     let govuk = Scenario::load("govuk").unwrap();
     let options = LabOptions { server: ServerChoice::Builtin, ..LabOptions::default() };

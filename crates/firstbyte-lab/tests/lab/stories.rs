@@ -1,4 +1,4 @@
-//! The shipped scenarios have the shapes of their stories: times of plain clients.
+//! The shipped scenarios show what their stories say, in times of plain clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ pub(crate) fn codavel_builtin() {
 fn codavel(server: ServerChoice) {
     let options = LabOptions { server, ..LabOptions::default() };
     in_lab(&Scenario::load("codavel").unwrap(), &options, |lab| {
-        // What the image saves depends on when which window was full.
+        // The time saved on the image depends on when each window was full.
         for (path, bytes, round_trips, spread_ms, saved_ms) in [
             ("/", 4_000, 3.0, 20.0, 100.0..124.0),
             ("/bytes/1000000", 1_000_000, 8.0, 240.0, 70.0..150.0),
@@ -46,7 +46,7 @@ fn codavel(server: ServerChoice) {
     });
 }
 
-/// The least time from the SYN to the end of the answer, on resumed connections.
+/// Shortest time from the SYN to the end of the response, on resumed connections.
 fn page_ms(lab: &Lab, name: &str, path: &str, bytes: usize, early_data: bool) -> f64 {
     let mut config = client_config(lab, &[&TLS13]);
     config.enable_early_data = early_data;
@@ -55,7 +55,7 @@ fn page_ms(lab: &Lab, name: &str, path: &str, bytes: usize, early_data: bool) ->
     fastest((0..SAMPLES).map(|_| visit(&config, name, path, bytes, early_data)))
 }
 
-/// One exchange on a new connection, which is left with a ticket taken.
+/// Makes one exchange on a new connection, and stays until a ticket has arrived.
 fn visit(
     config: &Arc<ClientConfig>,
     name: &str,
@@ -77,7 +77,7 @@ fn visit(
     }
     let mut answer = Vec::new();
     let mut whole = None;
-    // Tickets follow the client's Finished: with early data, one round trip after the answer.
+    // Tickets follow the client's Finished: with early data, one round trip after the response.
     while whole.is_none() || tls.tls13_tickets_received() == 0 {
         while tls.wants_write() {
             tls.write_tls(&mut tcp).unwrap();
@@ -113,7 +113,7 @@ pub(crate) fn pq() {
     });
 }
 
-/// TCP and TLS 1.3 together.
+/// Time of the TCP and TLS 1.3 handshakes together.
 fn handshake_ms(
     lab: &Lab,
     host: &str,

@@ -50,7 +50,7 @@ names = ["server.test"]
 pub(crate) const SERVER_V4: &str = "198.51.100.1";
 pub(crate) const SERVER_V6: &str = "2001:db8:0:2::1";
 
-/// Runs `main` in a lab; a panic in it is one here.
+/// Runs `main` in a lab; a panic in it panics here too.
 pub(crate) fn in_lab(scenario: &Scenario, options: &LabOptions, main: impl FnOnce(&Lab)) {
     let code = firstbyte_lab::run(scenario, options, |lab| {
         main(lab);
@@ -63,7 +63,7 @@ pub(crate) fn in_lab(scenario: &Scenario, options: &LabOptions, main: impl FnOnc
     }
 }
 
-/// Runs `action` on another thread, which is on a host.
+/// Runs `action` on another thread, on a host.
 pub(crate) fn on_host<T: Send>(lab: &Lab, host: &str, action: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let run = move || {
@@ -74,7 +74,7 @@ pub(crate) fn on_host<T: Send>(lab: &Lab, host: &str, action: impl FnOnce() -> T
     })
 }
 
-/// What an HTTPS request got.
+/// Response to an HTTPS request.
 pub(crate) struct Answer {
     pub(crate) version: rustls::ProtocolVersion,
     pub(crate) peer: IpAddr,
@@ -101,7 +101,7 @@ pub(crate) fn get(
     let request = format!("GET {path} HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // Servers may close without close_notify once all was sent.
+    // Servers may close without close_notify after sending everything.
     let _ = stream.read_to_end(&mut answer);
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
     Answer {
@@ -112,7 +112,7 @@ pub(crate) fn get(
     }
 }
 
-/// TLS that trusts the lab's CA.
+/// TLS configuration that trusts the lab's CA.
 pub(crate) fn client_config(
     lab: &Lab,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -120,7 +120,7 @@ pub(crate) fn client_config(
     client_config_with(default_provider(), lab, versions)
 }
 
-/// The same, with other cryptography.
+/// The same, with another crypto provider.
 pub(crate) fn client_config_with(
     provider: CryptoProvider,
     lab: &Lab,
@@ -141,8 +141,7 @@ pub(crate) fn now_ms() -> f64 {
     now.tv_sec() as f64 * 1e3 + now.tv_nsec() as f64 / 1e6
 }
 
-/// What a host's server has written down, once that is so many requests: servers do so after they
-/// have answered.
+/// Waits until a host's server has logged `count` requests, and returns them. Servers log a request after answering it.
 pub(crate) fn wait_for_requests(lab: &Lab, host: &str, count: usize) -> Vec<Entry> {
     for _ in 0..200 {
         let requests = lab.requests(host).unwrap();
@@ -177,12 +176,12 @@ impl Packet {
         Some((tcp[13], port(0), port(2)))
     }
 
-    /// How many bytes of the stream the frame carries, if it is TCP.
+    /// Length of the frame's TCP payload, if it is TCP.
     pub(crate) fn tcp_payload(&self) -> Option<usize> {
         self.tcp()?;
         let packet = &self.frame[14..];
         let length = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
-        // IPv4 counts its header, IPv6 does not.
+        // IPv4's length includes the header, IPv6's does not.
         let (header, end) = if self.is_ipv6() {
             (40, 40 + length(4))
         } else {
@@ -196,7 +195,7 @@ impl Packet {
     }
 }
 
-/// The packets of a capture file, and how many it says are missing.
+/// Reads the packets of a capture file, and how many it says are missing.
 pub(crate) fn read_capture(file: &Path) -> (Vec<Packet>, u64) {
     let bytes = std::fs::read(file).unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -222,12 +221,11 @@ pub(crate) fn read_capture(file: &Path) -> (Vec<Packet>, u64) {
     (packets, dropped.expect("the capture was finished"))
 }
 
-/// The least of some times: other load on the machine only adds.
+/// The shortest of several times: other load on the machine only adds.
 pub(crate) fn fastest(times: impl IntoIterator<Item = f64>) -> f64 {
     times.into_iter().min_by(f64::total_cmp).expect("a time")
 }
 
-/// The middle one of these.
 pub(crate) fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]

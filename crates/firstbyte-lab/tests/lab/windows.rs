@@ -1,4 +1,4 @@
-//! What TCP sends before the first acknowledgement, and who decides that.
+//! How much TCP sends before the first acknowledgement, and which end decides that.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,12 +13,12 @@ const RTT_NS: u64 = 40_000_000;
 const DELAYS: &str = r#"up = { delay = "20ms", ipv6 = { initial_window = 4 }, initial_window = 2 }
 down = { delay = "20ms" }"#;
 
-/// Set at the server, for each family; a second connection has learnt nothing from the first.
+/// The window is set at the server, for each family. A second connection has learnt nothing from the first.
 pub(crate) fn of_the_sender() {
     assert_eq!(first_flights("", DELAYS), [2, 4, 2, 4]);
 }
 
-/// Set at the client for all who send to it; the smaller one holds.
+/// The window is set at the client, for all who send to it; the smaller one applies.
 pub(crate) fn of_the_receiver() {
     let client = "down = { initial_window = 3 }";
     assert_eq!(first_flights(client, DELAYS), [2, 3, 2, 3]);
@@ -26,12 +26,12 @@ pub(crate) fn of_the_receiver() {
     assert_eq!(first_flights(client, delay), [3, 3, 3, 3]);
 }
 
-/// RFC 6928.
+/// The default is ten segments (RFC 6928).
 pub(crate) fn default() {
     assert_eq!(first_flights("", r#"up = { delay = "40ms" }"#), [10, 10, 10, 10]);
 }
 
-/// How many segments with data the server sends within half a round trip of the first: of downloads
+/// Number of data segments that the server sends within half a round trip of the first one, for downloads
 /// over IPv4, IPv6, IPv4, IPv6.
 fn first_flights(client: &str, server: &str) -> [usize; 4] {
     let directory = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn first_flights(client: &str, server: &str) -> [usize; 4] {
     flights.try_into().unwrap()
 }
 
-/// The lab's own, whatever the machine's is; another where the scenario says so. On both ends.
+/// Both ends use the lab's congestion control, whatever the machine's is, unless the scenario sets another.
 pub(crate) fn congestion_control() {
     let reno = r#"congestion_control = "reno""#;
     for (server, expected) in [("", "cubic"), (reno, "reno")] {
@@ -94,7 +94,7 @@ pub(crate) fn congestion_control() {
             assert_eq!(name.to_string_lossy().trim_end_matches('\0'), expected);
             let kept = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_no_metrics_save").unwrap();
             assert_eq!(kept, "1\n");
-            // A window that holds what a response of a megabyte has in flight.
+            // A window large enough for everything that a response of a megabyte has in flight.
             let room = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
             for room in [room(), on_host(lab, "server", room)] {
                 let at_first = room.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();

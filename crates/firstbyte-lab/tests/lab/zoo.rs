@@ -1,5 +1,5 @@
-//! The zoo of servers that the benchmark `attribution` draws from: each starts, answers as it should,
-//! resumes as it should, and both ends see it.
+//! The servers from which the benchmark `attribution` draws: each starts, answers and resumes as it should,
+//! and both ends see it.
 
 #[allow(dead_code, reason = "what the benchmark asks besides")]
 #[path = "../../../firstbyte/benches/attribution/zoo/mod.rs"]
@@ -17,7 +17,7 @@ use crate::support::{client_config, fastest, in_lab, now_ms, read_capture, scena
 use servers::{EarlyData, Server, Tls, Wanted, Zoo};
 
 const NAME: &str = "server.test";
-/// Of programs, in the fastest of some exchanges; no time that is wanted of them is shorter.
+/// Processing time of the programs, in the fastest of several exchanges; no configured time is shorter.
 const SLACK_MS: f64 = 20.0;
 
 fn zoo() -> Zoo {
@@ -28,8 +28,8 @@ fn zoo() -> Zoo {
 struct Exchange {
     /// Milliseconds between request and first byte.
     first_ms: f64,
-    /// Milliseconds between the request and the last byte. Counted from the first byte they would be too few if that
-    /// was read late.
+    /// Milliseconds between the request and the last byte. Counting from the first byte would give too few
+    /// if that byte was read late.
     last_ms: f64,
     answer: Vec<u8>,
     version: ProtocolVersion,
@@ -38,7 +38,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// The request follows the handshake.
+    /// Sends the request after the handshake.
     fn run(config: &Arc<ClientConfig>, path: &str) -> Self {
         let mut stream = connect(config);
         while stream.conn.is_handshaking() {
@@ -49,7 +49,7 @@ impl Exchange {
         Self::answer_to(stream, begun)
     }
 
-    /// The request comes in early data.
+    /// Sends the request in early data.
     fn early(config: &Arc<ClientConfig>, path: &str) -> Self {
         let mut stream = connect(config);
         let begun = now_ms();
@@ -72,7 +72,7 @@ impl Exchange {
                     first.get_or_insert(last);
                     answer.extend_from_slice(&buffer[..count]);
                 }
-                // Servers may close without close_notify once all was sent.
+                // Servers may close without close_notify after sending everything.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
                 Err(error) => panic!("{error}"),
@@ -89,7 +89,7 @@ impl Exchange {
         }
     }
 
-    /// Bytes of the head with its empty line, and of the body.
+    /// Bytes of the head, including the empty line, and of the body.
     fn sizes(&self) -> (usize, usize) {
         let end = self.answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
         (end + 4, self.answer.len() - end - 4)
@@ -108,7 +108,7 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: {NAME}\r\nconnection: close\r\n\r\n")
 }
 
-/// Whether all has come that the head says.
+/// Whether everything that the head announces has arrived.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
@@ -117,7 +117,7 @@ fn is_whole(answer: &[u8]) -> bool {
     answer.len() - end - 4 >= length
 }
 
-/// Every server over both versions of TLS, with sessions and without.
+/// Tests every server over both TLS versions, with and without sessions.
 pub(crate) fn answers() {
     let zoo = zoo();
     for server in Server::ALL {
@@ -157,7 +157,7 @@ pub(crate) fn answers() {
     }
 }
 
-/// Head and parts of the body when the request says so, whatever the server is.
+/// Every server writes the head and parts of the body when the request says so.
 pub(crate) fn patterns() {
     let zoo = zoo();
     for server in Server::ALL.into_iter().filter(|server| server.writes_patterns()) {
@@ -186,8 +186,7 @@ pub(crate) fn patterns() {
     }
 }
 
-/// Answered within one round trip, or after the Finished within two: the request is sent together with
-/// the ClientHello.
+/// A request sent together with the ClientHello is answered within one round trip, or after the Finished within two.
 pub(crate) fn early_data() {
     const ROUND_TRIP_MS: f64 = 30.0;
     let zoo = zoo();
@@ -205,7 +204,7 @@ pub(crate) fn early_data() {
                 let config = Arc::new(config);
                 let path = if server.writes_patterns() { "/w?writes=3000" } else { server.path() };
                 let one = |_| {
-                    // Tickets that come after the answer to early data are not waited for.
+                    // Gets a new ticket: tickets that come after the response to early data are not waited for.
                     Exchange::run(&config, path);
                     Exchange::early(&config, path).first_ms
                 };
@@ -221,7 +220,7 @@ pub(crate) fn early_data() {
     assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
-/// HTTP/2 if the server supports it and the client wants it, and a ServerHello as late as configured.
+/// HTTP/2 if the server supports it and the client wants it, and a ServerHello delayed as configured.
 pub(crate) fn handshakes() {
     const DELAY_MS: u32 = 25;
     let zoo = zoo();
@@ -248,7 +247,7 @@ pub(crate) fn handshakes() {
             let (took, least) = (fastest((0..5).map(handshake)), f64::from(handshake_delay_ms));
             println!("  {server:?}: {took:.1} ms, {least} wanted");
             assert!(took >= least, "{server:?}: {took} ms");
-            // Java's first handshakes, which nobody delays, take 80 ms.
+            // Java's first handshakes take 80 ms without any configured delay.
             assert!(least == 0.0 || took < least + SLACK_MS, "{server:?}: {took} ms");
         });
         delayed += u32::from(handshake_delay_ms > 0);
@@ -256,7 +255,7 @@ pub(crate) fn handshakes() {
     assert_eq!(delayed, 3);
 }
 
-/// What a server's program wrote, and when, by its system calls.
+/// The trace of system calls shows what a server's program wrote, and when.
 pub(crate) fn traces() {
     let zoo = zoo();
     for server in [Server::Python, Server::Go, Server::Apache] {
@@ -266,16 +265,16 @@ pub(crate) fn traces() {
         let line = zoo.server(server, &wanted).expect("it is a program");
         in_lab(&scenario("", &line), &LabOptions::default(), |lab| {
             let config = Arc::new(client_config(lab, &[&rustls::version::TLS13]));
-            // The end of the very last call may be lost with the lab.
+            // The end of the last system call may be lost when the lab ends.
             for _ in 0..2 {
                 Exchange::run(&config, "/w?writes=1000,500@60");
             }
         });
         let trace = std::fs::read_to_string(&file).unwrap();
-        // A record of 500 bytes and what TLS 1.3 adds to it: header, type, tag.
+        // A record of 500 bytes, plus the header, type and tag of TLS 1.3.
         let second = trace.lines().find(|line| line.contains(" = 522 <"));
         let second = second.unwrap_or_else(|| panic!("{server:?}:\n{trace}"));
-        // Process, seconds since 1970, call.
+        // Fields: process, seconds since 1970, call.
         let time: f64 = second.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!(time > 1e9, "{second}");
     }

@@ -16,7 +16,7 @@ use crate::ca::Ca;
 
 const NAME: &str = "www.lab.test";
 
-/// A server, what it writes down, and a configuration that trusts it.
+/// A server, its log, and the roots that its clients trust.
 struct Subject {
     server: Handle,
     log: Lines,
@@ -45,14 +45,14 @@ impl Subject {
             .with_no_client_auth()
     }
 
-    /// For each request: resumed, early, status.
+    /// Resumed, early and status of each logged request.
     fn requests(&self) -> Vec<(bool, bool, u16)> {
         let entry = |entry: Entry| (entry.resumed.unwrap(), entry.early.unwrap(), entry.status);
         self.log.entries().into_iter().map(entry).collect()
     }
 }
 
-/// A log in memory.
+/// An in-memory log.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -10,7 +10,7 @@ use rustls::version::TLS13;
 
 use super::*;
 
-/// A client with a memory for sessions, on a runtime of its own.
+/// A client that remembers sessions, on its own runtime.
 struct Client {
     endpoint: Endpoint,
     server: SocketAddr,
@@ -36,8 +36,8 @@ impl Client {
         self.endpoint.connect(self.server, NAME).unwrap()
     }
 
-    /// A request on a new connection: status, headers, size of the body. `in_early_data` puts the
-    /// request into it and says whether it was accepted.
+    /// Sends a request on a new connection and returns status, headers and body size. `in_early_data` sends
+    /// the request in early data and reports whether it was accepted.
     async fn get(&self, path: &str, in_early_data: bool) -> Answer {
         let connecting = self.connect();
         let (connection, accepted) = if in_early_data {
@@ -58,7 +58,7 @@ impl Client {
             None => None,
         };
         if in_early_data {
-            // Tickets follow the client's Finished, so they arrive before the answer to a later request.
+            // Tickets follow the client's Finished, so they arrive before the response to a later request.
             let (_, headers, _) = send(&mut requests, path).await.unwrap();
             assert_eq!(headers["x-firstbyte-early-data"], "0");
         }
@@ -164,7 +164,7 @@ fn early_data_can_be_off_or_rejected_or_too_early() {
                 panic!("the ticket allows it")
             };
             assert!(!accepted.await);
-            // What came with it is gone; a new exchange works on the connection.
+            // Everything sent in the rejected early data is lost; a new exchange works on the connection.
             let (mut driver, mut requests) =
                 h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
             let driving = tokio::spawn(async move { driver.wait_idle().await });
@@ -185,8 +185,8 @@ fn early_data_can_be_off_or_rejected_or_too_early() {
     assert_eq!(subject.requests(), [(false, false, 200), (true, true, 425), (true, false, 200)]);
 }
 
-/// A client sends its ClientHello in an Initial and, after a Retry, in another. Without one it needs
-/// the same number of datagrams every time.
+/// A client sends its ClientHello in an Initial and, after a Retry, in another. Without a Retry it always
+/// needs the same number of datagrams.
 #[test]
 fn a_retry_comes_when_it_was_asked_for() {
     let hellos = |retry| {

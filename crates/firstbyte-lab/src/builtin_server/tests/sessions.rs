@@ -1,5 +1,5 @@
-//! Over TCP: resumption and early data. The client is driven by hand, so that it can be shown to
-//! have its answer before it has finished its handshake.
+//! Resumption and early data over TCP. The client is driven by hand, to show that it gets its response
+//! before it has finished its handshake.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ fn connect(client: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(Arc::clone(client), NAME.try_into().unwrap()).unwrap()
 }
 
-/// A whole request, closed by the server; what kind of handshake it took.
+/// Makes a whole request on a connection that the server closes; returns the kind of handshake too.
 fn get(subject: &Subject, client: &Arc<ClientConfig>) -> (HandshakeKind, String) {
     let tcp = TcpStream::connect(subject.server.addr()).unwrap();
     let mut stream = StreamOwned::new(connect(client), tcp);
@@ -76,8 +76,8 @@ fn early_client(subject: &Subject) -> Arc<ClientConfig> {
     Arc::new(client)
 }
 
-/// A connection with a request in early data, and what the server answers without ever getting the
-/// client's Finished: the client reads but does not write.
+/// Opens a connection and sends a request in early data. The client's Finished stays unsent, because the
+/// client only reads from then on.
 fn first_flight(
     subject: &Subject,
     client: &Arc<ClientConfig>,
@@ -93,7 +93,7 @@ fn first_flight(
     (connection, tcp)
 }
 
-/// Reads, without writing, until the response's header is complete.
+/// Reads, without writing, until the response's head is complete.
 fn read_only(connection: &mut ClientConnection, tcp: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
@@ -127,7 +127,7 @@ fn early_data_is_answered_before_the_clients_finished() {
     while connection.wants_write() {
         connection.write_tls(&mut tcp).unwrap();
     }
-    // The rest of the first answer may come before the second.
+    // The rest of the first response may come before the second.
     let mut answer = String::new();
     while !answer.contains("x-firstbyte-early-data: 0\r\n") {
         answer += &read_only(&mut connection, &mut tcp);
@@ -155,7 +155,7 @@ fn early_data_can_be_answered_after_the_clients_finished() {
     assert_eq!(subject.requests(), [(false, false, 200), (true, true, 200)]);
 }
 
-/// Also where the server closes when it has answered, which it has before the handshake is done.
+/// Even if the server closes after its response, which it has sent before the handshake is complete.
 #[test]
 fn tickets_come_after_early_data_too() {
     let subject = start(|config| config.early_data = EarlyData::Accept);
@@ -204,7 +204,7 @@ fn early_data_can_be_off_or_rejected_or_too_early() {
     while connection.is_handshaking() {
         connection.complete_io(&mut tcp).unwrap();
     }
-    // RFC 8470 §5.2: the client asks again, now that the handshake is complete.
+    // RFC 8470 §5.2: the client retries after the handshake is complete.
     connection.writer().write_all(REQUEST).unwrap();
     connection.complete_io(&mut tcp).unwrap();
     let answer = read_only(&mut connection, &mut tcp);

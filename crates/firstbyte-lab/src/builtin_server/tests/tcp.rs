@@ -1,4 +1,4 @@
-//! Over TCP: pages, delays, versions, groups.
+//! Pages, delays, versions and groups over TCP.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
-/// A connection whose handshake is complete.
+/// Opens a connection and completes its handshake.
 fn connected(subject: &Subject, client: ClientConfig) -> ClientConnection {
     let mut stream = TcpStream::connect(subject.server.addr()).unwrap();
     let mut connection = ClientConnection::new(Arc::new(client), NAME.try_into().unwrap()).unwrap();
@@ -50,7 +50,7 @@ fn serves_pages_of_the_size_asked_for() {
     assert!(redirect.contains("location: /\r\n"), "{redirect}");
 }
 
-/// By scheme, name and path; the port is not looked at.
+/// Redirects match scheme, name and path, but ignore the port.
 #[test]
 fn redirects_where_it_is_told_to() {
     let to = format!("https://{NAME}/");
@@ -112,7 +112,7 @@ fn takes_its_time_when_told_to() {
     assert!(crate::clock::monotonic_ns() - before >= 100_000_000);
 }
 
-/// Two pages of four: a machine that is busy makes the others slow too, so only the least is known.
+/// Two of four requests are slow. A busy machine slows the others too, so only their minimum is checked.
 #[cfg(target_os = "linux")]
 #[test]
 fn takes_longer_for_every_second_request() {
@@ -181,7 +181,7 @@ fn the_servers_favourite_group_is_used_even_if_it_costs_a_hello_retry_request() 
         let group = connection.negotiated_key_exchange_group().unwrap().name();
         assert_eq!((group, connection.handshake_kind()), (expected, Some(kind)), "{groups:?}");
     }
-    // A hybrid is nothing that TLS 1.2 could use.
+    // TLS 1.2 cannot use a hybrid group.
     let subject = start(|config| config.groups = vec![KexGroup::X25519MlKem768, KexGroup::X25519]);
     let connection = connected(&subject, subject.client(&[&TLS12]));
     assert_eq!(connection.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
