@@ -87,7 +87,7 @@ pub(super) struct Link {
     pub(super) opener: Option<usize>,
     /// The round trip, if known.
     pub(super) round_trip: Option<Ns>,
-    /// The median round trip seen; its difference from `round_trip` is the uncertainty.
+    /// The median round trip of the handshakes; its difference from `round_trip` is the uncertainty.
     pub(super) usual_round_trip: Option<Ns>,
     pub(super) set_up: Option<SetUpTimes>,
     pub(super) quic: bool,
@@ -191,7 +191,8 @@ impl PageGraph {
         Some(graph)
     }
 
-    /// Sets each round trip to the shortest time of a handshake or request, and the usual round trip to the median.
+    /// Sets each round trip to the shortest time of a handshake or request, and the usual one to the median of the
+    /// handshakes.
     fn round_trips(&mut self, page: &Page<'_>) {
         let mut of: HashMap<String, (Vec<Ns>, Vec<Ns>)> = HashMap::new();
         for connection in &page.page.connections {

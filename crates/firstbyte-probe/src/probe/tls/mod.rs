@@ -69,6 +69,7 @@ pub(super) struct Offered {
     pub versions: &'static str,
     pub alpn: String,
     pub client_certificate: bool,
+    /// Names of the groups.
     pub groups: String,
     pub chosen: OfferedGroups,
 }
