@@ -1,4 +1,4 @@
-//! Another client's connections beside the explained ones.
+//! Compares another client's connections with the explained ones.
 //!
 //! Input: two ways of one experiment, paired by round. Output: how much longer the other client takes, phase by
 //! phase. Both clients use the same path and server, so the difference is the client's own if both connect alike.

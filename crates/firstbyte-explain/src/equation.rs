@@ -187,7 +187,7 @@ struct Terms {
     by_key: BTreeMap<Key, (u32, u64, u64)>,
     total: u64,
     rtt: Option<u64>,
-    /// Summed resolution of the clock, if the times were reported by another program's clock.
+    /// Resolution of the clock, nanoseconds, if the times come from a reported clock.
     steps: u64,
 }
 

@@ -169,8 +169,7 @@ impl Way {
         Some(paired_effect_in_steps(&base, &variant, steps, 1)?.difference)
     }
 
-    /// Largest clock step, in nanoseconds, of connections timed by another program's reported clock; otherwise
-    /// zero.
+    /// Largest step, in nanoseconds, of a reported clock that timed its connections; zero if there is none.
     pub(super) fn resolution_ns(&self) -> f64 {
         let steps = self.connections().map(|c| c.split.resolution);
         steps.max().unwrap_or_default().as_nanos() as f64

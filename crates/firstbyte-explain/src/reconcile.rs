@@ -65,8 +65,8 @@ fn at_least(estimated: Duration) -> Duration {
     Duration::from_micros(500).max(estimated / 20)
 }
 
-/// Compares `said` with the estimate, which is uncertain by `uncertainty` (nanoseconds) in addition to its
-/// interval.
+/// Compares `said` with the estimate, within a tolerance of at least half of `interval` (nanoseconds) and at least
+/// `uncertainty`.
 pub fn reconcile(
     witness: Witness,
     said: Duration,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why there is no prediction.
+/// The reason why there is no prediction.
 #[derive(Debug)]
 pub enum PredictError {
     /// The combination of options is impossible.

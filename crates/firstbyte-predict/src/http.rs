@@ -28,7 +28,7 @@ const HEADERS: u8 = 1;
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// Default SETTINGS_MAX_FRAME_SIZE, which no known peer changes (RFC 9113 §6.5.2).
+/// Default SETTINGS_MAX_FRAME_SIZE, which nobody changes (RFC 9113 §6.5.2).
 const MAX_FRAME: u64 = 16_384;
 
 fn frame(kind: u8, flags: u8, stream: u8, payload: u64) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Input of a prediction: the path, the server, the client, and the exchange.
 //!
-//! Plain data; defaults are documented where they are defined.
+//! Plain data; each default is documented at its definition.
 
 use std::sync::Arc;
 use std::time::Duration;

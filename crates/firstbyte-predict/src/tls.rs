@@ -319,7 +319,7 @@ impl<'a> Talk<'a> {
         let mut plaintext = Vec::new();
         let early = match self.server.early_data() {
             Some(mut early) => {
-                // Ends without an end of file: more may come as long as the handshake continues.
+                // The end of this data is not final: more may come as long as the handshake continues.
                 let _ = early.read_to_end(&mut plaintext);
                 true
             }

@@ -94,7 +94,7 @@ impl Ledger {
 
     /// Adds the equation of a visit of length `visit`, whose total then replaces the connection's.
     ///
-    /// This applies if redirects led to the connection, or if other requests beside it took `others` longer.
+    /// This applies if redirects led to the connection, or if other requests besides its own took `others` longer.
     pub(crate) fn of_visit(mut self, visit: Duration, others: Duration) -> Self {
         let steps = self.scale.steps(visit);
         let beside = steps.saturating_sub(self.total.steps);

@@ -27,8 +27,10 @@ pub enum Form {
 }
 
 impl Form {
-    /// Maximum number of samples in a part. A Parquet part is a row group, and CSV written beside it uses the same
-    /// samples, so that they are split once. Parts of the other formats are small enough for a processor's cache.
+    /// Maximum number of samples in a part.
+    ///
+    /// A Parquet part is a row group, and CSV written along with it uses the same samples, so that they are split
+    /// once. Parts of the other formats are small enough for a processor's cache.
     pub const fn samples_at_once(self, beside_parquet: bool) -> usize {
         match self {
             Self::Parquet => parquet::GROUP,

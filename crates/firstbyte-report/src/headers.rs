@@ -6,7 +6,7 @@ use firstbyte_core::timeline::{Connection, Header, Sample};
 use crate::Style;
 
 /// The head of each response, redirects first: status line, fields, empty line. User information and query values
-/// are removed from URLs.
+/// are removed from redirects' URLs.
 pub fn headers(sample: &Sample, style: &Style) -> String {
     let show = |field: &Header| match field.name.eq_ignore_ascii_case("location") {
         true => shown_url(&field.value),

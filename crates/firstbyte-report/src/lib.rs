@@ -1,7 +1,7 @@
 //! Views of samples: one file per format, each a pure function from samples to text.
 //!
 //! Input: [`Sample`](firstbyte_core::timeline::Sample)s from any source. Output: text. No view reads a clock, the
-//! environment or a file, and apart from [`write_out::deliver`] none writes its output anywhere itself.
+//! environment or a file, and only [`write_out::deliver`] writes its output anywhere itself.
 
 pub mod advice;
 #[cfg(test)]

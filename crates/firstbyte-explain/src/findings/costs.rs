@@ -18,7 +18,7 @@ const CLOSE: Duration = Duration::from_millis(2);
 
 /// A connection whose time without its faults can be computed.
 enum Subject {
-    /// A replay, with its times as measured.
+    /// A replay, with its times when no fault is removed.
     Played(Box<Replay>, Times),
     /// Time saved per fault according to the split: for QUIC and for connections with missing marks.
     Split(Vec<(Fault, TimeSaved)>),

@@ -7,7 +7,7 @@ use crate::{Finding, FindingKind, WayKind};
 use firstbyte_core::split::AttributedConnection;
 use firstbyte_core::timeline::{LookupTry, Mark, PhaseName, RecordType};
 
-/// A nearby resolver answers from its cache within a few milliseconds.
+/// A resolver in the same building answers from its cache within a few milliseconds.
 const SLOW: Duration = Duration::from_millis(20);
 /// Answers to two queries sent together arrive closer together than this.
 const APART: Duration = Duration::from_millis(10);

@@ -129,8 +129,9 @@ impl Seen<'_> {
             .unwrap_or_default()
     }
 
-    /// The server's time in a phase plus the path's time above the shortest round trip, minus the SYN's excess. On
-    /// a path whose delay varies, one connection's shortest round trip says nothing about the others.
+    /// The server's time in a phase plus the path's time above the shortest round trip, minus the SYN's excess.
+    ///
+    /// On a path whose delay varies, one connection's shortest round trip says nothing about the others.
     fn above_syn(&self, phase: PhaseName) -> Duration {
         self.median(|c| {
             let split = &c.split;

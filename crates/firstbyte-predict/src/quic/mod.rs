@@ -46,8 +46,8 @@ const CLIENT_REST: Nanos = 30_000;
 const CLIENT_COLD: u32 = 4;
 const CLIENT_COLD_DATAGRAM: Nanos = 12_000;
 const SERVER_WAKE: Nanos = 65_000;
-/// Server timers as quinn drives them (through tokio) expire at whole milliseconds of the server's clock, and sleep
-/// whole milliseconds from an arbitrary start.
+/// Timers of servers as quinn drives them (through tokio) expire at whole milliseconds of the server's clock. A
+/// sleep lasts whole milliseconds, counted from whenever it began.
 const TIMER_TICK: Nanos = 1_000_000;
 /// Number of clock offsets within a millisecond to try, because the duration of pacing depends on the offset.
 const CLOCKS: u64 = 5;

@@ -164,8 +164,8 @@ impl Plot<'_> {
         ((self.width - LEFT - RIGHT) * warm / (warm + columns).max(1.0)).clamp(8.0, 40.0)
     }
 
-    /// The title, followed by the counts of excluded samples, on the same line or the next. Returns where the
-    /// drawing may begin.
+    /// The title, followed by the counts of included and excluded samples, on the same line or below. Returns where
+    /// the drawing may begin.
     fn head(&self, canvas: &mut Canvas, label: &str) -> f64 {
         let y = panel_title(canvas, label, self.width);
         let (failed, unproven) = (self.series.failed, self.series.unproven());

@@ -207,6 +207,7 @@ fn dates(from: i64, until: i64) -> Vec<(i64, String)> {
     texts.collect()
 }
 
+/// Formats a time, such as `23 Nov 14:05`.
 fn moment(at: i64) -> String {
     let Ok(t) = OffsetDateTime::from_unix_timestamp(at) else { return String::new() };
     let month = t.month().to_string();

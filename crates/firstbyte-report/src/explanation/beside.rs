@@ -1,4 +1,4 @@
-//! Another client's times beside ours, phase by phase.
+//! Another client's times compared with ours, phase by phase.
 
 use std::fmt::Write as _;
 use std::time::Duration;

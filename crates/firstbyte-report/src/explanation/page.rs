@@ -52,7 +52,7 @@ pub fn figures(explanation: &Explanation) -> Vec<Figure> {
     figures
 }
 
-/// The median connection, beside what a ping would show of it and beside plain HTTP.
+/// The median connection side by side with plain HTTP, and with what a ping would show of it.
 fn side_by_side(explanation: &Explanation) -> Option<Figure> {
     let subject = explanation.subject()?;
     let drawn = Sequence::from_attributed(&subject.middle);

@@ -335,7 +335,7 @@ fn words(html: &mut String, text: &str) {
     }
 }
 
-/// What used a connection, or why nothing did.
+/// The number of requests on a connection, or why there were none.
 fn used(set_up: &SetUp) -> String {
     let requests = count(set_up.requests as u64, "request");
     match set_up.fate {

@@ -1,4 +1,4 @@
-//! Frames as qlog has them.
+//! Frames in qlog's format.
 
 use firstbyte_core::timeline::QuicFrame;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub(super) fn value(frame: &QuicFrame) -> Value {
     }
 }
 
-/// One packet number stands by itself.
+/// A range of packet numbers; a single number is a range of one element.
 fn range(low: u64, high: u64) -> Value {
     if low == high { json!([low]) } else { json!([low, high]) }
 }
@@ -41,7 +41,7 @@ fn unknown(kind: u64) -> Value {
     json!({ "frame_type": "unknown", "frame_type_bytes": kind })
 }
 
-/// A frame of a type that qlog names, if all of its numbers are there (RFC 9000 §19, RFC 9221 §4).
+/// A frame of a type that qlog names, if none of its numbers is missing (RFC 9000 §19, RFC 9221 §4).
 fn other(kind: u64, numbers: &[u64], id: &str) -> Option<Value> {
     let number = |place: usize| numbers.get(place).copied();
     let streams = |kind: u64| if kind & 1 == 0 { "bidirectional" } else { "unidirectional" };
@@ -59,7 +59,7 @@ fn other(kind: u64, numbers: &[u64], id: &str) -> Option<Value> {
             "error": "unknown",
             "error_code": number(1)?,
         }),
-        // The token itself lets its holder in without a Retry.
+        // Omit the token itself, because its holder can connect without a Retry.
         0x07 => json!({
             "frame_type": "new_token",
             "token": { "raw": { "length": number(0)? } },

@@ -45,7 +45,7 @@ pub(crate) struct Wait {
     /// How many times the sender's congestion window was full.
     pub full_windows: usize,
     pub time: Duration,
-    /// Begin and end, in the time of the host that waits.
+    /// Begin and end, as times at `place`.
     pub from: Offset,
     pub to: Offset,
     /// Whether the wait was for nothing, because the connection failed then.

@@ -166,7 +166,7 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         }
         let mut rest: Vec<String> =
             rest.iter().filter(|it| !it.is_empty()).map(|it| style.safe(it)).collect();
-        // Properties that are not distinguished share one name.
+        // A row of undistinguished requests has the same name for each property.
         rest.dedup();
         let label = if rest.is_empty() { "(not known)".to_owned() } else { rest.join(" ") };
         let label = format!("{}{label}", if is_nested { "  " } else { "" });

@@ -1,8 +1,8 @@
 //! Reduces any number of rows to what a picture can show.
 //!
-//! A cell's rounds are divided into a limited number of *columns* of consecutive rounds. A column shows one real
-//! sample: the one with the median total time, whose phases add up (medians of phases would not), together with the
-//! minimum and maximum total. With few rounds, a column is a single sample.
+//! A cell's rounds are divided into *columns* of consecutive rounds, up to a maximum number of columns. A column
+//! shows one real sample: the one with the median total time, whose phases add up (medians of phases would not),
+//! together with the minimum and maximum total. With few rounds, a column is a single sample.
 
 use firstbyte_core::compare::{AnswerCounts, find_difference};
 use firstbyte_core::run::{Metric, Row, Shortfall, Standing};

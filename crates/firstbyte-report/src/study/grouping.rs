@@ -65,7 +65,7 @@ impl Grouping {
     }
 }
 
-/// The axes on which a variant differs from its base in the run's primary comparison; without one, all axes.
+/// The axes on which a variant differs from its base in the run's primary comparisons; without any, all axes.
 fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
     let mut axes = Vec::new();
     for effect in study.effects.iter().filter(|e| e.role == Role::Primary) {

@@ -61,7 +61,7 @@ fn name(server: &ServerCapacity, style: &Style) -> String {
     }
 }
 
-/// Estimates and observations, or the reason why the capacity is unknown.
+/// The known and the observed figures, and the reasons why others are unknown.
 pub(super) fn sentences(server: &ServerCapacity) -> Vec<String> {
     let capacity = &server.capacity;
     let mut sentences = match capacity.standing {

@@ -14,9 +14,10 @@ use firstbyte_passive::{Failed, Hygiene, Observed, Roles};
 
 /// Maximum number of servers with their own labels; later ones are counted together.
 pub const MOST_SERVERS: usize = 100;
-/// Upper bounds of the exported buckets, in microseconds and as text in seconds. They are round, because users ask
-/// for shares such as "below 100 ms". Counts include the histogram's whole bucket around a bound, up to 0.54 %
-/// above it.
+/// Upper bounds of the exported buckets, in microseconds and as text in seconds.
+///
+/// They are round, because users ask for shares such as "below 100 ms". Counts include the histogram's whole bucket
+/// around a bound, up to 0.54 % above it.
 const BOUNDS: [(u64, &str); 16] = [
     (100, "0.0001"),
     (250, "0.00025"),

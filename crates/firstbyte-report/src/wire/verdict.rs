@@ -115,7 +115,7 @@ fn sessions(summary: &ServerSummary) -> Option<String> {
     Some(text)
 }
 
-/// The cost of a full handshake compared with a short one, and with the exchange it precedes.
+/// The cost of a full handshake compared with a short one, and with the exchange it carries.
 pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
     let p50 = |seconds: f64| time(Duration::from_secs_f64(seconds));
     let mut sentences = Vec::new();

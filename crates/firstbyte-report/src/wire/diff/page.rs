@@ -17,9 +17,9 @@ use crate::wire::page::findings_read;
 use crate::wire::page::tables::{TABLE_END, cell, table};
 use crate::{dates, html};
 
-/// Maximum number of changes with a picture, and of comparisons with a row.
+/// Maximum number of changes with a picture.
 const DRAWN: usize = 24;
-/// See [`DRAWN`].
+/// Maximum number of comparisons with a row.
 const LISTED: usize = 200;
 
 /// A capture that was read.

@@ -122,7 +122,7 @@ pub(super) fn text(changes: &Changes, pairs: &[Pair], style: &Style) -> String {
         text.push('\n');
         push(&mut text, &wrap("", &words(&style.safe(&head)), style.columns()));
         let heads: String = heads(changes).map(|head| format!(" {head:>9}")).collect();
-        // Four requested round trips beside the captured one leave less space for names.
+        // Four requested round trips in addition to the captured one leave less space for names.
         let width = if changes.projected_to.len() > 3 { 19 } else { 22 };
         let _ = writeln!(text, " #  {:<width$}  trips{heads}", "what");
         for line in lines(total, changes, |change| what(change.what)) {
