@@ -122,7 +122,9 @@ fn several_requests_take_what_was_predicted() {
     for (number, rate) in [("1", &[][..]), ("2", &["--rate", "10mbit"])] {
         let words = [&["predict", "--from", "1.run", "--json"], &ways[..], rate].concat();
         let output = Command::new(PROGRAM).args(words).current_dir(directory.path()).output();
-        let json = String::from_utf8(output.unwrap().stdout).unwrap();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json = String::from_utf8(output.stdout).unwrap();
         let predicted: Vec<serde_json::Value> =
             json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(predicted.len(), 4);
