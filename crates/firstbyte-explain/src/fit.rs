@@ -50,6 +50,8 @@ struct Chunk {
     asked: (i64, u64),
     /// How much later it arrived because the path was slower.
     varied: i64,
+    /// Whether it is known to end with a small segment, as only the end of a write does.
+    ends_write: bool,
 }
 
 /// The observations of a connection, ready to compare with hypotheses.
@@ -118,6 +120,7 @@ impl Seen {
         let (rtt, spread) = (ns(split.rtt?), ns(split.rtt_spread.unwrap_or_default()));
         let (mut client, mut chunks) = (Vec::new(), Vec::<Chunk>::new());
         let (mut sent, mut received, mut last) = (0, 0, connected);
+        let (mss, mut segment_end) = (segment_bytes(connection).max(1), 0);
         let mut asked: Vec<(i64, u64)> = Vec::new();
         for flight in &connection.flights {
             let (first, bytes) = (flight.first().as_nanos(), flight.bytes());
@@ -152,14 +155,34 @@ impl Seen {
                 let within =
                     varied.map(|s| s.end.as_nanos().min(at) - s.start.as_nanos().max(before));
                 let varied = within.map(|within| within.max(0)).sum();
-                chunks.push(Chunk { at, start, end: received, asked, varied });
+                // Segments that are smaller than others need to be, and end here.
+                let (mut small, mut start) = (0, start);
+                if let Some(segments) = chunk.segments.filter(|segments| *segments > 0) {
+                    let bytes = received - std::mem::replace(&mut segment_end, received);
+                    small = u64::from(segments).saturating_sub((bytes + RECORD_BYTES) / mss);
+                }
+                small = small.min(chunk.bytes);
+                let one = chunk.bytes / small.max(1);
+                for _ in 1..small {
+                    let end = start + one;
+                    chunks.push(Chunk { at, start, end, asked, varied, ends_write: true });
+                    start = end;
+                }
+                chunks.push(Chunk {
+                    at,
+                    start,
+                    end: received,
+                    asked,
+                    varied,
+                    ends_write: small > 0,
+                });
                 last = at;
             }
         }
         let tls = connection.facts.tls.as_ref();
         let full = tls.is_some_and(|tls| tls.handshake != Some(Handshake::Resumed));
         let mut path = Path::with_rtt(split.rtt?);
-        path.mss = u32::try_from(segment_bytes(connection)).ok()?;
+        path.mss = u32::try_from(mss).ok()?;
         path.down = Link { queue: Duration::from_secs(3_600), ..path.down };
         let base = Replay {
             client,
@@ -221,8 +244,9 @@ impl Seen {
         for chunk in &self.chunks {
             let Chunk { at, start, end, asked: (_, needs), .. } = *chunk;
             let responds = needs == self.request;
-            let (gap, last) =
-                before.map_or((0, 0), |before| (at - before.at, before.end - before.start));
+            let (gap, last, ended) = before.map_or((0, 0, false), |before| {
+                (at - before.at, before.end - before.start, before.ends_write)
+            });
             before = Some(chunk);
             let apart = gap > TOGETHER_NS + self.takes(hypothesis, end - start);
             // If segments are counted anew, the previous one was small.
@@ -231,7 +255,7 @@ impl Seen {
                 responds && small && (whole(end - start) || end - start + RECORD_BYTES < mss);
             let goes_on = |write: &&mut Write| {
                 let same = write.needs == needs && at != self.response;
-                same && (whole(write.end - write.start) || !(apart || anew))
+                same && !ended && (whole(write.end - write.start) || !(apart || anew))
             };
             if let Some(write) = writes.last_mut().filter(goes_on) {
                 write.end = end;

@@ -100,7 +100,8 @@ fn think_time_is_the_servers_whatever_the_size_of_the_response() {
 }
 
 /// The program's total equals curl's, because both acknowledge at the same times. If reports about sent data fill the
-/// socket's buffer, an acknowledgement is delayed, which costs 40 ms.
+/// socket's buffer, an acknowledgement is delayed, which costs 40 ms. curl's own work takes up to 15 ms on a slow machine;
+/// a round trip takes 80.
 #[test]
 fn totals_are_those_of_curl() {
     const PAIRS: usize = 3;
@@ -137,6 +138,7 @@ fn totals_are_those_of_curl() {
     };
     for (cell, times) in cells.iter().zip(times.chunks(PAIRS * 2)) {
         let (curl, ours) = (fastest(times, 0), fastest(times, 1));
-        assert!((ours - curl).abs() < 10.0, "{cell:?}: {ours:.1} ms, curl {curl:.1} ms");
+        let is_close = (-40.0..10.0).contains(&(ours - curl));
+        assert!(is_close, "{cell:?}: {ours:.1} ms, curl {curl:.1} ms");
     }
 }
