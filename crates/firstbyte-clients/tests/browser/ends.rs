@@ -77,7 +77,7 @@ fn a_crash_is_said_and_the_next_visit_has_another_browser() {
 fn what_takes_too_long_is_a_failure_and_can_be_interrupted() {
     let bench = Bench::new(|config| config.think_time = Duration::from_secs(15));
     let mut options = bench.options();
-    options.time_limit = Duration::from_secs(1);
+    options.time_limit = Duration::from_secs(5);
     let visit = Chromium::new(options).visit(&bench.url("/")).unwrap();
     let failure = visit.sample().failure().unwrap();
     assert_eq!(failure.failure_type().as_str(), "http.timed_out", "{failure}");

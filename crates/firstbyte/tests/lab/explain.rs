@@ -90,7 +90,9 @@ fn nothing_is_found_where_nothing_is_wrong() {
     let _permits = Permits::all();
     let explanation = explain("clean", &["-n", "9", "https://www.clean.test/"]);
     assert_explained("clean", &explanation);
-    assert_eq!(findings(&explanation), []);
+    let mut found = findings(&explanation);
+    found.retain(|(kind, cost)| !is_of_a_busy_machine(kind, *cost));
+    assert_eq!(found, []);
 }
 
 /// The median total of the unchanged visits.
