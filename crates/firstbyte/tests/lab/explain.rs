@@ -80,7 +80,8 @@ each_fault_is_the_only_finding! {
     slow_aaaa: "slow-aaaa", "late-aaaa", 45.0..=70.0;
     broken_ipv6: "broken-ipv6", "fallback", 245.0..=290.0;
     no_tickets: "no-tickets", "no-resumption", 0.2..=15.0;
-    slow_server: "slow-server", "slow-server", 119.0..=145.0;
+    // If other load makes round trips vary, a share of the server's 120 ms is reported as variation.
+    slow_server: "slow-server", "slow-server", 110.0..=145.0;
     quic_retry: "quic-retry", "quic-retry", 29.0..=44.0;
     redirect_chain: "redirect-chain", "redirects", 150.0..=200.0;
 }
