@@ -155,27 +155,27 @@ impl Seen {
                 let within =
                     varied.map(|s| s.end.as_nanos().min(at) - s.start.as_nanos().max(before));
                 let varied = within.map(|within| within.max(0)).sum();
-                // Segments that are smaller than others need to be, and end here.
-                let (mut small, mut start) = (0, start);
-                if let Some(segments) = chunk.segments.filter(|segments| *segments > 0) {
-                    let bytes = received - std::mem::replace(&mut segment_end, received);
-                    small = u64::from(segments).saturating_sub((bytes + RECORD_BYTES) / mss);
+                let full_segments = (received - segment_end + RECORD_BYTES) / mss;
+                // Segments that end here and are smaller than the path allows. Uncounted ones may be full.
+                let small_segments = match chunk.segments {
+                    Some(0) => 0,
+                    segments => {
+                        segment_end = received;
+                        u64::from(segments.unwrap_or(0)).saturating_sub(full_segments)
+                    }
+                };
+                // Where each of them ends is unknown, so they get equal shares of the bytes.
+                let writes = small_segments.clamp(1, chunk.bytes);
+                for write in 0..writes {
+                    chunks.push(Chunk {
+                        at,
+                        start: start + chunk.bytes * write / writes,
+                        end: start + chunk.bytes * (write + 1) / writes,
+                        asked,
+                        varied,
+                        ends_write: small_segments > 0,
+                    });
                 }
-                small = small.min(chunk.bytes);
-                let one = chunk.bytes / small.max(1);
-                for _ in 1..small {
-                    let end = start + one;
-                    chunks.push(Chunk { at, start, end, asked, varied, ends_write: true });
-                    start = end;
-                }
-                chunks.push(Chunk {
-                    at,
-                    start,
-                    end: received,
-                    asked,
-                    varied,
-                    ends_write: small > 0,
-                });
                 last = at;
             }
         }
@@ -415,5 +415,57 @@ impl Seen {
         if there(replay).is_none_or(|at| at > response.at + NOISE_NS + TICKS) {
             replay.server[index].after = was;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::Path as ObservedPath;
+    use firstbyte_core::timeline::Chunk as TimelineChunk;
+
+    /// The bytes of each write of the server's last answer in a TLS 1.2 handshake, which arrives in `chunks` of these
+    /// bytes and segments.
+    fn writes_of_last_answer(chunks: &[(u64, Option<u32>)]) -> Vec<u64> {
+        let mut connection = ObservedPath { tls12: true, ..ObservedPath::default() }.connection();
+        connection.facts.tcp.as_mut().unwrap().receive_mss = Some(1_448);
+        let finished = connection.marks.at(Mark::HandshakeComplete).unwrap();
+        let answer = connection
+            .flights
+            .iter_mut()
+            .find(|f| f.direction == Direction::Received && f.first() == finished)
+            .unwrap();
+        let stamp = answer.chunks[0].stamp;
+        let chunk =
+            |&(bytes, segments)| TimelineChunk { segments, ..TimelineChunk::new(stamp, bytes) };
+        answer.chunks = chunks.iter().map(chunk).collect();
+        let seen = Seen::from_connection(&AttributedConnection::alone(connection), 0).unwrap();
+        let finished = finished.as_nanos();
+        let ends: Vec<u64> =
+            seen.chunks.iter().filter(|c| c.at == finished).map(|c| c.end).collect();
+        let hypothesis = Hypothesis { window: Some(2), nagle: false, rate: None };
+        let writes = seen.at_once(hypothesis, 0);
+        let in_answer = writes.iter().filter(|write| ends.contains(&write.end));
+        in_answer.map(|write| write.end - write.start).collect()
+    }
+
+    #[test]
+    fn a_small_segment_ends_a_write() {
+        // Finished and SETTINGS arrive together, in a segment each.
+        assert_eq!(writes_of_last_answer(&[(51, Some(1)), (62, Some(1))]), [51, 62]);
+        assert_eq!(writes_of_last_answer(&[(113, Some(2))]), [56, 57]);
+        // In one segment, which a record boundary cuts into two reads.
+        assert_eq!(writes_of_last_answer(&[(51, Some(0)), (62, Some(1))]), [113]);
+        // The kernel did not count.
+        assert_eq!(writes_of_last_answer(&[(51, None), (62, None)]), [113]);
+        // Full segments continue a write, with a read that ends within one or without.
+        assert_eq!(writes_of_last_answer(&[(2_896, Some(2)), (500, Some(1))]), [3_396]);
+        assert_eq!(writes_of_last_answer(&[(1_500, Some(1)), (1_896, Some(2))]), [3_396]);
+        assert_eq!(
+            writes_of_last_answer(&[(1_448, Some(1)), (500, Some(1)), (40, Some(1))]),
+            [1_948, 40]
+        );
+        // More segments than bytes cannot be.
+        assert_eq!(writes_of_last_answer(&[(1, Some(9))]), [1]);
     }
 }

@@ -181,6 +181,20 @@ fn ways_through_proxies_are_phases_of_their_own() {
         measured.push(taken);
     }
 
+    // A tunnel without TLS, by curl's option for it. The lower bound is that of the path: DNS 20 ms, connect 10, tunnel
+    // and request 60 each.
+    let plain = ["-p", "-x", "http://proxy.test:3128", "http://www.far.test/"];
+    let theirs = lab.fastest_of_curl(&plain);
+    let format = ["-s", "-o", "/dev/null", "-w", "%{time_total}"];
+    let ours = (0..ATTEMPTS).map(|_| {
+        let words = [&[PROGRAM, "curl"], &format[..], &plain].concat();
+        let (code, total, notes) = lab.lab.exec("client", &words);
+        assert_eq!(code, 0, "{notes}");
+        Duration::from_secs_f64(total.parse().unwrap())
+    });
+    let ours = ours.min().unwrap();
+    assert!((150 * MS..theirs + MS).contains(&ours), "{ours:?}, curl {theirs:?}");
+
     let captures = lab.lab.scene.captures().join("client.pcapng");
     assert_eq!(lab.lab.lab(&["down", &lab.lab.name]).0, 0);
     let connections = wire::connections(&captures);
